@@ -1,0 +1,227 @@
+"""The checked policy: what a policy means, with names looked up, units converted and files read.
+
+Spans are kept so that later passes can point into the text. Plain dataclasses: `policyc check` must start fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+from policyc.diagnostics import Source, Span
+
+Vector = tuple[Decimal, ...]
+Matrix = tuple[Vector, ...]
+
+
+@dataclass(frozen=True)
+class CellSchema:
+    """Where a user can be in a step. `states` is the order of every matrix, vector and output."""
+
+    column: str
+    cells: tuple[str, ...]
+    otherwise: str | None
+    span: Span
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The cells, then `otherwise` when there is one."""
+        return self.cells if self.otherwise is None else (*self.cells, self.otherwise)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The event stream. `horizon` None means unbounded; `start` is an ISO timestamp or None."""
+
+    name: str
+    user: str
+    time: str
+    cell: CellSchema | None
+    step_milliseconds: int
+    step_text: str
+    horizon: int | None
+    population: int | None
+    start: str | None
+    span: Span
+    horizon_span: Span
+    population_span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is published. `kind`: count, sum, prefix or window. `base`: the release a prefix or window is made of."""
+
+    name: str
+    kind: Literal["count", "sum", "prefix", "window"]
+    stream: str
+    by_cell: bool
+    span: Span
+    column: str | None = None
+    clamp: tuple[Decimal, Decimal] | None = None
+    base: str | None = None
+    width: int | None = None
+
+
+@dataclass(frozen=True)
+class AlphaDPTTarget:
+    """One event of one user, against an adversary who knows the correlation (CAO17). `window` in steps, 1 by default."""
+
+    alpha: Decimal
+    span: Span
+    window: int = 1
+
+
+@dataclass(frozen=True)
+class UserLevelTarget:
+    """All events of one user."""
+
+    epsilon: Decimal
+    delta: Decimal
+    neighbors: Literal["add_remove", "replace"]
+    span: Span
+
+
+@dataclass(frozen=True)
+class EventLevelTarget:
+    """One event of one user, no correlation."""
+
+    epsilon: Decimal
+    span: Span
+
+
+@dataclass(frozen=True)
+class WEventTarget:
+    """Any window of that many steps (Kellaris et al. 2014)."""
+
+    epsilon: Decimal
+    window: int
+    span: Span
+
+
+Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget
+
+
+@dataclass(frozen=True)
+class Participation:
+    """How many steps one user can take part in; exactly one of `enforced` and `assumed` is given."""
+
+    steps: int
+    per_step: int
+    spacing: int
+    enforced: Literal["keep_first"] | None
+    assumed: str | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class MarkovCorrelation:
+    """How one user moves. Rows sum to 1 exactly or within 1e-9; `initial` None when not said."""
+
+    group: str | None
+    forward: Matrix | None
+    backward: Matrix | None
+    initial: Literal["stationary"] | Vector | None
+    evidence: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class NoCorrelation:
+    """Steps of one user are independent, says the evidence."""
+
+    evidence: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Signal:
+    """How the released numbers move; for utility only. `arguments` are the call's, by name."""
+
+    kind: str
+    arguments: dict[str, object]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """When values are published. `delay` in steps for `within`."""
+
+    kind: Literal["realtime", "within", "offline"]
+    delay: int | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A `budget`, `mechanism` or `estimate` statement: `auto`, or one by name with its arguments."""
+
+    name: str
+    arguments: dict[str, object] = field(default_factory=dict)
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class LinearConstraint:
+    """sum of coefficients times values, compared with a bound; in cell order of the release.
+
+    `current` and `previous` have one coefficient a released cell (a release without cells has one value).
+    `text` is the policy's own words, `line` its 1-based line. A constraint on every cell is one row a cell.
+    """
+
+    text: str
+    line: int
+    current: Vector
+    previous: Vector
+    relation: Literal["==", "<=", ">="]
+    bound: Decimal
+    span: Span
+
+
+@dataclass(frozen=True)
+class Postprocess:
+    """Constraints on the released values of one release."""
+
+    release: str
+    constraints: tuple[LinearConstraint, ...]
+    integer: bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """A file the policy names, with the hash of what was read."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A whole policy that has passed every check."""
+
+    source: Source
+    name: str
+    purpose: str
+    stream: Stream
+    releases: tuple[Release, ...]
+    targets: tuple[Target, ...]
+    participation: Participation | None
+    correlations: tuple[MarkovCorrelation | NoCorrelation, ...]
+    signal: Signal | None
+    delivery: Delivery
+    objective: Literal["mean_squared_error", "mean_absolute_error"]
+    budget: Wish
+    mechanism: Wish
+    estimate: Wish
+    postprocess: tuple[Postprocess, ...]
+    files: tuple[PolicyFile, ...]
+
+    @property
+    def chains(self) -> tuple[MarkovCorrelation, ...]:
+        """The declared chains, one a group."""
+        return tuple(c for c in self.correlations if isinstance(c, MarkovCorrelation))
+
+    def constraints_of(self, release: str) -> Postprocess | None:
+        """What is demanded of a release's values, if anything."""
+        return next((p for p in self.postprocess if p.release == release), None)

@@ -1,0 +1,357 @@
+"""The plan: everything a release needs, and everything an auditor must check, in one frozen record.
+
+The plan carries the resolved promise, the neighboring relation, the sensitivity and the chains, so that a misreading of
+the policy can be found by reading the plan. Promised numbers are exact decimals, written as strings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt, ValidationError, model_validator
+
+from policyc_runtime.errors import PlanFormatError
+from policyc_runtime.estimation import AnyEstimator
+from policyc_runtime.mechanisms import AnyMechanism
+from policyc_runtime.records import Matrix, NonNegativeDecimal, PositiveDecimal, Record
+
+LARGEST_PLAN_BYTES = 256 * 2**20
+
+
+class NeighboringRelation(StrEnum):
+    """Which two data sets must be hard to tell apart."""
+
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_ONE = "replace_one"
+
+
+class FileRecord(Record):
+    """A file that was read or written, by its hash (SHA-256, hexadecimal)."""
+
+    name: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class PolicyRecord(Record):
+    """Which policy this plan was compiled from. `source` is the policy file; `files` what it refers to."""
+
+    name: str
+    purpose: str
+    source: FileRecord
+    files: tuple[FileRecord, ...]
+
+
+class CellRecord(Record):
+    """Where a user can be. States are the cells in order, then `otherwise` when there is one."""
+
+    column: str
+    cells: tuple[str, ...]
+    otherwise: str | None
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The order of every matrix, vector and output."""
+        return self.cells if self.otherwise is None else (*self.cells, self.otherwise)
+
+
+class StreamRecord(Record):
+    """The event stream. `horizon` is in steps, None when unbounded; `start` is the ISO moment of step 0, None when it is
+    the step of the first event; `population` is a public number, published unprotected.
+    """
+
+    name: str
+    user_column: str
+    time_column: str
+    cell: CellRecord | None
+    step_milliseconds: PositiveInt
+    step_text: str
+    horizon: PositiveInt | None
+    population: PositiveInt | None
+    start: str | None
+
+
+class AlphaDPT(Record):
+    """One event of one user, against an adversary who knows the chains: total leakage at most alpha nats at every step.
+
+    Source: CAO17
+    """
+
+    kind: Literal["alpha_dpt"] = "alpha_dpt"
+    alpha: PositiveDecimal
+
+
+class EventLevel(Record):
+    """One event of one user, steps taken as independent: the budget of every step is at most epsilon nats."""
+
+    kind: Literal["event_level"] = "event_level"
+    epsilon: PositiveDecimal
+
+
+Target = Annotated[AlphaDPT | EventLevel, Field(discriminator="kind")]
+
+
+class ChainRecord(Record):
+    """How one user of a group moves; rows are probabilities given as decimals.
+
+    `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). `initial` is
+    the law of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
+    is the paper's recursion.
+    """
+
+    group: str | None
+    forward: Matrix | None
+    backward: Matrix | None
+    initial: Literal["stationary"] | tuple[Decimal, ...] | None
+    evidence: str
+    lags: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+
+
+class Correlation(Record):
+    """What is assumed about the world: chains, one a group, or none with its evidence."""
+
+    kind: Literal["markov", "none"]
+    chains: tuple[ChainRecord, ...]
+    evidence: str | None
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Correlation:
+        if (self.kind == "markov") != bool(self.chains):
+            raise ValueError("a markov correlation has chains, and none has no chain")
+        return self
+
+
+class CountQuery(Record):
+    """Users present in a step; `by` is the cell column, or None for one number a step."""
+
+    kind: Literal["count"] = "count"
+    by: str | None
+
+
+class BudgetSegment(Record):
+    """A pattern of steps that repeats: budgets (nats), noise scales, and predicted error of the published values.
+
+    All three have the pattern's length. An epsilon of 0 means: nothing is released at that step (its scale is 0).
+    `repeats` None means for ever; only the last segment of an unbounded plan has it.
+    """
+
+    epsilons: Annotated[tuple[NonNegativeDecimal, ...], Field(min_length=1)]
+    scales: tuple[NonNegativeDecimal, ...]
+    expected_errors: tuple[float, ...]
+    repeats: PositiveInt | None
+
+    @model_validator(mode="after")
+    def _same_length(self) -> BudgetSegment:
+        if not len(self.epsilons) == len(self.scales) == len(self.expected_errors):
+            raise ValueError("epsilons, scales and expected_errors must have the same length")
+        return self
+
+
+class Schedule(Record):
+    """The budget of every step, compactly: segments one after the other."""
+
+    name: str
+    segments: Annotated[tuple[BudgetSegment, ...], Field(min_length=1)]
+
+    def _column(self, field: str, steps: int) -> Iterator[Decimal | float]:
+        left = steps
+        for segment in self.segments:
+            pattern = getattr(segment, field)
+            repeats = segment.repeats if segment.repeats is not None else -(-left // len(pattern))
+            for _ in range(repeats):
+                if left <= 0:
+                    return
+                yield from pattern[:left]
+                left -= len(pattern)
+        if left > 0:
+            raise ValueError(f"the schedule ends {left} steps too early")
+
+    def epsilons(self, steps: int) -> list[Decimal]:
+        """Budgets of the first `steps` steps, in nats."""
+        return list(self._column("epsilons", steps))  # type: ignore[arg-type]
+
+    def scales(self, steps: int) -> list[Decimal]:
+        """Noise scales of the first `steps` steps."""
+        return list(self._column("scales", steps))  # type: ignore[arg-type]
+
+    def expected_errors(self, steps: int) -> list[float]:
+        """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
+        return list(self._column("expected_errors", steps))  # type: ignore[arg-type]
+
+    @property
+    def length(self) -> int | None:
+        """Number of steps, None when it goes on for ever."""
+        total = 0
+        for segment in self.segments:
+            if segment.repeats is None:
+                return None
+            total += segment.repeats * len(segment.epsilons)
+        return total
+
+
+class ConstraintRow(Record):
+    """sum over cells of coefficient times value (and times the value one step earlier) compared with a bound.
+
+    `current` and `previous` are sparse: (cell index, coefficient). `text` and `line` are the policy's.
+    """
+
+    text: str
+    line: PositiveInt
+    current: tuple[tuple[int, Decimal], ...]
+    previous: tuple[tuple[int, Decimal], ...]
+    relation: Literal["==", "<=", ">="]
+    bound: Decimal
+
+
+class Candidate(Record):
+    """One combination that was considered. `predicted_error` None when it does not apply; `reason` says why it won or lost."""
+
+    schedule: str
+    mechanism: str
+    estimator: str
+    predicted_error: float | None
+    chosen: bool
+    reason: str
+
+
+class PredictedError(Record):
+    """Mean over steps and cells of the expected error, in the objective's unit, known before any data."""
+
+    published: float
+    without_postprocessing: float
+    prior_alone: float | None
+    signal: float | None
+    method: str
+
+
+class ReleasePlan(Record):
+    """How one release is made: what is counted, how noise is drawn, what is done to the values afterwards.
+
+    `cells` names the published values of a step, in order; a release without cells has the one name "".
+    """
+
+    name: str
+    query: CountQuery
+    cells: Annotated[tuple[str, ...], Field(min_length=1)]
+    l1_sensitivity: PositiveDecimal
+    sensitivity_reason: str
+    mechanism: AnyMechanism
+    schedule: Schedule
+    estimator: AnyEstimator
+    constraints: tuple[ConstraintRow, ...]
+    integer: bool
+    predicted: PredictedError
+    candidates: tuple[Candidate, ...]
+
+
+class Delivery(Record):
+    """When values are published; `delay` in steps, for `within` only."""
+
+    kind: Literal["realtime", "within", "offline"]
+    delay: PositiveInt | None
+
+
+class Notice(Record):
+    """A warning the compiler gave; it goes into the certificate."""
+
+    code: str
+    message: str
+
+
+class Claims(Record):
+    """What the plan says of its own privacy; recomputed by `verify`.
+
+    `total_leakage`: the largest TPL over all steps and groups, rounded up (None without an alpha-DP_T target).
+    `budget_sum`: the sum of all budgets, rounded up: what one user's whole stream is promised, whatever the
+    correlation (None for an unbounded horizon).
+    """
+
+    total_leakage: PositiveDecimal | None
+    budget_sum: PositiveDecimal | None
+    largest_budget: PositiveDecimal
+
+
+class Plan(Record):
+    """An executable release plan. `digest` is the SHA-256 of everything else in it, canonically written."""
+
+    format: Literal["policyc-plan"] = "policyc-plan"
+    version: Literal[1] = 1
+    compiler: str
+    policy: PolicyRecord
+    stream: StreamRecord
+    delivery: Delivery
+    objective: Literal["mean_squared_error", "mean_absolute_error"]
+    relation: NeighboringRelation
+    targets: Annotated[tuple[Target, ...], Field(min_length=1)]
+    correlation: Correlation
+    releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
+    claims: Claims
+    notices: tuple[Notice, ...]
+    digest: str = ""
+
+    def computed_digest(self) -> str:
+        """The digest this plan ought to carry."""
+        content = self.model_dump(mode="json", exclude={"digest"})
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+    def sealed(self) -> Plan:
+        """The same plan with its digest filled in."""
+        return self.model_copy(update={"digest": self.computed_digest()})
+
+    def to_json(self) -> str:
+        """The text of plan.json: readable, ends with a newline, reads back exactly."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def release_named(self, name: str) -> ReleasePlan:
+        """The release of that name; KeyError when there is none."""
+        for release in self.releases:
+            if release.name == name:
+                return release
+        raise KeyError(name)
+
+
+def canonical_json(content: object) -> bytes:
+    """One byte string for one value: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8")
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a plan file; refuse what is not exactly a plan of this version.
+
+    Args:
+        path: `plan.json`, or the directory that holds it.
+
+    Raises:
+        PlanFormatError: missing, too large, not JSON, another version, unknown or missing fields.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / "plan.json"
+    again = "compile the policy again: `policyc compile FILE`"
+    try:
+        if file.stat().st_size > LARGEST_PLAN_BYTES:
+            raise PlanFormatError("E0802", "the plan file is too large to be a plan", where=str(file), help=again)
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PlanFormatError("E0802", "there is no plan here", where=str(file), help=again) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or "unreadable")
+        raise PlanFormatError("E0802", "the plan cannot be read", where=str(file), because=reason, help=again) from None
+    try:
+        return Plan.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file itself"
+        raise PlanFormatError(
+            "E0802",
+            "this is not a plan that this version understands",
+            where=f"{file}: {place}",
+            because=first["msg"][:1].lower() + first["msg"][1:],
+            help=again,
+        ) from None
