@@ -12,14 +12,19 @@ from collections.abc import Iterator
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from policyc_runtime.errors import PlanFormatError
 from policyc_runtime.estimation import AnyEstimator
 from policyc_runtime.mechanisms import AnyMechanism
 from policyc_runtime.records import Matrix, NonNegativeDecimal, PositiveDecimal, Record
+
+if TYPE_CHECKING:
+    from policyc_runtime.privacy import Chain
 
 LARGEST_PLAN_BYTES = 256 * 2**20
 
@@ -110,6 +115,16 @@ class ChainRecord(Record):
     initial: Literal["stationary"] | tuple[Decimal, ...] | None
     evidence: str
     lags: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+
+    def chain(self) -> Chain:
+        """The chain as arrays; InvalidMatrixError when it is none."""
+        from policyc_runtime.privacy import Chain
+
+        def array(values: object) -> NDArray[np.float64] | None:
+            return None if values is None else np.array(values, dtype=np.float64)
+
+        initial = self.initial if self.initial == "stationary" else array(self.initial)
+        return Chain(forward=array(self.forward), backward=array(self.backward), initial=initial)
 
 
 class Correlation(Record):
