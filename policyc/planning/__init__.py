@@ -1,0 +1,1 @@
+"""Checked policy -> plan: finds budgets, compares candidates, and has the kernel verify the result."""

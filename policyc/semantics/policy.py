@@ -65,7 +65,7 @@ class Release:
 
 @dataclass(frozen=True)
 class AlphaDPTTarget:
-    """One event of one user, against an adversary who knows the correlation (CAO17). `window` in steps, 1 by default."""
+    """One event of one user, against an adversary who knows the correlation (CAO17). `window` in steps."""
 
     alpha: Decimal
     span: Span

@@ -1,0 +1,122 @@
+"""The expected error of published values, before any data.
+
+Cubature over the declared model: evenly spread points (a Kronecker sequence on square roots of primes) stand for true
+counts (the multinomial law of independent users) and for noise; the estimator itself is run on them. Nothing random,
+nothing protected: the same policy gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from policyc_runtime.estimation.constraints import ConstraintSet
+
+from policyc_runtime.estimation import Estimator
+
+Array = NDArray[np.float64]
+Objective = Literal["mean_squared_error", "mean_absolute_error"]
+
+POINTS = 4096
+FEW_POINTS = 256  # where every point costs a linear program
+
+
+def spread_points(count: int, dimensions: int) -> Array:
+    """Points that fill the open unit cube evenly, (count, dimensions); always the same ones."""
+    primes: list[int] = []
+    candidate = 2
+    while len(primes) < dimensions:
+        if all(candidate % p for p in primes if p * p <= candidate):
+            primes.append(candidate)
+        candidate += 1
+    steps = np.sqrt(np.array(primes, dtype=np.float64))
+    points = (0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0
+    return np.clip(points, 1e-12, 1 - 1e-12)
+
+
+def laplace_quantile(points: Array, scale: float) -> Array:
+    """The discrete Laplace value at each probability in (0, 1).
+
+    Pr(X <= k) = r^-k / (1 + r) below zero and 1 - r^(k+1) / (1 + r) from zero on, with r = exp(-1 / scale).
+    """
+    ratio = math.exp(-1.0 / scale)
+    tail = np.minimum(points, 1.0 - points) * (1.0 + ratio)
+    size = np.floor(-scale * np.log(tail) - 1e-9)
+    size = np.maximum(size, 0.0)
+    return np.where(points < 0.5, -size, size)
+
+
+def multinomial_quantile(points: Array, population: int, law: Array) -> Array:
+    """Counts of `population` users over the cells of `law`, (rows, cells), from points (rows, cells - 1)."""
+    from scipy.special import bdtrik
+
+    counts = np.zeros((len(points), len(law)))
+    left = np.full(len(points), float(population))
+    remaining = 1.0
+    for cell in range(len(law) - 1):
+        share = min(max(law[cell] / remaining, 0.0), 1.0) if remaining > 0 else 0.0
+        if share >= 1.0:
+            counts[:, cell] = left
+        elif share > 0.0:
+            some = left > 0
+            drawn = np.zeros_like(left)
+            drawn[some] = np.ceil(bdtrik(points[some, cell], left[some], share))
+            counts[:, cell] = np.clip(np.nan_to_num(drawn), 0.0, left)
+        left = left - counts[:, cell]
+        remaining -= law[cell]
+    counts[:, -1] = left
+    return counts
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """What is declared of the true counts at one step: `law` (cells,) of one user, and how many users there are."""
+
+    law: Array
+    population: int
+
+    def prior_error(self, objective: Objective) -> float:
+        """The expected error of publishing the prior alone, mean over cells."""
+        if objective == "mean_squared_error":
+            return float(np.mean(self.population * self.law * (1 - self.law)))
+        counts = multinomial_quantile(spread_points(POINTS, len(self.law)), self.population, self.law)
+        return error(counts, self.population * self.law, objective)
+
+
+def error(published: Array, true: Array, objective: Objective) -> float:
+    """Mean error over everything given."""
+    difference = published - true
+    if objective == "mean_squared_error":
+        return float(np.mean(difference * difference))
+    return float(np.mean(np.abs(difference)))
+
+
+def predict_error(
+    estimator: Estimator,
+    prior: Array | None,
+    model: StepModel,
+    scale: float,
+    constraints: ConstraintSet,
+    objective: Objective,
+) -> float:
+    """The expected error of one step's published values, mean over cells.
+
+    Args:
+        estimator: run on every point.
+        prior: (cells,) or (points, cells) law that the estimator believes, or None.
+        model: what the true counts are drawn from.
+        scale: of the discrete Laplace noise.
+        constraints: those of one step; what couples steps is left out by the caller.
+        objective: the unit of the answer.
+    """
+    cells = len(model.law)
+    simple = constraints.simplex is not None
+    points = spread_points(POINTS if simple else FEW_POINTS, 2 * cells - 1)
+    true = multinomial_quantile(points[:, : cells - 1], model.population, model.law)
+    noisy = true + laplace_quantile(points[:, cells - 1 :], scale)
+    believed = None if prior is None else np.broadcast_to(prior, noisy.shape)
+    scales = np.full(len(noisy), scale)
+    return error(estimator.estimate(noisy, scales, believed, constraints, None), true, objective)

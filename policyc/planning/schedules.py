@@ -1,0 +1,229 @@
+"""Budgets over time: the inverse search. Every result is accepted only by the kernel's audit.
+
+A schedule is solved for a promise a hair below alpha (relative slack, raised until the audit accepts), never above.
+Source: CAO17 (Algorithms 2 and 3); the bounds over several lags are the kernel's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.errors import KernelError
+from policyc_runtime.privacy import (
+    Chain,
+    audited_stationary_leakage,
+    audited_total_leakage,
+    supremum,
+    total_leakage,
+)
+
+SMALLEST_SLACK = 2e-13
+LARGEST_SLACK = 1e-3
+
+
+@dataclass(frozen=True)
+class Group:
+    """One kind of users: its chain, and the lags that the accounting of its leakage uses."""
+
+    name: str | None
+    chain: Chain
+    lags: tuple[int, ...] = (1,)
+
+    def with_lags(self, lags: tuple[int, ...]) -> Group:
+        """The same users, accounted with other lags."""
+        return Group(self.name, self.chain, lags)
+
+
+@dataclass(frozen=True)
+class Run:
+    """`epsilon` nats at each of `steps` consecutive steps (None: for ever)."""
+
+    epsilon: float
+    steps: int | None
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A schedule that the audit accepted, with the accounting (lags a group) under which it was accepted.
+
+    `leakage` is the audited bound of the largest total leakage over steps and groups, in nats.
+    """
+
+    name: str
+    runs: tuple[Run, ...]
+    groups: tuple[Group, ...]
+    leakage: float
+
+
+class ScheduleError(Exception):
+    """A schedule that does not exist here; the text says why, in plain words."""
+
+
+def allocate_uniform(alpha: float, horizon: int, groups: Sequence[Group]) -> Allocation:
+    """The largest constant budget that keeps total leakage at or below alpha over this horizon: the minimax optimum."""
+
+    def runs(promise: float) -> list[Run]:
+        return [Run(_level_budget(promise, horizon, groups), horizon)]
+
+    return _accepted("uniform", alpha, runs, groups)
+
+
+def allocate_bounded(alpha: float, horizon: int | None, groups: Sequence[Group]) -> Allocation:
+    """The constant budget whose total leakage never exceeds alpha, however long the stream goes on.
+
+    Source: CAO17 (Algorithm 2)
+
+    Raises:
+        ScheduleError: no constant budget has a finite supremum.
+    """
+
+    def runs(promise: float) -> list[Run]:
+        epsilon = _endless_budget(promise, groups)
+        if epsilon <= 0:
+            raise ScheduleError("leakage grows without end at every constant budget")
+        return [Run(epsilon, horizon)]
+
+    return _accepted("bounded", alpha, runs, groups)
+
+
+def allocate_quantified(alpha: float, horizon: int, groups: Sequence[Group]) -> Allocation:
+    """More at the first and last step: with one stationary chain total leakage is alpha at every step.
+
+    Source: CAO17 (Algorithm 3)
+
+    Raises:
+        ScheduleError: no constant budget has a finite supremum.
+    """
+
+    def runs(promise: float) -> list[Run]:
+        if horizon == 1:
+            return [Run(promise, 1)]
+        stationary = all(group.chain.is_stationary_start for group in groups)
+        epsilon = _endless_budget(promise, groups) if stationary else _level_budget(promise, horizon, groups)
+        if epsilon <= 0:
+            raise ScheduleError("leakage grows without end at every constant budget")
+        middle = [Run(epsilon, horizon - 2)] if horizon > 2 else []
+        if stationary and len(groups) == 1 and groups[0].lags == (1,):
+            first, last = _stationary_leakage(epsilon, groups[0])
+            return [Run(first, 1), *middle, Run(last, 1)]
+        return _raised_ends(promise, epsilon, middle, groups)
+
+    return _accepted("quantified", alpha, runs, groups)
+
+
+def allocate_independent(epsilon: float, horizon: int | None) -> Allocation:
+    """The whole promise at every step: right where steps of one user are independent."""
+    return Allocation("uniform", (Run(epsilon, horizon),), (), epsilon)
+
+
+def _raised_ends(promise: float, epsilon: float, middle: list[Run], groups: Sequence[Group]) -> list[Run]:
+    """The first budget as large as the promise allows, then the last, found by the forward recursion."""
+
+    def spare_first(first: float) -> float:
+        return promise - _largest_leakage([Run(first, 1), *middle, Run(epsilon, 1)], groups)
+
+    first = _largest(spare_first, epsilon, promise)
+
+    def spare_last(last: float) -> float:
+        return promise - _largest_leakage([Run(first, 1), *middle, Run(last, 1)], groups)
+
+    return [Run(first, 1), *middle, Run(_largest(spare_last, epsilon, promise), 1)]
+
+
+def _stationary_leakage(epsilon: float, group: Group) -> tuple[float, float]:
+    """The suprema of backward and forward leakage at a constant budget, nats; inf where there is none."""
+    chain = group.chain
+    backward = supremum(epsilon, chain.backward_side(), group.lags)
+    return backward, supremum(epsilon, chain.forward_side(), group.lags)
+
+
+def _endless_budget(promise: float, groups: Sequence[Group]) -> float:
+    """The largest constant budget whose total leakage stays within the promise for ever, all groups; 0 if none."""
+    if any(not group.chain.is_stationary_start for group in groups):
+        # The suprema are those of one matrix; before a chain has settled its matrices differ from step to step.
+        return 0.0
+
+    def spare(epsilon: float) -> float:
+        worst = max(sum(_stationary_leakage(epsilon, group)) - epsilon for group in groups)
+        return promise - worst
+
+    return _largest(spare, 0.0, promise)
+
+
+def _level_budget(promise: float, horizon: int, groups: Sequence[Group]) -> float:
+    """The largest constant budget that keeps total leakage within the promise over a finite horizon."""
+
+    def spare(epsilon: float) -> float:
+        return promise - _largest_leakage([Run(epsilon, horizon)], groups)
+
+    return _largest(spare, _endless_budget(promise, groups), promise)
+
+
+def _expand(runs: Iterable[Run]) -> NDArray[np.float64]:
+    return np.concatenate([np.full(run.steps or 0, run.epsilon) for run in runs])
+
+
+def _largest_leakage(runs: Sequence[Run], groups: Sequence[Group]) -> float:
+    epsilons = _expand(runs)
+    return max(
+        float(np.max(total_leakage(epsilons, group.chain.backward_side(), group.chain.forward_side(), lags=group.lags)))
+        for group in groups
+    )
+
+
+def _largest(spare: Callable[[float], float], low: float, high: float) -> float:
+    """The largest argument in [low, high] whose spare is not negative, for a falling `spare` with spare(low) >= 0.
+
+    Bisection with regula falsi steps (Illinois): about ten evaluations, and the answer is always on the safe side.
+    """
+    if spare(high) >= 0:
+        return high
+    low_value, high_value = spare(low) if low > 0 else math.inf, spare(high)
+    if low_value < 0:
+        low, low_value = 0.0, math.inf
+    kept = 0
+    for _ in range(200):
+        if high - low <= 4 * math.ulp(high):
+            break
+        middle = 0.5 * (low + high)
+        if math.isfinite(low_value) and math.isfinite(high_value) and abs(kept) < 2:
+            middle = low + (high - low) * low_value / (low_value - high_value)
+            middle = min(max(middle, low + math.ulp(high)), high - math.ulp(high))
+        value = spare(middle)
+        if value >= 0:
+            low, low_value = middle, value
+            kept = kept + 1 if kept >= 0 else 1
+        else:
+            high, high_value = middle, value
+            kept = kept - 1 if kept <= 0 else -1
+        if abs(kept) >= 3:
+            kept = 0
+    return low
+
+
+def _accepted(name: str, alpha: float, runs: Callable[[float], list[Run]], groups: Sequence[Group]) -> Allocation:
+    """Solve for a promise a hair below alpha until the audit accepts the result under alpha itself."""
+    slack = SMALLEST_SLACK
+    while slack < LARGEST_SLACK:
+        found = tuple(run for run in runs(alpha * (1 - slack)) if run.steps is None or run.steps > 0)
+        if all(run.epsilon > 0 for run in found):
+            leakage = _audited(found, groups)
+            if leakage <= alpha:
+                return Allocation(name, found, tuple(groups), leakage)
+        slack *= 4
+    raise ScheduleError("no budget was found that the audit accepts")
+
+
+def _audited(runs: Sequence[Run], groups: Sequence[Group]) -> float:
+    try:
+        if runs[-1].steps is None:
+            return max(audited_stationary_leakage(runs[-1].epsilon, group.chain, group.lags) for group in groups)
+        epsilons = _expand(runs)
+        return max(float(np.max(audited_total_leakage(epsilons, group.chain, group.lags))) for group in groups)
+    except KernelError:
+        return math.inf

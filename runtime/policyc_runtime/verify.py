@@ -1,0 +1,283 @@
+"""Recomputes every privacy claim of a plan, by another route than the one that found it.
+
+The compiler searched for budgets on the hull of the loss function; here each step of the recursion is audited by the
+defining inequality (PRIVACY, audit form), with every rounding going against the plan. Scales are compared with budgets
+in exact rationals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.claims import Claim
+from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
+from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, NeighboringRelation, Plan, ReleasePlan
+from policyc_runtime.privacy import audited_stationary_leakage, audited_total_leakage
+
+LARGEST_HORIZON = 10_000_000
+
+
+def verify(plan: Plan) -> None:
+    """Recompute every claim of a plan.
+
+    Raises:
+        PlanRejectedError: the first claim that does not hold, with the offending number.
+    """
+    for claim in verified_claims(plan):
+        if claim.holds is False:
+            raise PlanRejectedError(
+                claim.code,
+                f"plan refused: {claim.detail}",
+                where=claim.where,
+                because=f"the plan claims: {claim.name}",
+                help="do not run this plan; compile the policy again and find out who changed it",
+            )
+
+
+def verified_claims(plan: Plan) -> Iterator[Claim]:
+    """One line for every claim of a plan, recomputed; stops being reliable after the first that does not hold."""
+    for check in CHECKS:
+        for claim in check(plan):
+            yield claim
+            if claim.holds is False:
+                return
+
+
+def _claim(name: str, holds: bool, detail: str, where: str, code: str = "E0801") -> Claim:
+    return Claim(name, holds, detail, where, code)
+
+
+def _check_digest(plan: Plan) -> Iterator[Claim]:
+    intact = plan.digest == plan.computed_digest()
+    yield _claim(
+        "the plan is as it was compiled",
+        intact,
+        f"sha256 {plan.digest[:16]}…" if intact else "its content does not match its own digest: a field was altered",
+        "digest",
+        "E0803",
+    )
+
+
+def _check_relation(plan: Plan) -> Iterator[Claim]:
+    for index, target in enumerate(plan.targets):
+        holds = not isinstance(target, AlphaDPT) or plan.relation is NeighboringRelation.REPLACE_ONE
+        yield _claim(
+            f"{target.kind} compares two values of one user at one time",
+            holds,
+            f"the neighboring relation is {plan.relation.value}",
+            f"targets.{index}",
+        )
+
+
+def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
+    for index, release in enumerate(plan.releases):
+        least, reason = required_l1_sensitivity(plan, release)
+        stated = min(release.l1_sensitivity, getattr(release.mechanism, "l1_sensitivity", release.l1_sensitivity))
+        yield _claim(
+            f"the L1 sensitivity of `{release.name}` is {release.l1_sensitivity}",
+            stated >= least,
+            f"recomputed {least}: {reason}",
+            f"releases.{index}.l1_sensitivity",
+        )
+
+
+def required_l1_sensitivity(plan: Plan, release: ReleasePlan) -> tuple[int, str]:
+    """How much one neighbor can change a step's values, in counts, and why."""
+    if plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return 1, "adding or removing one user's event changes one count by one"
+    if release.query.by is None:
+        return 1, "replacing one user's value changes the one count by at most one"
+    return 2, "replacing one user's cell lowers one count by one and raises another by one"
+
+
+def _check_shape(plan: Plan) -> Iterator[Claim]:
+    horizon = plan.stream.horizon
+    if horizon is not None and horizon > LARGEST_HORIZON:
+        detail = f"{horizon:,} steps, more than this version can check ({LARGEST_HORIZON:,})"
+        yield _claim("the horizon can be checked", False, detail, "stream.horizon")
+        return
+    for index, release in enumerate(plan.releases):
+        place = f"releases.{index}"
+        length = release.schedule.length
+        yield _claim(
+            f"`{release.name}` has a budget for every step",
+            length == horizon,
+            f"{_steps(length)} of {_steps(horizon)}",
+            f"{place}.schedule",
+        )
+        cells = ("",) if release.query.by is None or plan.stream.cell is None else plan.stream.cell.states
+        inside = all(0 <= cell < len(cells) for row in release.constraints for cell, _ in (*row.current, *row.previous))
+        yield _claim(
+            f"`{release.name}` publishes the cells of the stream",
+            release.cells == cells and inside,
+            f"{len(release.cells)} values a step" if inside else "a constraint names a cell that does not exist",
+            f"{place}.cells",
+        )
+
+
+def _steps(count: int | None) -> str:
+    return "endless" if count is None else f"{count:,} steps"
+
+
+def _check_scales(plan: Plan) -> Iterator[Claim]:
+    for index, release in enumerate(plan.releases):
+        worst: tuple[str, str] | None = None
+        pairs = {pair for s in release.schedule.segments for pair in zip(s.epsilons, s.scales, strict=True)}
+        for epsilon, scale in sorted(pairs):
+            if epsilon == 0:
+                if scale != 0:
+                    worst = worst or (f"a step without budget has noise scale {scale}", "")
+            elif scale == 0 or release.mechanism.privacy_loss(scale) > Fraction(epsilon):
+                worst = worst or (f"noise scale {scale} is too small for a budget of {epsilon} nats", "")
+        yield _claim(
+            f"the noise of `{release.name}` pays for its budget at every step",
+            worst is None,
+            worst[0] if worst else f"{len(pairs):,} different budgets, compared in exact fractions",
+            f"releases.{index}.schedule",
+        )
+
+
+def _check_chains(plan: Plan) -> Iterator[Claim]:
+    states = len(plan.stream.cell.states) if plan.stream.cell else None
+    for index, record in enumerate(plan.correlation.chains):
+        place = f"correlation.chains.{index}"
+        name = f"the chain{_group(record)} is a chain on the stream's cells"
+        try:
+            found = record.chain().states
+        except KernelError as error:
+            yield _claim(name, False, error.message, place)
+            return
+        ordered = list(record.lags) == sorted(set(record.lags)) and record.lags[0] == 1
+        yield _claim(name, found == states and ordered, f"{found} states, rows sum to 1 within 1e-9", place)
+
+
+def _group(record: ChainRecord) -> str:
+    return f" of group `{record.group}`" if record.group else ""
+
+
+def total_budgets(plan: Plan, steps: int) -> NDArray[np.float64]:
+    """Budgets of all releases together, nats, (steps,), rounded up."""
+    columns = [release.schedule.epsilons(steps) for release in plan.releases]
+    rounded: dict[tuple[Decimal, ...], float] = {}
+    values = np.empty(steps, dtype=np.float64)
+    for step, row in enumerate(zip(*columns, strict=True)):
+        if row not in rounded:
+            rounded[row] = _up(sum(map(Fraction, row), Fraction(0)))
+        values[step] = rounded[row]
+    return values
+
+
+def _up(value: Decimal | Fraction) -> float:
+    """The smallest float at or above an exact number."""
+    near = float(value)
+    return near if Fraction(near) >= Fraction(value) else math.nextafter(near, math.inf)
+
+
+def _down(value: Decimal) -> float:
+    near = float(value)
+    return near if Fraction(near) <= Fraction(value) else math.nextafter(near, -math.inf)
+
+
+def _constant_budget(plan: Plan) -> float | None:
+    """The budget of every step of an endless plan; None when it is not one constant."""
+    total = Fraction(0)
+    for release in plan.releases:
+        first = release.schedule.segments[0]
+        if len(release.schedule.segments) > 1 or len(first.epsilons) > 1:
+            return None
+        total += Fraction(first.epsilons[0])
+    return _up(total)
+
+
+def leakage_of_group(plan: Plan, record: ChainRecord) -> float:
+    """An audited upper bound of the largest total leakage against one group's chain, nats."""
+    chain = record.chain()
+    if plan.stream.horizon is not None:
+        return float(np.max(audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags)))
+    epsilon = _constant_budget(plan)
+    if epsilon is None:
+        raise PlanRejectedError("E0801", "an endless plan must have one constant budget", where="releases")
+    return audited_stationary_leakage(epsilon, chain, record.lags)
+
+
+def _check_leakage(plan: Plan) -> Iterator[Claim]:
+    alphas = [target.alpha for target in plan.targets if isinstance(target, AlphaDPT)]
+    claimed = plan.claims.total_leakage
+    if not alphas:
+        yield _claim("no total leakage is claimed", claimed is None, "no alpha-DP_T target", "claims.total_leakage")
+        return
+    alpha = min(alphas)
+    if claimed is None or claimed > alpha:
+        yield _claim("total leakage is claimed", False, "the claim is missing or above alpha", "claims.total_leakage")
+        return
+    for record in plan.correlation.chains:
+        name = f"total leakage{_group(record)} never exceeds {claimed} nats (promised {alpha})"
+        try:
+            found = leakage_of_group(plan, record)
+        except (PlanRejectedError, InvalidMatrixError) as error:
+            yield _claim(name, False, error.message, "claims.total_leakage")
+            return
+        yield _claim(name, found <= _down(claimed), f"audited bound {found!r} nats", "claims.total_leakage")
+    if plan.correlation.kind == "none":
+        largest = largest_budget(plan)
+        name = f"without correlation total leakage is the budget of one step, at most {claimed} nats"
+        yield _claim(name, largest <= Fraction(claimed), f"recomputed {float(largest)!r}", "claims.total_leakage")
+
+
+def largest_budget(plan: Plan) -> Fraction:
+    """The largest budget of one step, all releases together, exact."""
+    if len(plan.releases) == 1:
+        segments = plan.releases[0].schedule.segments
+        return max(Fraction(epsilon) for segment in segments for epsilon in set(segment.epsilons))
+    steps = plan.stream.horizon or 1
+    columns = [release.schedule.epsilons(steps) for release in plan.releases]
+    return max(sum(map(Fraction, row), Fraction(0)) for row in zip(*columns, strict=True))
+
+
+def budget_sum(plan: Plan) -> Fraction | None:
+    """The sum of all budgets, exact; None for an endless plan."""
+    total = Fraction(0)
+    for release in plan.releases:
+        for segment in release.schedule.segments:
+            if segment.repeats is None:
+                return None
+            total += sum(map(Fraction, segment.epsilons), Fraction(0)) * segment.repeats
+    return total
+
+
+def _check_budgets(plan: Plan) -> Iterator[Claim]:
+    largest = largest_budget(plan)
+    claimed = plan.claims.largest_budget
+    for target in plan.targets:
+        if isinstance(target, EventLevel):
+            holds = largest <= Fraction(target.epsilon)
+            name = f"one event is promised {target.epsilon} nats at every step"
+            yield _claim(name, holds, f"largest budget {float(largest)!r}", "releases")
+    name = f"no step spends more than {claimed} nats"
+    yield _claim(name, largest <= Fraction(claimed), f"recomputed {float(largest)!r}", "claims.largest_budget")
+    total = budget_sum(plan)
+    stated = plan.claims.budget_sum
+    if total is None or stated is None:
+        holds, detail = total is None and stated is None, "the stream is endless"
+    else:
+        holds, detail = total <= Fraction(stated), f"recomputed {float(total)!r} nats"
+    said = "has no bound over an endless stream" if stated is None else f"is at most {stated} nats"
+    yield _claim(f"the sum of all budgets {said}", holds, detail, "claims.budget_sum")
+
+
+CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
+    _check_digest,
+    _check_relation,
+    _check_sensitivity,
+    _check_shape,
+    _check_scales,
+    _check_chains,
+    _check_leakage,
+    _check_budgets,
+)
