@@ -1,0 +1,193 @@
+"""The only module that makes random numbers, and the exact discrete Laplace distribution on top of them.
+
+Why the noise is exact: for a rational scale s, X = G1 - G2 with G1, G2 independent geometric, Pr(G >= k) = r^k and
+r = exp(-1/s), has Pr(X = x) = (1 - r) / (1 + r) r^|x|, the discrete Laplace distribution (CKS20). The probability
+(1 - r) r^g of g = sum_i d_i 2^i factors over its binary digits, so the digits are independent, digit i being 1 with
+probability r^(2^i) / (1 + r^(2^i)) = 1 / (1 + exp(2^i / s)); what is left above digit I is geometric with ratio
+r^(2^I). Every one of these probabilities is irrational, and each yes/no draw compares a uniform real number with it
+digit by digit: 64 random bits against the first 64 binary digits of the probability, and only when all of them agree
+(once in 2^64 draws) the next 64. The digits come from decimal interval arithmetic whose precision grows until they are
+certain. So no floating-point number touches the distribution.
+
+Source: CKS20
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.errors import KernelError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WORD_BITS = 64
+LARGEST_SCALE = 2**55  # noise of this scale still fits 64-bit integers together with any count
+LONGEST_RUN = 128  # successes in a row, each of probability at most 1/e: a sound generator never gets there
+BATCH = 2**16  # draws at a time, so that memory stays small and warm
+
+
+class Randomness(ABC):
+    """A source of independent uniform bits."""
+
+    is_release: bool
+    """Whether what is drawn may protect a release."""
+
+    @abstractmethod
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """`count` independent uniform 64-bit words."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"  # never a seed or a state
+
+
+class SystemRandomness(Randomness):
+    """The operating system's cryptographic generator; the only one for releases."""
+
+    is_release = True
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """`count` independent uniform 64-bit words."""
+        return np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
+
+
+class SimulationRandomness(Randomness):
+    """A seeded generator, for simulations and tests. Its noise protects nobody: NOT for release.
+
+    `generator` is a second, independent stream, for drawing simulated users.
+    """
+
+    is_release = False
+
+    def __init__(self, seed: int) -> None:
+        noise, users = np.random.SeedSequence(seed).spawn(2)
+        self._noise = np.random.Generator(np.random.PCG64(noise))
+        self.generator = np.random.Generator(np.random.PCG64(users))
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """`count` pseudo-random 64-bit words."""
+        return self._noise.integers(0, 2**WORD_BITS, size=count, dtype=np.uint64)
+
+
+class Coin:
+    """Yes with an irrational probability, exactly: exp(-x), or 1 / (1 + exp(x)) when `logistic`; x > 0 rational."""
+
+    def __init__(self, exponent: Fraction, *, logistic: bool) -> None:
+        self._exponent = exponent
+        self._logistic = logistic
+        self._words: list[int] = []
+
+    def word(self, index: int) -> int:
+        """Binary digits 64 index + 1 to 64 index + 64 of the probability, as one number."""
+        while len(self._words) <= index:
+            bits = WORD_BITS * (len(self._words) + 1)
+            self._words.append(self._leading(bits) % 2**WORD_BITS)
+        return self._words[index]
+
+    def flip(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """`count` independent draws."""
+        drawn = randomness.words(count)
+        first = np.uint64(self.word(0))
+        yes = drawn < first
+        for undecided in np.flatnonzero(drawn == first):
+            yes[undecided] = self._decide(randomness)
+        return yes
+
+    def _decide(self, randomness: Randomness) -> bool:
+        """The rest of a comparison whose first words are equal."""
+        index = 1
+        while (drawn := int(randomness.words(1)[0])) == self.word(index):
+            index += 1
+        return drawn < self.word(index)
+
+    def _leading(self, bits: int) -> int:
+        """floor(probability 2^bits), certain."""
+        if self._exponent >= bits:
+            return 0  # the probability is below exp(-bits) < 2^-bits
+        digits = bits // 3 + 10
+        while True:
+            low, high = (int(bound * 2**bits) for bound in self._bounds(digits))
+            if low == high:
+                return low
+            digits *= 2  # ends, because the probability is irrational
+
+    def _bounds(self, digits: int) -> tuple[Fraction, Fraction]:
+        """Two rationals around the probability, about `digits` decimal digits apart."""
+        down = Context(prec=digits, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+        up = Context(prec=digits, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+        top, bottom = Decimal(self._exponent.numerator), Decimal(self._exponent.denominator)
+        # decimal rounds exp to the nearest number, whatever the context says: one step out is a bound
+        low = down.next_minus(down.exp(-up.divide(top, bottom)))
+        high = up.next_plus(up.exp(-down.divide(top, bottom)))
+        smallest, largest = Fraction(low), Fraction(high)
+        if self._logistic:  # q / (1 + q) of q = exp(-x), increasing in q
+            return smallest / (1 + smallest), largest / (1 + largest)
+        return smallest, largest
+
+
+class _Geometric:
+    """Exact draws of G with Pr(G >= k) = exp(-k / scale)."""
+
+    def __init__(self, scale: Fraction) -> None:
+        self.low_digits = 0
+        while 2**self.low_digits < scale:
+            self.low_digits += 1
+        self.digits = [Coin(2**i / scale, logistic=True) for i in range(self.low_digits)]
+        self.high = Coin(2**self.low_digits / scale, logistic=False)
+
+    def draw(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+        drawn = np.zeros(count, dtype=np.int64)
+        for place, coin in enumerate(self.digits):
+            drawn |= coin.flip(count, randomness).astype(np.int64) << place
+        going = np.arange(count)
+        for _ in range(LONGEST_RUN):
+            going = going[self.high.flip(going.size, randomness)]
+            if going.size == 0:
+                return drawn
+            drawn[going] += 1 << self.low_digits
+        raise KernelError(
+            "E0832",
+            "the random number generator is broken",
+            because=f"it said yes {LONGEST_RUN} times in a row, which a sound one never does",
+            help="repair the machine's random number generator; nothing was released",
+        )
+
+
+@lru_cache(maxsize=4096)  # a schedule has few scales, and the digits of a probability cost a millisecond
+def _geometric(scale: Fraction) -> _Geometric:
+    return _Geometric(scale)
+
+
+def discrete_laplace(scale: Fraction, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """`count` independent draws X with Pr(X = x) proportional to exp(-|x| / scale), exactly.
+
+    Args:
+        scale: in units of the values, > 0, at most 2^55.
+        count: how many, >= 0.
+        randomness: where the bits come from.
+
+    Raises:
+        KernelError: the scale is not positive or too large for 64-bit integers; the generator is broken.
+
+    Source: CKS20
+    """
+    if not 0 < scale <= LARGEST_SCALE:
+        raise KernelError(
+            "E0831",
+            "the noise scale is out of range",
+            because="scales are positive and at most 2^55, so that noise fits 64-bit integers",
+            help="a larger budget needs less noise",
+        )
+    geometric = _geometric(Fraction(scale))
+    noise = np.empty(count, dtype=np.int64)
+    for start in range(0, count, BATCH):
+        size = min(BATCH, count - start)
+        noise[start : start + size] = geometric.draw(size, randomness) - geometric.draw(size, randomness)
+    return noise
