@@ -1,0 +1,30 @@
+"""Which word was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def edit_distance(a: str, b: str) -> int:
+    """Letters inserted, deleted, replaced or swapped with a neighbor to turn one word into another."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        before, above, row = row, before, [i]
+        for j, other in enumerate(b, 1):
+            cost = min(row[j - 1] + 1, before[j] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
+                cost = min(cost, above[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate nearest to a misspelt word, or None when none is near; the first of several equally near."""
+    if len(word) > 40:
+        return None
+    ranked = [(edit_distance(word.lower(), candidate.lower()), candidate) for candidate in candidates]
+    if not ranked:
+        return None
+    distance, best = min(ranked, key=lambda pair: pair[0])
+    return best if distance <= (1 if len(best) <= 4 else 2) else None
