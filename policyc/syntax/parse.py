@@ -119,7 +119,7 @@ def _complete_statements(error: UnexpectedInput) -> RawTree[Token] | None:
     if interactive is None:
         return None
     if "$END" in interactive.accepts():
-        raw: RawTree[Token] = interactive.copy().feed_eof()
+        raw: RawTree[Token] = interactive.feed_eof()
         return raw
     stack = interactive.parser_state.value_stack
     first = stack[0] if stack else None

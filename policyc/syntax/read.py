@@ -1,0 +1,62 @@
+"""From a file to the text of a policy; what is no text is refused here."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
+
+MAX_BYTES = 1 << 20
+
+
+def read_source(path: str | PathLike[str]) -> Source:
+    """Reads a policy file: UTF-8, with or without byte order mark, any line ends.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Its text, named by the path as given, or by the file's name alone when the path is absolute, so that nothing
+        made from it names a machine.
+
+    Raises:
+        PolicyError: with one finding: no such file, not readable, too large, not text, not UTF-8.
+    """
+    file = Path(path)
+    source = Source(file.name if file.is_absolute() else file.as_posix(), "")
+    try:
+        if file.is_dir():
+            raise PolicyError(source, [_finding("E0101", "this is a directory", "name a policy file in it")])
+        with file.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        remedy = "check the path, or run `policyc init NAME` for a new policy"
+        raise PolicyError(source, [_finding("E0101", "there is no such file", remedy)]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "the path is not valid"
+        remedy = "check the path and its permissions"
+        raise PolicyError(source, [_finding("E0101", f"the file cannot be read: {reason.lower()}", remedy)]) from None
+    if len(data) > MAX_BYTES:
+        remedy = 'a policy is one page; put large matrices into files: `file("matrix.csv")`'
+        raise PolicyError(source, [_finding("E0104", "the file is larger than 1 MiB", remedy)])
+    return _decode(source.name, data)
+
+
+def _decode(name: str, data: bytes) -> Source:
+    """The text of a file's bytes."""
+    if 0 in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        remedy = f"name a text file; byte {data.index(0) + 1} is zero"
+        raise PolicyError(Source(name, ""), [_finding("E0102", "this is not a text file", remedy)])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        message = f"this is not UTF-8: byte {column} of line {line} is 0x{data[error.start]:02x}"
+        raise PolicyError(Source(name, ""), [_finding("E0103", message, "save the file as UTF-8")]) from None
+    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _finding(code: str, message: str, remedy: str) -> Diagnostic:
+    return Diagnostic(code, message, Span(0, 0), help=remedy)
