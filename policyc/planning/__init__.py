@@ -1,1 +1,103 @@
 """Checked policy -> plan: finds budgets, compares candidates, and has the kernel verify the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from policyc.diagnostics import Diagnostic, PolicyError, Span
+from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity
+from policyc.planning.candidates import Predictor, Refused, allocations, estimators
+from policyc.planning.choice import Choice, choose
+from policyc.planning.schedules import Allocation, Group
+from policyc.semantics.policy import MarkovCorrelation, Policy, Wish
+from policyc.semantics.rules.utility import check_utility
+from policyc_runtime.estimation import Estimator
+from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.mechanisms.laplace import Laplace
+from policyc_runtime.plan import ChainRecord, Plan
+from policyc_runtime.verify import verify
+
+T = TypeVar("T", Allocation, Estimator)
+
+
+def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
+    """Plan a checked policy; `notices` are the warnings so far, which the plan records.
+
+    Returns:
+        The verified plan, and further warnings (about utility).
+
+    Raises:
+        PolicyError: no plan keeps the promise with what the policy demands.
+    """
+    groups = [Group(chain.group, _record(chain).chain()) for chain in policy.chains]
+    rows, integer = constraint_rows(policy)
+    alone = tuple(row for row in rows if not row.previous)
+    cells = release_cells(policy)
+    mechanism = Laplace(l1_sensitivity=sensitivity(policy)[0])
+    predictor = Predictor(
+        cells=len(cells),
+        population=policy.stream.population if policy.releases[0].by_cell else None,
+        chains=[group.chain for group in groups],
+        constraints=ConstraintSet.of_rows(alone, len(cells), integer),
+        objective=policy.objective,
+        mechanism=mechanism,
+    )
+    schedules = _wished(policy.budget.name, allocations(policy, groups))
+    every = ConstraintSet.of_rows(rows, len(cells), integer)
+    choice = choose(schedules, _wished(_described(policy.estimate), estimators(len(groups), every)), mechanism, predictor)
+    if choice is None:
+        raise PolicyError(policy.source, [*notices, _impossible(policy, schedules)])
+    predicted = choice.predicted
+    more = check_utility(policy, predicted.published, predicted.prior_alone, predicted.signal)
+    plan = assemble_plan(policy, choice, (*notices, *more))
+    verify(plan)
+    return plan, more
+
+
+def _record(chain: MarkovCorrelation) -> ChainRecord:
+    return ChainRecord(
+        group=chain.group,
+        forward=chain.forward,
+        backward=chain.backward,
+        initial=chain.initial,
+        evidence=chain.evidence,
+        lags=(1,),
+    )
+
+
+def _wished(wish: str, found: Iterable[T | Refused]) -> list[T | Refused]:
+    """All that was found under `auto`, else what the policy names: `map` names all priors of it, `map(prior = uniform)` one."""
+    return [entry for entry in found if wish == "auto" or _name(entry) == wish or _name(entry).split("(")[0] == wish]
+
+
+def _name(entry: Allocation | Estimator | Refused) -> str:
+    return entry.described() if isinstance(entry, Estimator) else entry.name
+
+
+def _described(wish: Wish) -> str:
+    settings = ", ".join(f"{name} = {value}" for name, value in wish.arguments.items())
+    return f"{wish.name}({settings})" if settings else wish.name
+
+
+def _impossible(policy: Policy, schedules: Sequence[Allocation | Refused]) -> Diagnostic:
+    target_span = policy.targets[0].span
+    failed = [entry for entry in schedules if isinstance(entry, Refused)]
+    if len(failed) == len(schedules):
+        return Diagnostic(
+            "E0751",
+            "no budget keeps this promise with these correlations",
+            target_span,
+            because="; ".join(f"{entry.name}: {entry.reason}" for entry in failed),
+            help="raise alpha, shorten the horizon, or write `budget auto` so that every schedule is tried",
+        )
+    return Diagnostic(
+        "E0752",
+        f"the estimator `{policy.estimate.name}` does not apply to this release",
+        policy.estimate.span or Span(0, 1),
+        because="it needs a population, one chain, and constraints that it can keep",
+        help="write `estimate auto`, or declare what it needs",
+    )
+
+
+__all__ = ["Choice", "make_plan"]

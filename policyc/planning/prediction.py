@@ -86,6 +86,13 @@ class StepModel:
         return error(counts, self.population * self.law, objective)
 
 
+def noisy_counts(points: Array, model: StepModel, scale: float) -> tuple[Array, Array]:
+    """True and noisy counts (rows, cells) from points (rows, 2 cells - 1)."""
+    split = len(model.law) - 1
+    true = multinomial_quantile(points[:, :split], model.population, model.law)
+    return true, true + laplace_quantile(points[:, split:], scale)
+
+
 def error(published: Array, true: Array, objective: Objective) -> float:
     """Mean error over everything given."""
     difference = published - true
@@ -114,9 +121,7 @@ def predict_error(
     """
     cells = len(model.law)
     simple = constraints.simplex is not None
-    points = spread_points(POINTS if simple else FEW_POINTS, 2 * cells - 1)
-    true = multinomial_quantile(points[:, : cells - 1], model.population, model.law)
-    noisy = true + laplace_quantile(points[:, cells - 1 :], scale)
-    believed = None if prior is None else np.broadcast_to(prior, noisy.shape)
+    true, noisy = noisy_counts(spread_points(POINTS if simple else FEW_POINTS, 2 * cells - 1), model, scale)
+    believed = None if prior is None else np.broadcast_to(prior, (POINTS, cells))[: len(noisy)]
     scales = np.full(len(noisy), scale)
     return error(estimator.estimate(noisy, scales, believed, constraints, None), true, objective)

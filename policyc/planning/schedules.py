@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,11 @@ class Allocation:
     runs: tuple[Run, ...]
     groups: tuple[Group, ...]
     leakage: float
+
+
+def exact(value: float) -> Decimal:
+    """The shortest decimal that reads back as this float: what the plan says, and what is checked."""
+    return Decimal(repr(value))
 
 
 class ScheduleError(Exception):

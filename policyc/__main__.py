@@ -1,0 +1,5 @@
+"""`python -m policyc` is `policyc`."""
+
+from policyc.cli import main
+
+main()

@@ -1,0 +1,412 @@
+"""The command line: the only module that prints or exits. Everything heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from policyc import __version__
+
+if TYPE_CHECKING:
+    from policyc.diagnostics import Diagnostic, PolicyError, Source
+    from policyc_runtime.claims import Claim
+    from policyc_runtime.errors import KernelError
+    from policyc_runtime.simulation import SimulationResult
+
+FINDINGS, USAGE, INTERNAL = 1, 2, 3
+
+app = typer.Typer(
+    name="policyc",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class FindingFormat(StrEnum):
+    """How findings are shown."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+class TableFormat(StrEnum):
+    """How a table is shown."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+class Stage(StrEnum):
+    """What `compile --emit` shows instead of writing files."""
+
+    TREE = "tree"
+    POLICY = "policy"
+    PLAN = "plan"
+
+
+PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A policy, such as traffic.policy.")]
+PlanDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="What `policyc compile` wrote.")]
+LedgerOption = Annotated[
+    Path | None, typer.Option("--ledger", metavar="FILE", help="The ledger. Default: ledger.sqlite in DIR.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"policyc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Compile a privacy policy for counts over time into a checked release plan, and run it.
+
+    \b
+    policyc init traffic                 write a policy to start from
+    policyc check traffic.policy         all findings, with what to write
+    policyc compile traffic.policy       traffic.plan/: plan, model, certificate
+    policyc simulate traffic.plan        how accurate it will be, without data
+    policyc run traffic.plan --input events.csv --output counts.csv
+    policyc verify traffic.plan --release counts.csv
+    """
+
+
+@app.command("compile")
+def compile_command(
+    file: PolicyFile,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where to write. Default: NAME.plan.")
+    ] = None,
+    emit: Annotated[Stage | None, typer.Option("--emit", help="Show a stage instead of writing files.")] = None,
+) -> None:
+    """Compile a policy into a plan, a post-processing model and a certificate.
+
+    \b
+    policyc compile traffic.policy
+    policyc compile traffic.policy -o plans/traffic
+    policyc compile traffic.policy --emit plan
+    """
+    if emit in {Stage.TREE, Stage.POLICY}:
+        from policyc.pipeline import check_file
+
+        source, tree, policy, findings = check_file(file)
+        _show_findings(findings, source)
+        typer.echo(_pretty(tree.statements if emit is Stage.TREE else policy))
+        return
+    from policyc.pipeline import compile_policy
+
+    compilation = compile_policy(file)
+    _show_findings(compilation.diagnostics, compilation.source)
+    if emit is Stage.PLAN:
+        typer.echo(compilation.plan.to_json(), nl=False)
+        return
+    from policyc.emit.summary import render_summary
+
+    directory = compilation.save(output)
+    typer.echo(render_summary(compilation.plan, directory))
+
+
+def _pretty(value: object) -> str:
+    from pprint import pformat
+
+    return pformat(value, width=120)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies.")],
+    form: Annotated[FindingFormat, typer.Option("--format", help="text, json or sarif.")] = FindingFormat.TEXT,
+) -> None:
+    """Show all findings of policies, without planning.
+
+    \b
+    policyc check traffic.policy
+    policyc check policies/*.policy --format sarif > findings.sarif
+    """
+    from policyc.diagnostics import PolicyError
+    from policyc.pipeline import check_file
+
+    results: list[tuple[Source, tuple[Diagnostic, ...]]] = []
+    failed = False
+    for file in files:
+        try:
+            source, _, _, findings = check_file(file)
+        except PolicyError as error:
+            source, findings, failed = error.source, error.diagnostics, True
+        results.append((source, findings))
+    if form is FindingFormat.TEXT:
+        for source, findings in results:
+            _show_findings(findings, source)
+            if not findings:
+                typer.echo(f"{source.name}: no findings")
+    elif form is FindingFormat.JSON:
+        from policyc.diagnostics.as_json import render_json
+
+        typer.echo(render_json(results))
+    else:
+        from policyc.diagnostics.sarif import render_sarif
+
+        typer.echo(render_sarif(results, __version__))
+    if failed:
+        raise typer.Exit(FINDINGS)
+
+
+@app.command()
+def fmt(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies; `-` reads standard input.")],
+    only_check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file would change.")] = False,
+) -> None:
+    """Rewrite policies in the canonical order and spacing. Comments are kept.
+
+    \b
+    policyc fmt traffic.policy
+    policyc fmt policies/*.policy --check
+    """
+    from policyc.diagnostics import Source
+    from policyc.files import write_text
+    from policyc.syntax import format_policy, parse_policy, read_source
+
+    changed = False
+    for file in files:
+        if str(file) == "-":
+            typer.echo(format_policy(parse_policy(Source("standard input", sys.stdin.read()))), nl=False)
+            continue
+        formatted = format_policy(parse_policy(read_source(file)))
+        if file.read_bytes() == formatted.encode("utf-8"):
+            continue
+        changed = True
+        if only_check:
+            typer.echo(f"{file}: would be rewritten")
+        else:
+            write_text(file, formatted)
+            typer.echo(f"{file}: rewritten")
+    if changed and only_check:
+        raise typer.Exit(FINDINGS)
+
+
+@app.command()
+def run(
+    directory: PlanDirectory,
+    input_file: Annotated[
+        Path, typer.Option("--input", metavar="DATA", help="Events, or counts with --counts: CSV or Parquet.")
+    ],
+    output: Annotated[Path, typer.Option("--output", metavar="OUT", help="Released values: CSV or Parquet.")],
+    ledger: LedgerOption = None,
+    counts: Annotated[bool, typer.Option("--counts", help="The input has ready counts, not events.")] = False,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", min=1, help="Release the first N steps only. Default: through the last event."),
+    ] = None,
+) -> None:
+    """Run a plan on data: every step is released once; running again gives the same values.
+
+    \b
+    policyc run fleet.plan --input departures.csv --output parked.csv
+    policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
+    """
+    from policyc.pipeline import check_output_path, run_plan
+
+    check_output_path(output)
+    with _progress("releasing") as progress:
+        lines = run_plan(directory, input_file, output, ledger, counts=counts, steps=steps, progress=progress)
+    for line in lines:
+        typer.echo(line)
+
+
+@app.command()
+def verify(
+    directory: PlanDirectory,
+    ledger: LedgerOption = None,
+    release: Annotated[
+        Path | None, typer.Option("--release", metavar="OUT", help="A released file to compare with the ledger.")
+    ] = None,
+) -> None:
+    """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
+
+    \b
+    policyc verify fleet.plan
+    policyc verify fleet.plan --release parked.csv
+    """
+    from policyc.pipeline import verify_everything
+
+    failed: Claim | None = None
+    count = 0
+    for claim in verify_everything(directory, ledger, release):
+        mark = {True: "holds", False: "FAILS", None: "not checked"}[claim.holds]
+        typer.echo(f"{mark:<11}  {claim.name} ({claim.detail})")
+        count += claim.holds is True
+        if claim.holds is False and failed is None:
+            failed = claim
+    if failed is not None:
+        _fail_claim(failed)
+    typer.echo(f"{count} claims hold")
+
+
+def _fail_claim(claim: Claim) -> NoReturn:
+    where = f" in {claim.where}" if claim.where else ""
+    typer.echo(f"error[{claim.code}]: this claim fails{where}: {claim.name}: {claim.detail}", err=True)
+    raise typer.Exit(FINDINGS)
+
+
+@app.command()
+def show(
+    directory: PlanDirectory,
+    form: Annotated[TableFormat, typer.Option("--format", help="table, csv or json.")] = TableFormat.TABLE,
+) -> None:
+    """One row a step: budget, noise scale, leakage, expected error.
+
+    \b
+    policyc show fleet.plan
+    policyc show fleet.plan --format csv > steps.csv
+    """
+    from policyc.emit.steps import render_steps, step_rows
+    from policyc_runtime.plan import load_plan
+
+    plan = load_plan(directory)
+    typer.echo(render_steps(step_rows(plan), form.value), nl=form is TableFormat.TABLE)
+
+
+@app.command()
+def simulate(
+    target: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="A plan directory, or a policy.")],
+    seed: Annotated[int, typer.Option("--seed", help="Makes the simulation repeatable; never used in a release.")] = 0,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="How many simulated runs.")] = 20,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="OUT", help="Write one simulated run, marked NOT A RELEASE.")
+    ] = None,
+) -> None:
+    """Draw users from the declared chain, run the plan on them, and compare every estimator. NOT A RELEASE.
+
+    \b
+    policyc simulate traffic.policy --repeat 20
+    policyc simulate fleet.plan --seed 7 --output example.csv
+    """
+    from policyc.pipeline import simulate_plan
+
+    with _progress("simulating") as progress:
+        result = simulate_plan(target, seed, repeat, output, progress)
+    _show_simulation(result)
+
+
+def _show_simulation(result: SimulationResult) -> None:
+    from policyc.emit.summary import render_simulation
+
+    typer.echo(render_simulation(result))
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0401.")]) -> None:
+    """Explain a finding: why it is refused, an example that shows it, and the corrected one.
+
+    \b
+    policyc explain E0401
+    """
+    from policyc.diagnostics.pages import all_codes, read_page
+
+    wanted = code.strip().upper()
+    codes = all_codes()
+    if wanted not in codes:
+        from difflib import get_close_matches
+
+        near = get_close_matches(wanted, codes, n=3, cutoff=0.5)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        typer.echo(f"error: there is no finding {wanted[:20]}{hint}", err=True)
+        raise typer.Exit(USAGE)
+    typer.echo(read_page(wanted), nl=False)
+
+
+@app.command()
+def init(name: Annotated[str, typer.Argument(metavar="NAME", help="The new policy's name: NAME.policy.")]) -> None:
+    """Write a policy to start from, with a comment at every place that needs your decision.
+
+    \b
+    policyc init traffic
+    """
+    from policyc.emit.starter import write_starter
+
+    path = write_starter(name)
+    typer.echo(f"{path}: written. Next: edit it, then `policyc check {path}`")
+
+
+# ---------------------------------------------------------------- showing things
+
+
+def _show_findings(findings: tuple[Diagnostic, ...], source: Source) -> None:
+    if findings:
+        from policyc.diagnostics.text import render_text
+
+        typer.echo(render_text(findings, source, color=sys.stderr.isatty()), err=True)
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error when it is a terminal, else nothing; told (done, total)."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+# ---------------------------------------------------------------- exit codes
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 fine, 1 findings, 2 usage, 3 internal error (never a traceback, never data)."""
+    sys.exit(_guarded(lambda: app(standalone_mode=True)))
+
+
+def _guarded(command: Callable[[], object]) -> int:
+    try:
+        command()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else FINDINGS
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what the ledger holds is safe, run the same command again", err=True)
+        return FINDINGS
+    except BrokenPipeError:
+        return FINDINGS
+    except Exception as error:  # the last line of defence: a message instead of a traceback with values in it
+        return _report(error)
+    return 0
+
+
+def _report(error: Exception) -> int:
+    from policyc.diagnostics import PolicyError
+    from policyc.diagnostics.text import render_kernel_error, render_text
+    from policyc_runtime.errors import KernelError
+
+    color = sys.stderr.isatty()
+    if isinstance(error, PolicyError):
+        typer.echo(render_text(error.diagnostics, error.source, color=color), err=True)
+        return FINDINGS
+    if isinstance(error, KernelError):
+        typer.echo(render_kernel_error(error, color=color), err=True)
+        return FINDINGS
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else "unknown"
+    typer.echo(
+        f"internal error: {type(error).__name__} at {place}\n"
+        "  = help: this is a mistake in policyc, not in your files; please report this line (it contains no data)",
+        err=True,
+    )
+    return INTERNAL

@@ -1,0 +1,74 @@
+"""The passes, in order: text -> tree -> policy -> checked policy -> plan -> files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc.diagnostics import Diagnostic, PolicyError, Severity, Source
+from policyc.semantics import check_policy, resolve_policy
+from policyc.semantics.policy import Policy
+from policyc.syntax import parse_policy, read_source
+from policyc.syntax.tree import Tree
+
+if TYPE_CHECKING:
+    from policyc_runtime.plan import Plan
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What every pass produced. `diagnostics` holds the warnings; errors raise instead."""
+
+    path: Path
+    source: Source
+    tree: Tree
+    policy: Policy
+    plan: Plan
+    diagnostics: tuple[Diagnostic, ...]
+
+    def save(self, directory: str | Path | None = None) -> Path:
+        """Write plan, model, certificate and the policy itself; `directory` is the policy's name with `.plan` by default.
+
+        Raises:
+            KernelError: the directory holds something else, or the ledger of another plan.
+        """
+        from policyc.emit import save_plan
+
+        target = Path(directory) if directory is not None else Path(f"{self.policy.name}.plan")
+        return save_plan(target, self.plan, self.path)
+
+
+def check_file(path: str | Path) -> tuple[Source, Tree, Policy, tuple[Diagnostic, ...]]:
+    """Everything up to the checked policy.
+
+    Raises:
+        PolicyError: at least one finding is an error; carries all findings of the pass that stopped.
+    """
+    file = Path(path)
+    source = read_source(file)
+    tree = parse_policy(source)
+    policy, findings = resolve_policy(tree, file.parent)
+    _stop_at_errors(source, findings)
+    assert policy is not None, "a policy without errors was resolved"
+    findings = [*findings, *check_policy(policy)]
+    _stop_at_errors(source, findings)
+    return source, tree, policy, tuple(findings)
+
+
+def compile_policy(path: str | Path) -> Compilation:
+    """Compile a policy file into a plan that the kernel has verified.
+
+    Raises:
+        PolicyError: the policy has errors, or no plan can keep its promise; says what to write.
+    """
+    from policyc.planning import make_plan
+
+    source, tree, policy, findings = check_file(path)
+    plan, more = make_plan(policy, findings)
+    return Compilation(Path(path), source, tree, policy, plan, (*findings, *more))
+
+
+def _stop_at_errors(source: Source, findings: list[Diagnostic]) -> None:
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise PolicyError(source, findings)

@@ -1,0 +1,196 @@
+"""Puts the plan together and has the kernel verify it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from policyc import __version__
+from policyc.diagnostics import Diagnostic
+from policyc.planning.choice import Choice
+from policyc.planning.schedules import Allocation, exact
+from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, LinearConstraint, MarkovCorrelation, Policy
+from policyc_runtime.mechanisms import Mechanism
+from policyc_runtime.plan import (
+    AlphaDPT,
+    BudgetSegment,
+    CellRecord,
+    ChainRecord,
+    Claims,
+    ConstraintRow,
+    Correlation,
+    CountQuery,
+    Delivery,
+    EventLevel,
+    FileRecord,
+    NeighboringRelation,
+    Notice,
+    Plan,
+    PolicyRecord,
+    ReleasePlan,
+    Schedule,
+    StreamRecord,
+)
+from policyc_runtime.verify import budget_sum, largest_budget, leakage_of_group
+
+
+def round_up(value: Fraction, digits: int = 15) -> Decimal:
+    """A decimal at or above an exact number, with that many significant digits."""
+    if value == 0:
+        return Decimal(0)
+    shift = digits - 1 - math.floor(math.log10(value.numerator / value.denominator))
+    return Decimal(math.ceil(value * Fraction(10) ** shift)).scaleb(-shift)
+
+
+def release_cells(policy: Policy) -> tuple[str, ...]:
+    """The published values of a step, in order; the one name "" where a release is not by cell."""
+    release = policy.releases[0]
+    return policy.stream.cell.states if release.by_cell and policy.stream.cell is not None else ("",)
+
+
+def sensitivity(policy: Policy) -> tuple[Decimal, str]:
+    """How far one neighbor can move the values of a step, in L1, with the reason."""
+    if policy.releases[0].by_cell:
+        return Decimal(2), "replacing one user's cell lowers one count by one and raises another by one"
+    return Decimal(1), "replacing one user's value changes the one count by at most one"
+
+
+def constraint_rows(policy: Policy) -> tuple[tuple[ConstraintRow, ...], bool]:
+    """The policy's demands on the release's values, and whether they must be whole numbers."""
+    demanded = policy.constraints_of(policy.releases[0].name)
+    if demanded is None:
+        return (), False
+    return tuple(_row(constraint) for constraint in demanded.constraints), demanded.integer
+
+
+def _row(constraint: LinearConstraint) -> ConstraintRow:
+    def sparse(values: tuple[Decimal, ...]) -> tuple[tuple[int, Decimal], ...]:
+        return tuple((cell, value) for cell, value in enumerate(values) if value != 0)
+
+    return ConstraintRow(
+        text=constraint.text,
+        line=constraint.line,
+        current=sparse(constraint.current),
+        previous=sparse(constraint.previous),
+        relation=constraint.relation,
+        bound=constraint.bound,
+    )
+
+
+def assemble_plan(policy: Policy, choice: Choice, notices: tuple[Diagnostic, ...]) -> Plan:
+    """The plan of a policy for a choice, sealed; its claims are computed by the kernel from the plan itself."""
+    rows, integer = constraint_rows(policy)
+    least, reason = sensitivity(policy)
+    release = ReleasePlan(
+        name=policy.releases[0].name,
+        query=CountQuery(by=policy.stream.cell.column if policy.releases[0].by_cell and policy.stream.cell else None),
+        cells=release_cells(policy),
+        l1_sensitivity=least,
+        sensitivity_reason=reason,
+        mechanism=choice.mechanism,
+        schedule=_schedule(choice.allocation, choice.mechanism, choice.expected_errors),
+        estimator=choice.estimator,
+        constraints=rows,
+        integer=integer,
+        predicted=choice.predicted,
+        candidates=choice.candidates,
+    )
+    draft = Plan(
+        compiler=f"policyc {__version__}",
+        policy=_policy_record(policy),
+        stream=_stream(policy),
+        delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
+        objective=policy.objective,
+        relation=NeighboringRelation.REPLACE_ONE,
+        targets=tuple(_target(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget)),
+        correlation=_correlation(policy, choice.allocation),
+        releases=(release,),
+        claims=Claims(total_leakage=None, budget_sum=None, largest_budget=Decimal(1)),
+        notices=tuple(Notice(code=n.code, message=n.message) for n in notices),
+    )
+    return draft.model_copy(update={"claims": _claims(draft)}).sealed()
+
+
+def _claims(draft: Plan) -> Claims:
+    total = budget_sum(draft)
+    largest = round_up(largest_budget(draft))
+    leakage: Decimal | None = None
+    alphas = [target.alpha for target in draft.targets if isinstance(target, AlphaDPT)]
+    if alphas:
+        found = [round_up(Fraction(leakage_of_group(draft, record)), 17) for record in draft.correlation.chains]
+        leakage = min(max(found, default=largest), min(alphas))
+    return Claims(
+        total_leakage=leakage,
+        budget_sum=None if total is None else round_up(total),
+        largest_budget=largest,
+    )
+
+
+def _schedule(allocation: Allocation, mechanism: Mechanism, expected_errors: tuple[float, ...]) -> Schedule:
+    segments = []
+    for run, expected in zip(allocation.runs, expected_errors, strict=True):
+        epsilon = exact(run.epsilon)
+        segments.append(
+            BudgetSegment(
+                epsilons=(epsilon,),
+                scales=(mechanism.calibrate(epsilon),),
+                expected_errors=(expected,),
+                repeats=run.steps,
+            )
+        )
+    return Schedule(name=allocation.name, segments=tuple(segments))
+
+
+def _policy_record(policy: Policy) -> PolicyRecord:
+    return PolicyRecord(
+        name=policy.name,
+        purpose=policy.purpose,
+        source=FileRecord(name=policy.source.name, sha256=hashlib.sha256(policy.source.text.encode()).hexdigest()),
+        files=tuple(FileRecord(name=file.name, sha256=file.sha256) for file in policy.files),
+    )
+
+
+def _stream(policy: Policy) -> StreamRecord:
+    stream = policy.stream
+    cell = None
+    if stream.cell is not None:
+        cell = CellRecord(column=stream.cell.column, cells=stream.cell.cells, otherwise=stream.cell.otherwise)
+    return StreamRecord(
+        name=stream.name,
+        user_column=stream.user,
+        time_column=stream.time,
+        cell=cell,
+        step_milliseconds=stream.step_milliseconds,
+        step_text=stream.step_text,
+        horizon=stream.horizon,
+        population=stream.population,
+        start=stream.start,
+    )
+
+
+def _target(target: AlphaDPTTarget | EventLevelTarget) -> AlphaDPT | EventLevel:
+    if isinstance(target, AlphaDPTTarget):
+        return AlphaDPT(alpha=target.alpha)
+    return EventLevel(epsilon=target.epsilon)
+
+
+def _correlation(policy: Policy, allocation: Allocation) -> Correlation:
+    lags = {group.name: group.lags for group in allocation.groups}
+    chains = tuple(_chain(chain, lags.get(chain.group, (1,))) for chain in policy.chains)
+    if chains:
+        return Correlation(kind="markov", chains=chains, evidence=None)
+    evidence = next((c.evidence for c in policy.correlations), None)
+    return Correlation(kind="none", chains=(), evidence=evidence)
+
+
+def _chain(chain: MarkovCorrelation, lags: tuple[int, ...]) -> ChainRecord:
+    return ChainRecord(
+        group=chain.group,
+        forward=chain.forward,
+        backward=chain.backward,
+        initial=chain.initial,
+        evidence=chain.evidence,
+        lags=lags,
+    )
