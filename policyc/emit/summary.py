@@ -1,0 +1,71 @@
+"""What the terminal says after a compilation and after a simulation: short, in plain words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan
+
+if TYPE_CHECKING:
+    from policyc_runtime.simulation import SimulationResult
+
+
+def render_summary(plan: Plan, directory: Path) -> str:
+    """What was promised, what was chosen, how accurate it will be, and what to do next."""
+    lines = [f"{plan.policy.name}: {plan.policy.purpose}", ""]
+    lines += [f"  promise    {_promise(plan, index)}" for index in range(len(plan.targets))]
+    for release in plan.releases:
+        lines += _release_lines(plan, release)
+    lines += ["", *_candidates(plan.releases[0]), ""]
+    lines.append(f"{directory}/: plan.json, map_model.py, certificate.html, certificate.md, certificate.json")
+    lines.append(f"next: read {directory}/certificate.html, then `policyc run {directory} --input DATA --output OUT`")
+    return "\n".join(lines)
+
+
+def _promise(plan: Plan, index: int) -> str:
+    target = plan.targets[index]
+    if isinstance(target, AlphaDPT):
+        claimed = plan.claims.total_leakage
+        return (
+            f"alpha-DP_T: at most {target.alpha} nats about one user at one step, over {_span(plan)}, "
+            f"against who knows the chain (audited: {float(claimed or 0):.6g})"
+        )
+    return f"event level: at most {target.epsilon} nats about one user at one step, steps taken as independent"
+
+
+def _span(plan: Plan) -> str:
+    horizon = plan.stream.horizon
+    return "an endless stream" if horizon is None else f"all {horizon:,} steps"
+
+
+def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
+    unit = "squared error" if plan.objective == "mean_squared_error" else "absolute error"
+    predicted = release.predicted
+    errors = f"{predicted.published:.4g} mean {unit} per value; the noise alone {predicted.without_postprocessing:.4g}"
+    if predicted.prior_alone is not None:
+        errors += f"; the public prior alone {predicted.prior_alone:.4g}"
+    budgets = [float(e) for segment in release.schedule.segments for e in segment.epsilons]
+    spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
+    return [
+        f"  release    {release.name}: {len(release.cells)} values every {plan.stream.step_text}",
+        f"  budget     {release.schedule.name}: {spread} nats a step",
+        f"  estimator  {release.estimator.described()}",
+        f"  expected   {errors}",
+    ]
+
+
+def _candidates(release: ReleasePlan) -> list[str]:
+    rows = [("schedule", "estimator", "predicted error", "")]
+    for candidate in release.candidates:
+        error = "-" if candidate.predicted_error is None else f"{candidate.predicted_error:.4g}"
+        rows.append((candidate.schedule, candidate.estimator, error, candidate.reason))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [
+        f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows
+    ]
+
+
+def render_simulation(result: SimulationResult) -> str:
+    """The error of every estimator on simulated users, beside the prior alone. Marked NOT A RELEASE."""
+    return "\n".join(result.table_lines())
