@@ -137,9 +137,7 @@ class TreeBuilder:
 
     def _factor(self, node: Raw) -> tree.Expression:
         if isinstance(node, Token):
-            if node.type == "NUMBER":
-                return _number(node)
-            return _name(node)
+            return _number(node) if node.type == "NUMBER" else _name(node)
         if node.data == "negative":
             return _number(node)
         if node.data == "total":

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lark import Token, UnexpectedToken
+from lark import Token, UnexpectedInput, UnexpectedToken
 
 from policyc.diagnostics import Diagnostic, Label, Span
 from policyc.syntax.scan import CLOSERS, OPENERS, Scan
@@ -99,13 +99,19 @@ def locate(error: UnexpectedToken, scan: Scan, keywords: Mapping[str, str], segm
     at_end = error.token.type == "$END"
     offset = len(scan.masked.rstrip()) if at_end else int(error.token.start_pos or 0)
     match = None if at_end else LEXEME.match(scan.repaired, offset)
-    accepted = frozenset(error.interactive_parser.accepts()) if error.interactive_parser else frozenset(error.expected)
-    return Place(scan, keywords, segment, error.token, offset, match.group() if match else "", accepted)
+    return Place(scan, keywords, segment, error.token, offset, match.group() if match else "", accepts(error))
+
+
+def accepts(error: UnexpectedInput) -> frozenset[str]:
+    """The terminals that could have stood where the parser stopped."""
+    if error.interactive_parser is None:
+        return frozenset()
+    return frozenset(error.interactive_parser.accepts())  # type: ignore[no-untyped-call]  # lark leaves it so
 
 
 def explain(place: Place) -> Fault:
     """The finding about a place where the parser stopped."""
-    for recognise in (_unclosed, _stray_closer, _equals, _unit, _misspelt, _comma, _second_comparison):
+    for recognise in (_unclosed, _stray_closer, _equals, _unit, _no_parenthesis, _misspelt, _comma, _second_comparison):
         if fault := recognise(place):
             return fault
     return _unexpected(place)
@@ -118,7 +124,11 @@ def _unclosed(place: Place) -> Fault | None:
     offset, opener = place.opener
     closer = NAMES_OF_SIGNS[OPENERS[opener]]
     keyword = place.is_word and place.keywords.get(place.found) is not None
-    is_statement = keyword and place.starts_line and re.match(r"[ \t]+[\w\"]", place.scan.masked[place.span.end :])
+    is_statement = (
+        keyword
+        and place.starts_line
+        and re.match(r"[ \t]+[\w\"]", place.scan.masked[place.span.end : place.span.end + 80])
+    )
     shows = (
         place.found == ""
         or is_statement
@@ -186,8 +196,20 @@ def _unit(place: Place) -> Fault | None:
         meant = f"{number}{place.found}"
     else:
         return None
-    finding = Diagnostic("E0122", f"unexpected `{place.found}` after a number", place.span, help=f"did you mean `{meant}`?")
+    finding = Diagnostic(
+        "E0122", f"unexpected `{place.found}` after a number", place.span, help=f"did you mean `{meant}`?"
+    )
     return Fault(finding, repair=())
+
+
+def _no_parenthesis(place: Place) -> Fault | None:
+    """`alpha_dpt alpha = 1.0)`."""
+    names_value = re.match(r"[ \t]*=", place.scan.masked[place.span.end : place.span.end + 80])
+    if not (place.is_word and names_value and place.accepted >= {"$END", "LPAR"}):
+        return None
+    message = f"`(` is missing before `{place.found}`"
+    remedy = f"write `{place.previous_word}({place.found} = ...)`"
+    return Fault(Diagnostic("E0108", message, place.span, help=remedy))
 
 
 def _misspelt(place: Place) -> Fault | None:
@@ -199,8 +221,6 @@ def _misspelt(place: Place) -> Fault | None:
     guess = nearest(place.found, words)
     if guess is None and not (begins_statement or begins_field):
         return None
-    if guess is None and "LPAR" in place.accepted and re.match(r"\s*=", place.scan.masked[place.span.end :]):
-        return None  # `alpha_dpt alpha = 1.0)`: a parenthesis is missing, not a keyword
     terminal = place.keywords[guess] if guess else ""
     misplaced = place.keywords.get(place.found)
     if begins_statement and (guess is None or terminal not in {"BY", "FOR"}):
@@ -214,7 +234,10 @@ def _misspelt(place: Place) -> Fault | None:
         listed = ", ".join(w for w in words if w not in {"by", "for", "otherwise"})
         remedy = f"{those} {listed}"
     if guess is None and misplaced in {"FIELD", "CELL"}:
-        message, remedy = f"`{place.found}` is a field of a stream", "write it between the braces of `stream NAME { ... }`"
+        message, remedy = (
+            f"`{place.found}` is a field of a stream",
+            "write it between the braces of `stream NAME { ... }`",
+        )
     repair = (Token.new_borrow_pos(terminal, guess, place.token),) if guess else None
     return Fault(Diagnostic(code, message, place.span, help=remedy), repair)
 
@@ -251,8 +274,10 @@ def _unexpected(place: Place) -> Fault:
     expected = describe(place.accepted, place.keywords)
     if not place.found:
         span = Span(max(0, place.offset - 1), place.offset)
-        return Fault(Diagnostic("E0108", f"the policy ends where {expected} should follow", span, help=f"write {expected}"))
-    remedy = f"write {expected} here"
+        return Fault(
+            Diagnostic("E0108", f"the policy ends where {expected} should follow", span, help=f"write {expected}")
+        )
+    remedy = f"write {expected} before it"
     if place.found == "." and re.match(r"\.\d", place.scan.masked[place.offset : place.offset + 2]):
         remedy = "write a digit before the point, such as `0.5`"
     return Fault(Diagnostic("E0108", f"expected {expected}, found `{place.found}`", place.span, help=remedy))

@@ -16,7 +16,7 @@ from lark import Tree as RawTree
 
 from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
 from policyc.syntax.build import TreeBuilder
-from policyc.syntax.faults import explain, locate
+from policyc.syntax.faults import accepts, explain, locate
 from policyc.syntax.scan import MAX_FINDINGS, Scan, scan_policy
 from policyc.syntax.tree import Tree
 
@@ -90,7 +90,9 @@ class _Segment:
         try:
             return _parser().parse(text, on_error=self._on_error), None
         except UnexpectedInput as error:
-            stopped = len(text) if isinstance(error, UnexpectedToken) and error.token.type == "$END" else error.pos_in_stream
+            stopped = (
+                len(text) if isinstance(error, UnexpectedToken) and error.token.type == "$END" else error.pos_in_stream
+            )
             return _complete_statements(error), stopped
 
     def _on_error(self, error: UnexpectedInput) -> bool:
@@ -100,7 +102,9 @@ class _Segment:
         place = locate(error, self.scan, keywords(), self.start)
         fault = explain(place)
         broken_from = _broken_from(error)
-        if not any(broken_from <= known.span.start <= place.offset for known in self.scan.findings):
+        if fault.repair is not None or not any(
+            broken_from <= known.span.start <= place.offset for known in self.scan.findings
+        ):
             self.findings.append(fault.diagnostic)
         if fault.repair is None or len(self.findings) >= MAX_FINDINGS or not error.interactive_parser:
             return False
@@ -118,8 +122,8 @@ def _complete_statements(error: UnexpectedInput) -> RawTree[Token] | None:
     interactive = error.interactive_parser
     if interactive is None:
         return None
-    if "$END" in interactive.accepts():
-        raw: RawTree[Token] = interactive.feed_eof()
+    if "$END" in accepts(error):
+        raw: RawTree[Token] = interactive.feed_token(Token("$END", ""))
         return raw
     stack = interactive.parser_state.value_stack
     first = stack[0] if stack else None

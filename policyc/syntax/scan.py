@@ -216,7 +216,9 @@ def _replacement(kind: str, lexeme: str) -> str:
     """Something harmless of the same length for a reported lexeme."""
     if kind == "open_string":
         closed = _close_string(lexeme)
-        return '"' + closed[1:-1].replace("\\", "x").replace('"', "x") + '"' + lexeme[len(closed) :] if closed[1:] else " "
+        return (
+            '"' + closed[1:-1].replace("\\", "x").replace('"', "x") + '"' + lexeme[len(closed) :] if closed[1:] else " "
+        )
     if kind in {"string", "quoted"}:
         return '"' + re.sub(r'[\\"]', "x", lexeme[1:-1]) + '"'
     if kind == "number":
@@ -250,5 +252,5 @@ def too_deep(span: Span) -> Diagnostic:
         "E0119",
         f"nested more than {MAX_DEPTH} deep",
         span,
-        help="a matrix needs two brackets; put a large one into a file: `file(\"matrix.csv\")`",
+        help='a matrix needs two brackets; put a large one into a file: `file("matrix.csv")`',
     )
