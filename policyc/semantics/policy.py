@@ -70,6 +70,7 @@ class AlphaDPTTarget:
     alpha: Decimal
     span: Span
     window: int = 1
+    neighbors: Literal["add_remove", "replace"] = "replace"
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Participation:
     steps: int
     per_step: int
     spacing: int
-    enforced: Literal["keep_first"] | None
+    enforced: Literal["keep_first", "keep_sample"] | None
     assumed: str | None
     span: Span
 

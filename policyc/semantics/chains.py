@@ -1,0 +1,132 @@
+"""What the pattern of a chain says: where it ends up, whether its states meet, and how it runs backwards.
+
+Small and in plain Python, so that `policyc check` starts fast; leakage itself is the kernel's.
+A set of states is an integer with one bit a state.
+"""
+
+from __future__ import annotations
+
+from policyc.semantics.policy import Matrix
+
+FURTHEST_POWER = 64
+
+
+def supports(matrix: Matrix) -> list[int]:
+    """For each row, the set of states with a positive probability.
+
+    >>> from decimal import Decimal as D
+    >>> supports(((D("0.5"), D("0.5")), (D(0), D(1))))
+    [3, 2]
+    """
+    return [sum(1 << j for j, p in enumerate(row) if p > 0) for row in matrix]
+
+
+def transposed(rows: list[int], within: int) -> list[int]:
+    """The supports of the chain run backwards, for the states of `within`; other states have none."""
+    return [
+        sum(1 << j for j, row in enumerate(rows) if within >> j & 1 and row >> i & 1) if within >> i & 1 else 0
+        for i in range(len(rows))
+    ]
+
+
+def _bits(states: int) -> list[int]:
+    return [i for i in range(states.bit_length()) if states >> i & 1]
+
+
+def _after(rows: list[int], steps: list[int]) -> list[int]:
+    """Supports of the product: first `rows`, then `steps`."""
+    product = []
+    for row in rows:
+        reached = 0
+        for state in _bits(row):
+            reached |= steps[state]
+        product.append(reached)
+    return product
+
+
+def closed_classes(rows: list[int]) -> list[int]:
+    """The sets of states that are never left once entered; a chain has one stationary law iff there is exactly one.
+
+    Args:
+        rows: supports of a row-stochastic matrix.
+    """
+    reach = [row | 1 << i for i, row in enumerate(rows)]
+    for middle in range(len(rows)):
+        for state, reached in enumerate(reach):
+            if reached >> middle & 1:
+                reach[state] = reached | reach[middle]
+    found = []
+    for state, reached in enumerate(reach):
+        if all(reach[other] >> state & 1 for other in _bits(reached)) and reached not in found:
+            found.append(reached)
+    return found
+
+
+def states_that_never_meet(rows: list[int], power: int = FURTHEST_POWER) -> tuple[int, int] | None:
+    """Two rows without a shared state in the given power of a matrix, or None.
+
+    Rows that share a state in one power share one in every higher power, so the highest decides. Empty rows are
+    states that cannot occur and are passed over.
+
+    Args:
+        rows: supports of the matrix.
+        power: a power of two.
+    """
+    for _ in range(power.bit_length() - 1):
+        rows = _after(rows, rows)
+    for i, row in enumerate(rows):
+        for j in range(i + 1, len(rows)):
+            if row and rows[j] and not row & rows[j]:
+                return i, j
+    return None
+
+
+def stationary_law(matrix: Matrix) -> list[float] | None:
+    """The stationary law of a chain with one closed class, zero outside it; None when it is not unique.
+
+    Elimination without subtraction (Grassmann, Taksar, Heyman 1985): every digit is right, however sparse the chain.
+    """
+    classes = closed_classes(supports(matrix))
+    if len(classes) != 1:
+        return None
+    states = _bits(classes[0])
+    a = [[float(matrix[i][j]) for j in states] for i in states]
+    size = len(states)
+    for n in range(size - 1, 0, -1):
+        total = sum(a[n][:n])
+        if total <= 0:
+            return None
+        for i in range(n):
+            a[i][n] /= total
+            factor = a[i][n]
+            if factor:
+                for j in range(n):
+                    a[i][j] += factor * a[n][j]
+    weights = [1.0]
+    for n in range(1, size):
+        weights.append(sum(weights[i] * a[i][n] for i in range(n)))
+    whole = sum(weights)
+    law = [0.0] * len(matrix)
+    for state, weight in zip(states, weights, strict=True):
+        law[state] = weight / whole
+    return law
+
+
+def largest_reversal_error(forward: Matrix, backward: Matrix) -> tuple[float, int, int] | None:
+    """How far a backward matrix is from the Bayes reversal of a stationary chain.
+
+    Returns:
+        The largest difference of two entries with its row and column (0-based), or None without a stationary law. Rows
+        of states that the stationary chain never visits are not compared: they have no reversal.
+    """
+    law = stationary_law(forward)
+    if law is None:
+        return None
+    worst = (0.0, 0, 0)
+    for i, here in enumerate(law):
+        if here <= 0:
+            continue
+        for j, before in enumerate(law):
+            difference = abs(before * float(forward[j][i]) / here - float(backward[i][j]))
+            worst = max(worst, (difference, i, j))
+    return worst

@@ -1,0 +1,216 @@
+"""The statements that are one call each: targets, participation, signal, delivery, objective and wishes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from policyc.diagnostics import Span
+from policyc.semantics import reading
+from policyc.semantics.calls import Parameter, bind, kind_of
+from policyc.semantics.files import read_bytes
+from policyc.semantics.policy import (
+    AlphaDPTTarget,
+    Delivery,
+    EventLevelTarget,
+    Participation,
+    Signal,
+    Target,
+    UserLevelTarget,
+    WEventTarget,
+    Wish,
+)
+from policyc.semantics.scope import Scope, suggest
+from policyc.syntax.tree import Call, CallStatement, Name, Value, WordStatement
+
+Signature = Mapping[str, tuple[Parameter, ...]]
+
+_EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", because="it is the promise itself")
+_NEIGHBORS = reading.word("add_remove", "replace")
+
+_TARGETS: Signature = {
+    "alpha_dpt": (
+        Parameter("alpha", reading.privacy_parameter, "alpha = 1.0", because="it is the promise itself"),
+        Parameter("window", reading.step_count, "window = 1 step", required=False),
+        Parameter("neighbors", _NEIGHBORS, "neighbors = replace", required=False),
+    ),
+    "user_level": (
+        _EPSILON,
+        Parameter("delta", reading.number, "delta = 1e-6",
+                  because="the noise is Gaussian, whose promise may fail with probability delta"),
+        Parameter("neighbors", _NEIGHBORS, "neighbors = add_remove",
+                  because="whether one user more, or another user instead, is hidden changes the noise by a factor"),
+    ),
+    "event_level": (_EPSILON,),
+    "w_event": (
+        _EPSILON,
+        Parameter("window", reading.step_count, "window = 12 steps", because="events further apart are protected apart"),
+    ),
+}  # fmt: skip
+
+_PARTICIPATION: Signature = {
+    "at_most": (
+        Parameter("steps", reading.step_count, "50 steps", positional=True,
+                  because="the noise grows with the number of steps one user takes part in"),
+        Parameter("per_step", reading.whole, "per_step = 1", required=False),
+        Parameter("spacing", reading.step_count, "spacing = 1 step", required=False),
+        Parameter("enforced", reading.word("keep_first", "keep_sample"), "enforced = keep_first", required=False),
+        Parameter("assumed", reading.text, 'assumed = "why this holds"', required=False),
+    ),
+}  # fmt: skip
+
+
+def _pilot_file(scope: Scope, value: Value, what: str) -> str | None:
+    """A pilot series: here only that it is there and can be read; the planner reads it."""
+    if not isinstance(value, Call) or value.function.text != "file":
+        reading.mismatch(scope, value, what, "a file", '`pilot(file("last_year.csv"), evidence = "...")`')
+        return None
+    read = read_bytes(scope, value)
+    return None if read is None else read[0]
+
+
+def _evidence(what: str) -> Parameter:
+    return Parameter(
+        "evidence", reading.text, 'evidence = "where it is from"', because=f"{what} must be public knowledge"
+    )
+
+
+_SIGNALS: Signature = {
+    "ar1": (
+        Parameter("learned", reading.truth, "learned = true", required=False),
+        Parameter("mean", reading.number, "mean = 900", required=False),
+        Parameter("sd", reading.number, "sd = 120", required=False),
+        Parameter("autocorrelation", reading.number, "autocorrelation = 0.4", required=False),
+        Parameter("evidence", reading.text, 'evidence = "..."', required=False),
+    ),
+    "seasonal_ar1": (
+        Parameter("period", reading.step_count, "period = 7 steps"),
+        Parameter("learned", reading.truth, "learned = true", required=False),
+        Parameter("mean", reading.number, "mean = 900", required=False),
+        Parameter("seasonal_sd", reading.number, "seasonal_sd = 120", required=False),
+        Parameter("residual_sd", reading.number, "residual_sd = 40", required=False),
+        Parameter("autocorrelation", reading.number, "autocorrelation = 0.4", required=False),
+        Parameter("evidence", reading.text, 'evidence = "..."', required=False),
+    ),
+    "pilot": (Parameter("file", _pilot_file, 'file("last_year.csv")', positional=True), _evidence("a pilot series")),
+}
+
+_DELIVERIES: Signature = {
+    "realtime": (),
+    "within": (Parameter("within", reading.step_count, "12 steps", positional=True),),
+    "offline": (),
+}
+
+_RATE = Parameter("rate", reading.fraction, "rate = 0.1")
+_EVERY = Parameter("every", reading.step_count, "every = 4 steps", required=False)
+
+_WISHES: Mapping[str, Signature] = {
+    "budget": {"auto": (), "uniform": (), "bounded": (), "quantified": (), "optimal": (), "sparse": (_EVERY,)},
+    "mechanism": {
+        "auto": (),
+        "laplace": (),
+        "gaussian": (),
+        "binomial": (),
+        "dft": (Parameter("coefficients", reading.whole, "coefficients = 20", required=False),),
+        "fast": (),
+        "budget_distribution": (),
+        "budget_absorption": (),
+        "binary_tree": (),
+        "subsample": (_RATE,),
+        "filter_subsample": (_RATE,),
+        "lmmse": (Parameter("weight", reading.fraction, "weight = 0.5", required=False),),
+        "toeplitz": (),
+    },
+    "estimate": {
+        "auto": (),
+        "none": (),
+        "mle": (),
+        "map": (Parameter("prior", reading.word("uniform", "frequency"), "prior = uniform", required=False),),
+        "joint_map": (),
+        "filter": (),
+        "smoother": (),
+    },
+}
+
+
+def _call(
+    scope: Scope, statement: CallStatement | WordStatement, known: Signature
+) -> tuple[str, dict[str, object]] | None:
+    keyword = statement.keyword.text
+    call = kind_of(scope, statement.value, known, keyword)
+    if call is None:
+        return None
+    bound = bind(scope, call, known[call.function.text])
+    return None if bound is None else (call.function.text, bound)
+
+
+def resolve_target(scope: Scope, statement: CallStatement) -> Target | None:
+    """One promise."""
+    read = _call(scope, statement, _TARGETS)
+    if read is None:
+        return None
+    kind, arguments = read
+    made = {
+        "alpha_dpt": AlphaDPTTarget,
+        "user_level": UserLevelTarget,
+        "event_level": EventLevelTarget,
+        "w_event": WEventTarget,
+    }[kind]
+    return cast(Target, made(span=statement.span, **arguments))
+
+
+def resolve_participation(scope: Scope, statement: CallStatement) -> Participation | None:
+    """How many steps one user can take part in (E0503 when it is not said how that is known)."""
+    read = _call(scope, statement, _PARTICIPATION)
+    if read is None:
+        return None
+    arguments = {"per_step": 1, "spacing": 1, "enforced": None, "assumed": None, **read[1]}
+    given = [name for name in ("enforced", "assumed") if arguments[name] is not None]
+    if len(given) == 1 and (given == ["enforced"] or str(arguments["assumed"]).strip()):
+        return Participation(span=statement.span, **arguments)  # type: ignore[arg-type]  # read by its parameters
+    problem = "both enforced and assumed" if len(given) == 2 else "neither enforced nor assumed"
+    scope.refuse(
+        "E0503",
+        f"the participation bound is {problem}",
+        statement.span,
+        because="an enforced bound holds for everybody; an assumed one holds only while the assumption does, and the "
+        "certificate must say which",
+        hint='write `enforced = keep_first`, or `assumed = "why this holds"`, and not both',
+    )
+    return None
+
+
+def resolve_signal(scope: Scope, statement: CallStatement) -> Signal | None:
+    """How the released numbers move; for utility only."""
+    read = _call(scope, statement, _SIGNALS)
+    return None if read is None else Signal(read[0], read[1], statement.span)
+
+
+def resolve_delivery(scope: Scope, statement: CallStatement | WordStatement) -> Delivery | None:
+    """When values are published."""
+    read = _call(scope, statement, _DELIVERIES)
+    if read is None:
+        return None
+    delay = read[1].get("within")
+    return Delivery(read[0], delay if isinstance(delay, int) else None, statement.span)  # type: ignore[arg-type]
+
+
+def resolve_objective(scope: Scope, statement: CallStatement | WordStatement) -> str | None:
+    """What error is made small."""
+    options = ("mean_squared_error", "mean_absolute_error")
+    name, span = _word(statement)
+    if name in options:
+        return name
+    scope.refuse("E0205", f"there is no objective called `{name}`", span, hint=suggest(name, options))
+    return None
+
+
+def _word(statement: CallStatement | WordStatement) -> tuple[str, Span]:
+    value = statement.value
+    return (value.text, value.span) if isinstance(value, Name) else (value.function.text, value.span)
+
+
+def resolve_wish(scope: Scope, statement: CallStatement) -> Wish | None:
+    """A `budget`, `mechanism` or `estimate` statement."""
+    read = _call(scope, statement, _WISHES[statement.keyword.text])
+    return None if read is None else Wish(read[0], read[1], statement.span)

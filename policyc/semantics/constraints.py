@@ -1,0 +1,326 @@
+"""Constraints on released values as rows of numbers: `NAME >= 0` on every cell, `sum(NAME) == population`.
+
+An expression becomes one linear form (a scalar) or one a cell (a value of the release as a whole).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+
+from policyc.semantics.policy import LinearConstraint, Postprocess, Release, Vector
+from policyc.semantics.reading import LARGEST_NUMBER
+from policyc.semantics.scope import Scope, suggest
+from policyc.syntax.tree import (
+    Cell,
+    Comparison,
+    Expression,
+    IntegerConstraint,
+    Name,
+    Number,
+    Previous,
+    Product,
+    SumOf,
+    Total,
+)
+from policyc.syntax.tree import Postprocess as PostprocessTree
+
+_EXACT = Context(prec=200, traps=[])  # exact for every number a policy can hold; overflow is found by looking
+_RELATIONS = {"==", "<=", ">="}
+_SLOPPY = {"=": "==", "<": "<=", ">": ">=", "!=": "==", "=<": "<=", "=>": ">="}
+Coefficients = Mapping[int, Decimal]
+
+
+@dataclass(frozen=True)
+class Form:
+    """constant + current . x_t + previous . x_(t-1), with coefficients by cell index."""
+
+    current: Coefficients
+    previous: Coefficients
+    constant: Decimal = Decimal(0)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether no released value stands in it."""
+        return not self.current and not self.previous
+
+    def plus(self, other: Form) -> Form:
+        """The sum of two forms."""
+        return Form(
+            _added(self.current, other.current), _added(self.previous, other.previous), self.constant + other.constant
+        )
+
+    def times(self, factor: Decimal) -> Form:
+        """The form with every number multiplied."""
+        return Form(
+            {i: c * factor for i, c in self.current.items() if factor},
+            {i: c * factor for i, c in self.previous.items() if factor},
+            self.constant * factor,
+        )
+
+
+def _added(left: Coefficients, right: Coefficients) -> Coefficients:
+    total = dict(left)
+    for index, value in right.items():
+        total[index] = total.get(index, Decimal(0)) + value
+    return {i: c for i, c in total.items() if c != 0}
+
+
+class _Unlinear(Exception):  # noqa: N818  # never leaves this module
+    """An expression that was reported and has no form."""
+
+
+Forms = tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The release that constraints are about, and what else they may name."""
+
+    release: str
+    cells: tuple[str, ...]
+    by_cell: bool
+    population: int | None
+    others: tuple[str, ...]
+
+
+def resolve_postprocess(
+    scope: Scope,
+    tree: PostprocessTree,
+    release: Release,
+    states: tuple[str, ...],
+    population: int | None,
+    others: tuple[str, ...],
+) -> Postprocess:
+    """Every constraint of a block that has a meaning; the others are reported and left out.
+
+    Args:
+        scope: collects the findings.
+        tree: the block.
+        release: whose values are constrained.
+        states: the stream's states; a release by cell has one value for each.
+        population: the stream's public number of users, if said.
+        others: names of all other releases.
+    """
+    cells = states if release.by_cell else ("",)
+    target = Target(release.name, cells, release.by_cell, population, others)
+    rows: list[LinearConstraint] = []
+    integer = False
+    for constraint in tree.constraints:
+        if isinstance(constraint, IntegerConstraint):
+            integer = integer or _is_own(scope, constraint.release, target)
+            continue
+        with localcontext(_EXACT):
+            rows.extend(_rows(scope, constraint, target))
+    return Postprocess(release.name, tuple(rows), integer, tree.span)
+
+
+def _is_own(scope: Scope, name: Name, target: Target) -> bool:
+    if name.text != target.release:
+        _unpublished(scope, name, target)
+        return False
+    return True
+
+
+def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstraint]:
+    """The linear rows of one comparison; none after reporting."""
+    if tree.operator not in _RELATIONS:
+        written = _SLOPPY.get(tree.operator, "<=")
+        scope.refuse(
+            "E0605", f"a constraint cannot use `{tree.operator[:10]}`", tree.span,
+            because=None if tree.operator == "=" else "no nearest point exists when the boundary itself is excluded",
+            hint=f"write `{written}`" + (", or `<=` on the next smaller number" if tree.operator in "<>" else ""),
+        )  # fmt: skip
+        return []
+    try:
+        left, right = _forms(scope, tree.left, target), _forms(scope, tree.right, target)
+    except _Unlinear:
+        return []
+    differences = _combined(left, tuple(f.times(Decimal(-1)) for f in right))
+    words = " ".join(scope.source.text[tree.span.start : tree.span.end].split())
+    line = scope.source.line_and_column(tree.span.start)[0]
+    if not _says_something(scope, tree, differences):
+        return []
+    return [
+        LinearConstraint(
+            text=words,
+            line=line,
+            current=_dense(form.current, len(target.cells)),
+            previous=_dense(form.previous, len(target.cells)),
+            relation=tree.operator,  # type: ignore[arg-type]  # one of _RELATIONS
+            bound=Decimal(0) - form.constant,
+            span=tree.span,
+        )
+        for form in differences
+    ]
+
+
+def _dense(coefficients: Coefficients, length: int) -> Vector:
+    return tuple(coefficients.get(i, Decimal(0)) for i in range(length))
+
+
+def _says_something(scope: Scope, tree: Comparison, forms: Forms) -> bool:
+    """Whether every row constrains a value of the current step by numbers of sensible size."""
+    numbers = [n for f in forms for n in (*f.current.values(), *f.previous.values(), f.constant)]
+    if any(not n.is_finite() or abs(n) > LARGEST_NUMBER for n in numbers):
+        scope.refuse(
+            "E0209", "the numbers of this constraint are too large", tree.span, hint="write numbers below 1e15"
+        )
+        return False
+    if all(f.current for f in forms):
+        return True
+    if any(f.previous for f in forms):
+        scope.refuse(
+            "E0606", "this constrains the past only", tree.span,
+            because="the previous value is published and cannot change any more",
+            hint="compare it with the value of this step: `NAME - previous(NAME) <= 40`".replace("NAME", "my_release"),
+        )  # fmt: skip
+        return False
+    scope.refuse(
+        "E0609", "this says nothing about the released values", tree.span, hint="name the release in it, or drop it"
+    )
+    return False
+
+
+def _forms(scope: Scope, expression: Expression, target: Target) -> Forms:
+    """One form, or one a cell."""
+    if isinstance(expression, Name):
+        return _named(scope, expression, target)
+    if isinstance(expression, Previous):
+        return _before(scope, expression, target)
+    if isinstance(expression, Product):
+        return _product(scope, expression, target)
+    if isinstance(expression, Total):
+        return _total(scope, expression, target)
+    return (_scalar(scope, expression, target),)
+
+
+def _scalar(scope: Scope, expression: Number | Cell | SumOf, target: Target) -> Form:
+    if isinstance(expression, Cell):
+        return _one_cell(scope, expression, target)
+    if isinstance(expression, SumOf):
+        return _summed(scope, expression, target)
+    if abs(expression.value) > LARGEST_NUMBER:
+        scope.refuse("E0209", "this number is too large", expression.span, hint="write a number below 1e15")
+        raise _Unlinear
+    return Form({}, {}, expression.value)
+
+
+def _named(scope: Scope, name: Name, target: Target) -> Forms:
+    if name.text == target.release:
+        return tuple(Form({i: Decimal(1)}, {}) for i in range(len(target.cells)))
+    if name.text != "population":
+        _unpublished(scope, name, target)
+        raise _Unlinear
+    if target.population is None:
+        scope.refuse(
+            "E0603",
+            "the stream does not say its `population`",
+            name.span,
+            because="only a number that is public already may shape what is published",
+            hint="add `population 12_000` to the stream, if that number is public",
+        )
+        raise _Unlinear
+    return (Form({}, {}, Decimal(target.population)),)
+
+
+def _unpublished(scope: Scope, name: Name, target: Target) -> None:
+    """A name that is not the block's own release: not a public number here (E0601)."""
+    if name.text in target.others:
+        hint = f"constrain `{target.release}` here, and `{name.text}` in a block of its own"
+    else:
+        hint = suggest(name.text, [target.release, "population"])
+    scope.refuse(
+        "E0601",
+        f"`{name.text[:40]}` is not a published number here",
+        name.span,
+        because="a constraint on anything but the released values and public numbers would publish it through the back "
+        "door",
+        hint=hint,
+    )
+
+
+def _one_cell(scope: Scope, expression: Cell, target: Target) -> Form:
+    if not _is_own(scope, expression.release, target):
+        raise _Unlinear
+    if target.by_cell and expression.cell.value in target.cells:
+        return Form({target.cells.index(expression.cell.value): Decimal(1)}, {})
+    problem = f"`{target.release}` has no cell `{expression.cell.value[:40]}`"
+    hint = suggest(expression.cell.value, target.cells)
+    if not target.by_cell:
+        hint = f"write `{target.release}` alone: it is one number a step"
+    scope.refuse("E0601", problem, expression.cell.span, hint=hint)
+    raise _Unlinear
+
+
+def _summed(scope: Scope, expression: SumOf, target: Target) -> Form:
+    inner = _forms(scope, expression.argument, target)
+    if len(inner) != len(target.cells):
+        scope.refuse(
+            "E0608",
+            "this sum has one number in it",
+            expression.span,
+            hint=f"`sum` is over the cells: write `sum({target.release})`, or leave `sum` out",
+        )
+        raise _Unlinear
+    return _fold(inner)
+
+
+def _fold(forms: Forms) -> Form:
+    """The sum of forms, in one pass (a release can have many cells)."""
+    current: dict[int, Decimal] = {}
+    previous: dict[int, Decimal] = {}
+    constant = Decimal(0)
+    for form in forms:
+        for into, coefficients in ((current, form.current), (previous, form.previous)):
+            for index, value in coefficients.items():
+                into[index] = into.get(index, Decimal(0)) + value
+        constant += form.constant
+    return Form({i: c for i, c in current.items() if c}, {i: c for i, c in previous.items() if c}, constant)
+
+
+def _before(scope: Scope, expression: Previous, target: Target) -> Forms:
+    inner = _forms(scope, expression.argument, target)
+    if any(form.previous for form in inner):
+        scope.refuse(
+            "E0606", "`previous` of a `previous` is two steps back", expression.span,
+            hint=f"only the step before can be named: `previous({target.release})`",
+        )  # fmt: skip
+        raise _Unlinear
+    return tuple(Form({}, form.current, form.constant) for form in inner)
+
+
+def _product(scope: Scope, expression: Product, target: Target) -> Forms:
+    left, right = _forms(scope, expression.left, target), _forms(scope, expression.right, target)
+    for constant, other in ((left, right), (right, left)):
+        if len(constant) == 1 and constant[0].is_constant:
+            return tuple(form.times(constant[0].constant) for form in other)
+    scope.refuse(
+        "E0604",
+        "two released values are multiplied",
+        expression.span,
+        because="constraints must be linear, so that the nearest values that satisfy them can be found for certain",
+        hint="multiply a released value by a number only",
+    )
+    raise _Unlinear
+
+
+def _total(scope: Scope, expression: Total, target: Target) -> Forms:
+    parts = [
+        tuple(form.times(Decimal(term.sign)) for form in _forms(scope, term.term, target)) for term in expression.terms
+    ]
+    scalar = _fold(tuple(part[0] for part in parts if len(part) == 1))
+    wide = [part for part in parts if len(part) > 1]
+    if not wide:
+        return (scalar,)
+    return tuple(_fold((scalar, *cell)) for cell in zip(*wide, strict=True))
+
+
+def _combined(left: Forms, right: Forms) -> Forms:
+    """The sum of two expressions; a scalar joins every cell."""
+    if len(left) == 1:
+        return tuple(left[0].plus(form) for form in right)
+    if len(right) == 1:
+        return tuple(form.plus(right[0]) for form in left)
+    return tuple(a.plus(b) for a, b in zip(left, right, strict=True))

@@ -1,0 +1,158 @@
+"""Releases: what is published, and of which stream or release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics import reading
+from policyc.semantics.calls import Parameter, bind, kind_of
+from policyc.semantics.policy import Release
+from policyc.semantics.scope import Scope, suggest
+from policyc.syntax.tree import Attribute, Name, Range, Text, Value
+from policyc.syntax.tree import Release as ReleaseTree
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a release can refer to: the stream, its cell column (None: no cell) and the other releases."""
+
+    stream: str
+    cell: str | None
+    releases: tuple[str, ...]
+
+
+def _name(scope: Scope, value: Value, what: str) -> Name | None:
+    if isinstance(value, Name):
+        return value
+    reading.mismatch(scope, value, what, "a name", "the name alone, without quotes or column")
+    return None
+
+
+def _column_of(scope: Scope, value: Value, what: str) -> Attribute | None:
+    if isinstance(value, Attribute):
+        return value
+    reading.mismatch(scope, value, what, "a column of the stream", "`sum(my_stream.my_column, clamp = 0 .. 130)`")
+    return None
+
+
+def _clamp(scope: Scope, value: Value, what: str) -> tuple[Decimal, Decimal] | None:
+    if not isinstance(value, Range):
+        reading.mismatch(scope, value, what, "a range", "`clamp = 0 .. 130`")
+        return None
+    low, high = reading.number(scope, value.low, what), reading.number(scope, value.high, what)
+    return None if low is None or high is None else (low, high)
+
+
+_CLAMP = Parameter(
+    "clamp", _clamp, "clamp = 0 .. 130", because="without it one user can change the sum by any amount"
+)  # fmt: skip
+_QUERIES: Mapping[str, tuple[Parameter, ...]] = {
+    "count": (Parameter("stream", _name, "count(my_stream)", positional=True),),
+    "sum": (Parameter("column", _column_of, "my_stream.my_column", positional=True), _CLAMP),
+    "prefix": (Parameter("release", _name, "prefix(my_release)", positional=True),),
+    "window": (
+        Parameter("release", _name, "my_release", positional=True),
+        Parameter("width", reading.step_count, "7 steps", positional=True,
+                  because="the width is the sensitivity: one event is in that many windows"),
+    ),
+}  # fmt: skip
+
+
+def resolve_release(scope: Scope, tree: ReleaseTree, names: Names | None) -> Release | None:
+    """The release, or None after reporting what is wrong; names are looked up when the stream is known."""
+    call = kind_of(scope, tree.query, _QUERIES, "release")
+    if call is None:
+        return None
+    kind = call.function.text
+    if kind == "sum" and not any(a.name is not None or isinstance(a.value, Range) for a in call.arguments):
+        scope.refuse(
+            "E0218",
+            "a sum needs a `clamp`",
+            call.span,
+            because=_CLAMP.because,
+            hint="add `clamp = 0 .. 130`, the range that one value is cut to",
+        )
+        return None
+    bound = bind(scope, call, _QUERIES[kind])
+    if bound is None:
+        return None
+    owner = next(v for v in bound.values() if isinstance(v, (Name, Attribute)))
+    owner_name = owner.owner if isinstance(owner, Attribute) else owner
+    if names is not None and not _known(scope, tree, kind, owner_name, names):
+        return None
+    if tree.by is not None and not _by_cell(scope, tree, kind, names):
+        return None
+    clamp, width = bound.get("clamp"), bound.get("width")
+    of_release = kind in ("prefix", "window")
+    return Release(
+        name=tree.name.text,
+        kind=kind,  # type: ignore[arg-type]  # a key of _QUERIES
+        stream=names.stream if names is not None else owner_name.text,
+        by_cell=tree.by is not None,
+        span=tree.span,
+        column=owner.attribute.text if isinstance(owner, Attribute) else None,
+        clamp=clamp if isinstance(clamp, tuple) else None,
+        base=owner_name.text if of_release else None,
+        width=width if isinstance(width, int) else None,
+    )
+
+
+def _known(scope: Scope, tree: ReleaseTree, kind: str, owner: Name, names: Names) -> bool:
+    """Whether the stream or release that a query names exists (E0204)."""
+    of_release = kind in ("prefix", "window")
+    known = [r for r in names.releases if r != tree.name.text] if of_release else [names.stream]
+    if owner.text in known:
+        return True
+    what = "release" if of_release else "stream"
+    if of_release and owner.text == tree.name.text:
+        hint = "name the release it is made of, such as one that is a `count`"
+        scope.refuse("E0204", f"release `{owner.text}` is made of itself", owner.span, hint=hint)
+        return False
+    scope.refuse("E0204", f"there is no {what} `{owner.text}`", owner.span, hint=suggest(owner.text, known))
+    return False
+
+
+def _by_cell(scope: Scope, tree: ReleaseTree, kind: str, names: Names | None) -> bool:
+    """Whether `by` names the stream's cell, which is the only thing a release can be split by (E0220)."""
+    if names is None or tree.by is None:
+        return True
+    column = tree.by.value if isinstance(tree.by, Text) else tree.by.text
+    if kind in ("prefix", "window"):
+        hint = "leave `by` out: the release it is made of decides"
+        scope.refuse("E0220", f"a {kind} is split as its release is", tree.by.span, hint=hint)
+        return False
+    if column == names.cell:
+        return True
+    hint = suggest(column, [names.cell]) if names.cell else f'add `cell {column} in {{"A", "B"}}` to the stream'
+    scope.refuse(
+        "E0220",
+        f"a release can be split by the stream's cell only, and `{column[:40]}` is not it",
+        tree.by.span,
+        because="the values of any other column are known from the protected data alone",
+        hint=hint,
+    )
+    return False
+
+
+def inherit_cells(scope: Scope, releases: list[Release]) -> list[Release]:
+    """Gives a prefix or window the cells of the release it is made of; a circle is refused (E0222)."""
+    from dataclasses import replace
+
+    by_name = {release.name: release for release in releases}
+    result = []
+    for release in releases:
+        base, seen = release, {release.name}
+        while base.base is not None and base.base in by_name and base.base not in seen:
+            base = by_name[base.base]
+            seen.add(base.name)
+        if base.base in seen:
+            scope.refuse(
+                "E0222", f"release `{release.name}` is made of itself", release.span,
+                hint="make one of them a `count` or a `sum` of the stream",
+                labels=(Label(base.span, "through this one"),) if base is not release else (),
+            )  # fmt: skip
+        result.append(replace(release, by_cell=base.by_cell))
+    return result

@@ -1,0 +1,160 @@
+"""How users are said to move: is it one chain a group, does it say enough, and can a promise hold under it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic, Span
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.chains import (
+    FURTHEST_POWER,
+    closed_classes,
+    largest_reversal_error,
+    states_that_never_meet,
+    supports,
+    transposed,
+)
+from policyc.semantics.matrices import is_stochastic
+from policyc.semantics.policy import AlphaDPTTarget, MarkovCorrelation, Matrix, Policy
+
+_SAME = 1e-6
+_DAY = 288
+
+
+def check_correlation(policy: Policy) -> Iterator[Diagnostic]:
+    """All findings about the `correlation` statements; a matrix already found wrong is not computed with."""
+    yield from _one_each(policy)
+    for chain in policy.chains:
+        matrices = [m for m in (chain.forward, chain.backward) if m is not None]
+        if not all(is_stochastic(m) for m in matrices):
+            continue
+        yield from _start(policy, chain)
+        yield from _reversal(chain)
+        yield from _supremum(policy, chain)
+
+
+def _one_each(policy: Policy) -> Iterator[Diagnostic]:
+    """One correlation a group: a second one would leave open which is meant (E0410)."""
+    groups: dict[str | None, Span] = {}
+    for correlation in policy.correlations:
+        group = correlation.group if isinstance(correlation, MarkovCorrelation) else None
+        clash = groups.get(group)
+        problem = f"group `{group}` has two correlations" if group is not None else "there are two correlations"
+        if clash is None and groups and (group is None or None in groups):
+            # A chain for everybody beside one for a group: the group would have both.
+            clash = next(iter(groups.values()))
+            problem = "a correlation without a group stands beside others"
+        if clash is not None:
+            yield Diagnostic(
+                "E0410",
+                problem,
+                correlation.span,
+                because="the promise must hold against one statement of how a user moves, and here there are two",
+                help="keep one, or give each its own group: `correlation markov(...) for commuters`",
+                labels=(Label(clash, "the first one"),),
+            )
+        groups.setdefault(group, correlation.span)
+
+
+def _start(policy: Policy, chain: MarkovCorrelation) -> Iterator[Diagnostic]:
+    """Whether both directions are known: E0405 without a start, E0407 when `stationary` names no single law."""
+    given = chain.forward if chain.forward is not None else chain.backward
+    if chain.initial is None and (chain.forward is None or chain.backward is None):
+        direction, other = ("forward", "backward") if chain.forward is not None else ("backward", "forward")
+        yield Diagnostic(
+            "E0405",
+            f"only the {direction} matrix is known",
+            chain.span,
+            because=f"leakage flows both ways in time, and the {other} matrix follows from this one only together with "
+            "where users start",
+            help=f"add `initial = stationary`, or the {other} matrix",
+        )
+    if chain.initial != "stationary" or given is None:
+        return
+    classes = closed_classes(supports(given))
+    if len(classes) > 1:
+        first, second = (_state(policy, (c & -c).bit_length() - 1) for c in classes[:2])
+        yield Diagnostic(
+            "E0407",
+            "this chain has more than one stationary law",
+            chain.span,
+            because=f"a user who is in {first} never comes to {second}, nor back, so where users start decides where "
+            "they end",
+            help="write the start as a list, `initial = [0.5, 0.5]`, or correct the matrix",
+        )
+
+
+def _state(policy: Policy, index: int) -> str:
+    """A state by its name, or by its number when the stream has no cell."""
+    cell = policy.stream.cell
+    if cell is None or index >= len(cell.states):
+        return f"state {index + 1}"
+    return f"`{cell.states[index]}`"
+
+
+def _reversal(chain: MarkovCorrelation) -> Iterator[Diagnostic]:
+    """W0401: two matrices that do not describe one chain."""
+    if chain.forward is None or chain.backward is None or chain.initial != "stationary":
+        return
+    if len(chain.forward) != len(chain.backward):
+        return
+    worst = largest_reversal_error(chain.forward, chain.backward)
+    if worst is None or worst[0] <= _SAME:
+        return
+    difference, i, j = worst
+    yield Diagnostic(
+        "W0401",
+        f"`backward` is not the reversal of `forward`: entry {j + 1} of row {i + 1} is off by {difference:.2g}",
+        chain.span,
+        because="the two matrices describe no single chain; the promise then holds against each direction as "
+        "stated, and perhaps against no real user",
+        help="leave `backward` out: with `initial = stationary` it is computed from `forward`",
+    )
+
+
+def _supremum(policy: Policy, chain: MarkovCorrelation) -> Iterator[Diagnostic]:
+    """E0701: over an unbounded horizon the leakage must stop growing.
+
+    Without two rows that stay disjoint in every power there is a power whose temporal loss function is below identity,
+    so that lag gives every budget, or every small one, a finite supremum. With two such rows, no lag does.
+    """
+    target = next((t for t in policy.targets if isinstance(t, AlphaDPTTarget)), None)
+    if target is None or policy.stream.horizon is not None:
+        return
+    for direction, rows in _directions(chain):
+        pair = states_that_never_meet(rows)
+        if pair is None:
+            continue
+        first, second = (_state(policy, i) for i in pair)
+        whose = f" of {chain.group}" if chain.group is not None else ""
+        yield Diagnostic(
+            "E0701",
+            "this promise cannot hold for ever",
+            target.span,
+            note="needs leakage that stops growing",
+            because=f"rows {first} and {second} of the {direction} matrix{whose} share no state, at any power up to "
+            f"{FURTHEST_POWER}; leakage grows by epsilon at every step (CAO17, Theorem 5)",
+            help=f"give a horizon: `horizon {_DAY} steps` allows epsilon {float(target.alpha) / _DAY:.2g} a step; a "
+            "matrix in which any two states can lead to a common one would hold for ever",
+            labels=(
+                Label(policy.stream.horizon_span, "the stream never ends"),
+                Label(chain.span, "users move like this"),
+            ),
+        )
+        return
+
+
+def _directions(chain: MarkovCorrelation) -> Iterator[tuple[str, list[int]]]:
+    """The supports of both matrices; a missing one follows from the other when the start is stationary."""
+    given: tuple[tuple[str, Matrix | None, Matrix | None], ...] = (
+        ("forward", chain.forward, chain.backward),
+        ("backward", chain.backward, chain.forward),
+    )
+    for direction, matrix, other in given:
+        if matrix is not None:
+            yield direction, supports(matrix)
+        elif other is not None:
+            rows = supports(other)
+            classes = closed_classes(rows)
+            if len(classes) == 1:
+                yield direction, transposed(rows, classes[0])

@@ -1,0 +1,71 @@
+"""What this version cannot plan yet: one finding a policy, which lists all that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic, Span
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, UserLevelTarget, WEventTarget
+
+_BUDGETS = ("optimal", "sparse")
+_ESTIMATES = ("joint_map", "filter", "smoother")
+
+
+def check_planned(policy: Policy) -> Iterator[Diagnostic]:
+    """E0702 at the most basic thing that is missing; the others are named in it."""
+    missing = list(_missing(policy))
+    if not missing:
+        return
+    (first, span, instead), *others = missing
+    more = f", nor {_listed([name for name, _, _ in others])}" if others else ""
+    yield Diagnostic(
+        "E0702",
+        f"this version cannot plan {first} yet{more}",
+        span,
+        because="policyc refuses rather than plan something weaker than what is written",
+        help=instead,
+        labels=tuple(Label(place, "nor this") for _, place, _ in others if place != span),
+    )
+
+
+def _listed(names: list[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    return distinct[0] if len(distinct) == 1 else f"{', '.join(distinct[:-1])} and {distinct[-1]}"
+
+
+def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
+    """What is missing, where, and what to write meanwhile; the most basic first."""
+    event = "promise `alpha_dpt(alpha = ...)` or `event_level(epsilon = ...)` meanwhile, which cover single events only"
+    if any(isinstance(t, (AlphaDPTTarget, EventLevelTarget)) for t in policy.targets):
+        event = "leave this target out meanwhile; the others cover single events only"
+    for target in policy.targets:
+        if isinstance(target, UserLevelTarget):
+            yield "user-level targets", target.span, event
+        elif isinstance(target, WEventTarget):
+            yield "w-event targets", target.span, event
+        elif isinstance(target, AlphaDPTTarget) and target.window > 1:
+            yield "alpha-DP_T over windows of steps", target.span, "leave `window` out, which promises single steps"
+    for release in policy.releases:
+        if release.kind != "count":
+            name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
+            yield name, release.span, "publish `count(...)` meanwhile"
+    if len(policy.releases) > 1:
+        yield "several releases under one promise", policy.releases[1].span, "keep one release"
+    if policy.stream.horizon is None:
+        for chain in policy.chains:
+            if chain.initial not in (None, "stationary"):
+                yield (
+                    "a start that is not stationary over an unbounded horizon",
+                    chain.span,
+                    "write `initial = stationary`",
+                )
+    wishes = (
+        (policy.mechanism, policy.mechanism.name not in ("auto", "laplace"), "mechanism"),
+        (policy.budget, policy.budget.name in _BUDGETS, "budget"),
+        (policy.estimate, policy.estimate.name in _ESTIMATES, "estimate"),
+    )
+    for wish, is_missing, keyword in wishes:
+        if is_missing:
+            span = wish.span or policy.stream.span
+            yield f"{keyword} `{wish.name}`", span, f"write `{keyword} auto`, or leave it out"

@@ -1,0 +1,69 @@
+"""What is demanded of released values: from public numbers only, and possible at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic, Span
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.feasibility import conflicting
+from policyc.semantics.policy import LinearConstraint, Policy, Postprocess, UserLevelTarget
+
+_POPULATION = re.compile(r'"(?:[^"\\]|\\.)*"|\b(population)\b')
+
+
+def check_postprocess(policy: Policy) -> Iterator[Diagnostic]:
+    """Findings about the `postprocess` blocks."""
+    for block in policy.postprocess:
+        yield from _private_population(policy, block)
+        yield from _contradiction(policy, block)
+
+
+def _private_population(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:
+    """E0602: neighbors that differ in the number of users make that number private."""
+    target = next((t for t in policy.targets if isinstance(t, UserLevelTarget) and t.neighbors == "add_remove"), None)
+    if target is None:
+        return
+    for span in dict.fromkeys(constraint.span for constraint in block.constraints):
+        place = _population_in(policy, span)
+        if place is not None:
+            yield Diagnostic(
+                "E0602",
+                "`population` is not a public number here",
+                place,
+                because="under add/remove neighbors the number of users is itself protected",
+                help="use `neighbors = replace`, or drop the constraint",
+                labels=(Label(target.span, "promised here"),),
+            )
+
+
+def _population_in(policy: Policy, span: Span) -> Span | None:
+    """Where a constraint says `population`, outside quotes."""
+    for match in _POPULATION.finditer(policy.source.text, span.start, span.end):
+        if match.group(1):
+            return Span(match.start(), match.end())
+    return None
+
+
+def _contradiction(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:
+    """E0607: the smallest set of constraints that no values satisfy."""
+    by_span: dict[Span, list[LinearConstraint]] = {}
+    for row in block.constraints:
+        by_span.setdefault(row.span, []).append(row)
+    if any(not n.is_finite() for row in block.constraints for n in (*row.current, *row.previous, row.bound)):
+        return
+    conflict = conflicting(list(by_span.values()), policy.stream.horizon)
+    if not conflict:
+        return
+    first, *others = [rows[0] for rows in conflict]
+    names = ", ".join(f"`{row.text[:60]}`" for row in others)
+    yield Diagnostic(
+        "E0607",
+        f"`{first.text[:60]}` contradicts {names}" if others else f"`{first.text[:60]}` can never hold",
+        first.span,
+        note="this" if others else "no values satisfy this",
+        because="no values satisfy these together, so nothing could be published",
+        help="drop or widen one of them; the others can stay" if len(others) > 1 else "drop or widen one of them",
+        labels=tuple(Label(row.span, "and this") for row in others),
+    )

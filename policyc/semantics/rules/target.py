@@ -1,0 +1,183 @@
+"""What is promised: is it a promise at all, and does it fit the stream?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from policyc.diagnostics import Diagnostic
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.policy import (
+    AlphaDPTTarget,
+    EventLevelTarget,
+    Policy,
+    Target,
+    UserLevelTarget,
+    WEventTarget,
+)
+
+_LARGE = 10
+_KIND = {
+    AlphaDPTTarget: "alpha_dpt",
+    UserLevelTarget: "user_level",
+    EventLevelTarget: "event_level",
+    WEventTarget: "w_event",
+}
+
+
+def check_targets(policy: Policy) -> Iterator[Diagnostic]:
+    """All findings about the `target` lines."""
+    if not policy.targets:
+        yield Diagnostic(
+            "E0301",
+            "the policy promises nothing",
+            policy.stream.span,
+            because="without a promise nothing is protected",
+            help="add a target, such as `target alpha_dpt(alpha = 1.0)`",
+        )
+    yield from _twice(policy)
+    for target in policy.targets:
+        yield from _large(policy, target)
+        if isinstance(target, AlphaDPTTarget):
+            yield from _alpha_dpt(policy, target)
+        if isinstance(target, UserLevelTarget):
+            yield from _delta(policy, target)
+    yield from _read_as_user_level(policy)
+
+
+def _twice(policy: Policy) -> Iterator[Diagnostic]:
+    """Two targets of one kind: w-event targets of two windows are two promises, everything else is one too many."""
+    first: dict[object, Target] = {}
+    for target in policy.targets:
+        key = (type(target), getattr(target, "window", None))
+        if key in first:
+            yield Diagnostic(
+                "E0306",
+                f"`{_KIND[type(target)]}` is promised twice",
+                target.span,
+                because="only the stronger of the two would mean anything, and a reader could quote the weaker",
+                help="keep the one that is meant",
+                labels=(Label(first[key].span, "the first one"),),
+            )
+        first.setdefault(key, target)
+
+
+def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
+    name = "alpha" if isinstance(target, AlphaDPTTarget) else "epsilon"
+    value: Decimal = target.alpha if isinstance(target, AlphaDPTTarget) else target.epsilon
+    if value <= _LARGE or _has_comment(policy, target):
+        return
+    yield Diagnostic(
+        "W0302",
+        f"{name} {value:.10g} protects hardly anyone",
+        target.span,
+        because=f"at {name} above {_LARGE} an attacker can be all but certain whether an event happened",
+        help="choose a smaller number, or say in a comment on the line before why this one is meant",
+    )
+
+
+def _has_comment(policy: Policy, target: Target) -> bool:
+    """Whether a comment stands directly before a target, in it, or after it on its line."""
+    text = policy.source.text
+    line, _ = policy.source.line_and_column(target.span.start)
+    line_end = text.find("\n", target.span.end)
+    rest = text[target.span.start : line_end if line_end >= 0 else len(text)]
+    return "#" in rest or (line > 1 and policy.source.line_text(line - 1).lstrip().startswith("#"))
+
+
+def _alpha_dpt(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagnostic]:
+    if target.neighbors == "add_remove":
+        yield Diagnostic(
+            "E0303",
+            "alpha-DP_T needs replacement neighbors",
+            target.span,
+            because="it compares two values of one user at one time; adding a user has no second value",
+            help='write `neighbors = replace` or leave it out, and add `otherwise "elsewhere"` to the cell, '
+            "so that absence is a value",
+        )
+    if not policy.correlations:
+        yield Diagnostic(
+            "E0302",
+            "alpha-DP_T needs to know how users move",
+            target.span,
+            because="it is a promise against an adversary who knows the correlation between steps; with none stated "
+            "there is nothing to hold it against",
+            help='add `correlation markov(forward = ..., initial = stationary, evidence = "...")`, '
+            'or `correlation none(evidence = "...")` if steps are independent',
+        )
+    if policy.chains and policy.stream.cell is None:
+        yield Diagnostic(
+            "E0307",
+            "the chain has states, and the stream has no cell to be in",
+            target.span,
+            because="alpha-DP_T is computed from how a user moves between the cells in which users are counted",
+            help='add `cell my_column in {"A", "B"} otherwise "elsewhere"` to the stream',
+            labels=(Label(policy.chains[0].span, "this says how users move"),),
+        )
+    elif policy.chains:
+        yield from _exactly_one_cell(policy, target)
+
+
+def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagnostic]:
+    """A user is in exactly one state at each step: by `otherwise`, or because the cells' counts add up to everybody."""
+    cell, population = policy.stream.cell, policy.stream.population
+    if cell is None or cell.otherwise is not None:
+        return
+    counts = {r.name for r in policy.releases if r.kind == "count" and r.by_cell}
+    covered = any(
+        row.relation == "==" and row.bound == population and set(row.current) == {Decimal(1)} and not any(row.previous)
+        for block in policy.postprocess
+        if block.release in counts
+        for row in block.constraints
+    )
+    if population is None or not covered:
+        yield Diagnostic(
+            "E0304",
+            "a user may be in none of the cells",
+            cell.span,
+            because="alpha-DP_T replaces one cell of a user by another; a user who is nowhere has no cell to replace, "
+            "and the chain no state to be in",
+            help='add `otherwise "elsewhere"`; or, if everybody is always in one of them, give `population` and the '
+            "constraint `sum(my_release) == population`",
+            labels=(Label(target.span, "promised here"),),
+        )
+
+
+def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
+    population = policy.stream.population
+    if not 0 < target.delta < 1:
+        yield Diagnostic(
+            "E0305",
+            f"delta is {target.delta:.10g}, and must be between 0 and 1",
+            target.span,
+            because="delta is the probability with which the promise may fail",
+            help="write a number far below 1 / population, such as `delta = 1e-6`",
+        )
+    elif population is not None and target.delta * population >= 1:
+        yield Diagnostic(
+            "W0301",
+            f"delta is not below 1 / population ({1 / Decimal(population):.3g})",
+            target.span,
+            because="with such a delta, publishing one user's whole record at random would keep the promise",
+            help=f"write `delta = {1 / (100 * Decimal(population)):.1g}` or less",
+            labels=(Label(policy.stream.population_span or policy.stream.span, "the population"),),
+        )
+
+
+def _read_as_user_level(policy: Policy) -> Iterator[Diagnostic]:
+    """A participation bound is how a user-level promise is made, so it is the sign of one that was meant."""
+    if policy.participation is None or not policy.targets:
+        return
+    if any(isinstance(target, UserLevelTarget) for target in policy.targets):
+        return
+    target = policy.targets[0]
+    yield Diagnostic(
+        "W0303",
+        f"`{_KIND[type(target)]}` does not protect all events of a user",
+        target.span,
+        because="it protects single events or short windows; a reader who sees a participation bound may take it for "
+        "more",
+        help="add `target user_level(epsilon = ..., delta = ..., neighbors = add_remove)` to state both, or drop "
+        "`participation`",
+        labels=(Label(policy.participation.span, "only a user-level promise uses this"),),
+    )

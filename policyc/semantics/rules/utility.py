@@ -1,0 +1,49 @@
+"""Whether what is published is worth publishing; asked by the planner, which knows the expected error."""
+
+from __future__ import annotations
+
+from policyc.diagnostics import Diagnostic
+from policyc.semantics.policy import Policy
+
+
+def check_utility(
+    policy: Policy, predicted_error: float, prior_alone: float | None, signal_size: float | None
+) -> list[Diagnostic]:
+    """Warnings about a release that carries little.
+
+    Args:
+        policy: the policy that was planned.
+        predicted_error: expected error of one published value, as a root mean square or mean absolute error in units
+            of the release; nonnegative.
+        prior_alone: the same error of guessing from public knowledge alone, or None when there is none.
+        signal_size: typical size of a value, in the same units, or None when unknown.
+
+    Returns:
+        W0701 when the error exceeds the signal, W0702 when the public prior alone is at least as good.
+    """
+    target = policy.targets[0]
+    stronger = "allow a larger " + ("alpha" if hasattr(target, "alpha") else "epsilon")
+    remedy = f"{stronger}, publish less often, or count in fewer cells"
+    findings = []
+    if signal_size is not None and predicted_error > signal_size:
+        findings.append(
+            Diagnostic(
+                "W0701",
+                f"the expected error ({predicted_error:.4g}) exceeds the signal ({signal_size:.4g})",
+                target.span,
+                because="the promise holds, and readers would take noise for news",
+                help=remedy,
+            )
+        )
+    if prior_alone is not None and predicted_error >= prior_alone:
+        findings.append(
+            Diagnostic(
+                "W0702",
+                f"the expected error ({predicted_error:.4g}) is not below that of the public prior alone "
+                f"({prior_alone:.4g})",
+                target.span,
+                because="a reader learns as much from what was public before, so privacy is spent for nothing",
+                help=remedy,
+            )
+        )
+    return findings

@@ -1,0 +1,189 @@
+"""The stream: whose events, when, where, how long a step is and how many there are."""
+
+from __future__ import annotations
+
+import datetime
+
+from policyc.diagnostics import Span
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics import reading
+from policyc.semantics.files import read_text
+from policyc.semantics.policy import CellSchema, Stream
+from policyc.semantics.scope import Scope, suggest
+from policyc.syntax.tree import Call, CellField, Name, Set, StreamField, Text, Value
+from policyc.syntax.tree import Stream as StreamTree
+
+_FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start")
+_MISSING = {
+    "user": ("`user my_column`, the column that says whose event it is", "without it nobody is protected"),
+    "time": ("`time my_column`", None),
+    "step": ("`step 5min`, say", "the step decides how often something is published"),
+    "horizon": (
+        "`horizon 288 steps`, or `horizon unbounded`",
+        "leakage grows with every step, so the number of steps is part of the promise",
+    ),
+}
+
+
+def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
+    """The stream, or None after reporting everything that is wrong with it."""
+    fields = _by_keyword(scope, tree)
+    step = _field(scope, fields, "step", reading.duration)
+    if isinstance(step, int):
+        scope.step_milliseconds = step
+    user = _field(scope, fields, "user", reading.column)
+    time = _field(scope, fields, "time", reading.column)
+    horizon = _field(scope, fields, "horizon", _horizon)
+    population = _field(scope, fields, "population", reading.whole)
+    start = _field(scope, fields, "start", _start)
+    cell_field = fields.get("cell")
+    cell = resolve_cells(scope, cell_field) if isinstance(cell_field, CellField) else None
+    for keyword, (example, because) in _MISSING.items():
+        if keyword not in fields:
+            message = f"stream `{tree.name.text}` does not say its `{keyword}`"
+            scope.refuse("E0206", message, tree.name.span, because=because, hint=f"add {example}")
+    columns = [c for c in (user, time, cell.column if cell else None) if isinstance(c, str)]
+    if len(set(columns)) < len(columns):
+        twice = next(c for c in columns if columns.count(c) > 1)
+        scope.refuse(
+            "E0203", f"column `{twice}` has two meanings in this stream", tree.name.span,
+            hint="give `user`, `time` and `cell` a column each",
+        )  # fmt: skip
+    if not isinstance(user, str) or not isinstance(time, str) or not isinstance(step, int) or horizon is None:
+        return None
+    if cell is None and "cell" in fields:
+        return None
+    return Stream(
+        name=tree.name.text,
+        user=user,
+        time=time,
+        cell=cell,
+        step_milliseconds=step,
+        step_text=scope.quote(_span(fields, "step") or tree.span),
+        horizon=horizon if isinstance(horizon, int) and not isinstance(horizon, bool) else None,
+        population=population if isinstance(population, int) else None,
+        start=start if isinstance(start, str) else None,
+        span=tree.span,
+        horizon_span=_span(fields, "horizon") or tree.span,
+        population_span=_span(fields, "population"),
+    )
+
+
+def _by_keyword(scope: Scope, tree: StreamTree) -> dict[str, CellField | StreamField]:
+    fields: dict[str, CellField | StreamField] = {}
+    for field in tree.fields:
+        keyword = "cell" if isinstance(field, CellField) else field.keyword.text
+        if keyword not in _FIELDS:
+            hint = suggest(keyword, _FIELDS)
+            scope.refuse("E0205", f"a stream has no `{keyword}`", field.span, hint=hint)
+        elif keyword in fields:
+            first = (Label(fields[keyword].span, "first said here"),)
+            scope.refuse("E0207", f"`{keyword}` is given twice", field.span, hint="keep one of the two", labels=first)
+        else:
+            fields[keyword] = field
+    return fields
+
+
+def _field(
+    scope: Scope, fields: dict[str, CellField | StreamField], keyword: str, read: reading.Reader
+) -> object | None:
+    field = fields.get(keyword)
+    return read(scope, field.value, keyword) if isinstance(field, StreamField) else None
+
+
+def _span(fields: dict[str, CellField | StreamField], keyword: str) -> Span | None:
+    field = fields.get(keyword)
+    return field.value.span if isinstance(field, StreamField) else None
+
+
+def _horizon(scope: Scope, value: Value, what: str) -> int | bool | None:
+    """A number of steps; False for a stream that never ends, which is not the same as not said."""
+    if isinstance(value, Name):
+        if value.text == "unbounded":
+            return False
+        hint = suggest(value.text, ["unbounded"])
+        scope.refuse("E0205", f"`horizon` cannot be `{value.text}`", value.span, hint=hint)
+        return None
+    return reading.step_count(scope, value, what)
+
+
+def _start(scope: Scope, value: Value, what: str) -> str | None:
+    """The first step's begin: an ISO date or timestamp."""
+    read = reading.text(scope, value, what)
+    if read is None:
+        return None
+    try:
+        datetime.datetime.fromisoformat(read)
+    except ValueError:
+        scope.refuse("E0209", "`start` is not a date", value.span, hint='write it as `"2013-01-01"`')
+        return None
+    return read
+
+
+def resolve_cells(scope: Scope, field: CellField) -> CellSchema | None:
+    """The cells, from a set in the policy or a file beside it; never from the data."""
+    column = field.column.text if isinstance(field.column, Name) else field.column.value
+    named = _cells_in_set(scope, field.cells) if isinstance(field.cells, Set) else _cells_in_file(scope, field, column)
+    if named is None:
+        return None
+    if not named:
+        scope.refuse("E0216", "the cell has no values", field.cells.span, hint='write `in {"A", "B"}`')
+        return None
+    cells = tuple(name for name, _ in named)
+    first: dict[str, Span] = {}
+    distinct = True
+    for name, span in named:
+        if name in first:
+            distinct = False
+            scope.refuse(
+                "E0214",
+                f"cell `{name[:40]}` is listed twice",
+                span,
+                because="a user in it would be counted twice, which doubles what one user can change",
+                hint="list every cell once",
+                labels=(Label(first[name], "first listed here"),) if first[name] != span else (),
+            )
+        first.setdefault(name, span)
+    otherwise = field.otherwise.value if field.otherwise is not None else None
+    if field.otherwise is not None and otherwise in first:
+        distinct = False
+        scope.refuse(
+            "E0215", f"`otherwise` is the cell `{field.otherwise.value[:40]}` again", field.otherwise.span,
+            because="users who are nowhere would be counted among those who are there",
+            hint="choose a word that is not a cell, such as `\"elsewhere\"`",
+            labels=(Label(first[field.otherwise.value], "listed here"),),
+        )  # fmt: skip
+    return CellSchema(column, cells, otherwise, field.span) if distinct else None
+
+
+def _cells_in_set(scope: Scope, cells: Set) -> list[tuple[str, Span]] | None:
+    wrong = [item for item in cells.items if not isinstance(item, Text)]
+    for item in wrong:
+        reading.mismatch(scope, item, "cell", "texts in quotes", f'`"{scope.quote(item.span)}"`')
+    return None if wrong else [(i.value, i.span) for i in cells.items if isinstance(i, Text)]
+
+
+def _cells_in_file(scope: Scope, field: CellField, column: str) -> list[tuple[str, Span]] | None:
+    """One cell a line; a first line that is the column's name is a header."""
+    if not isinstance(field.cells, Call) or field.cells.function.text != "file":
+        scope.refuse(
+            "E0217",
+            "the cells must be known before the data is seen",
+            field.cells.span,
+            because="cells taken from the protected data show that somebody was there",
+            hint='list them, `in {"A", "B"}`, or name a public file, `in file("cells.csv")`',
+        )
+        return None
+    content = read_text(scope, field.cells)
+    if content is None:
+        return None
+    names = [line.strip() for line in content.splitlines()]
+    names = [n[1:-1].replace('""', '"') if len(n) > 1 and n[0] == n[-1] == '"' else n for n in names if n]
+    if names and names[0] == column:
+        names = names[1:]
+    if any("," in name for name in names):
+        scope.refuse(
+            "E0212", "the file of cells has more than one column", field.cells.span, hint="write one cell a line"
+        )
+        return None
+    return [(name, field.cells.span) for name in names]
