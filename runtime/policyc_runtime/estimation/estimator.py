@@ -24,6 +24,15 @@ class Estimator(Record):
 
     name: str
 
+    def described(self) -> str:
+        """The estimator as a policy would write it: `mle()`, `map(prior = uniform)`."""
+        settings = self.model_dump(exclude={"name"})
+        return f"{self.name}({', '.join(f'{key} = {value}' for key, value in settings.items())})"
+
+    def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:  # noqa: ARG002
+        """Why this estimator does not apply with so many chains and these constraints, or None when it does."""
+        return None
+
     @abstractmethod
     def law(
         self, chain: Chain | None, steps: range, cells: int, first_noisy: NDArray[np.float64] | None
@@ -59,7 +68,7 @@ class Estimator(Record):
 @cache
 def estimator_kinds() -> dict[str, type[Estimator]]:
     """All estimators by name."""
-    return find_kinds("policyc_runtime.estimation", Estimator)
+    return find_kinds("policyc_runtime.estimation", Estimator)  # type: ignore[type-abstract]
 
 
 AnyEstimator = SerializeAsAny[Annotated[Estimator, BeforeValidator(load_kind(estimator_kinds))]]
