@@ -6,7 +6,8 @@ canonical form. The only import of lark in the compiler; the grammar itself is t
 
 from __future__ import annotations
 
+from policyc.syntax.format import format_policy
 from policyc.syntax.parse import parse_policy
 from policyc.syntax.read import read_source
 
-__all__ = ["parse_policy", "read_source"]
+__all__ = ["format_policy", "parse_policy", "read_source"]

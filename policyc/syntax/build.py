@@ -122,7 +122,7 @@ class TreeBuilder:
         if only.sign == 1:
             return only.term
         if isinstance(only.term, tree.Number) and only.term.value >= 0:
-            return tree.Number(only.span, -only.term.value, only.term.is_integer)
+            return tree.Number(only.span, only.term.value.copy_negate(), only.term.is_integer)
         return tree.Total(_span(node), (only,))
 
     def _product(self, node: Raw) -> tree.Expression:
