@@ -1,0 +1,212 @@
+"""The other route to a schedule's leakage: every number is proposed by the hull and decided here, without hull or search.
+
+L(alpha) <= bound exactly when for all ordered pairs of rows sum_j (q_j - e^bound d_j)^+ <= (e^bound - 1) / (e^alpha - 1).
+The left side is rounded up and the right side down, so what is accepted holds for the floats as they stand.
+
+Source: CAO17 (the loss function). The audit form is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from policyc_runtime.errors import PlanRejectedError
+from policyc_runtime.privacy.chains import Chain, Side
+from policyc_runtime.privacy.leakage import Lags, SideLike, as_side, inherited, lag_set
+from policyc_runtime.privacy.loss import transition_matrix
+
+Floats = NDArray[np.float64]
+
+_U = 2.0**-53
+_CHUNK = 1 << 20  # floats of a working block
+_LARGEST = 700.0  # beyond it e^x overflows; every column with d_j >= 1e-300 is then out of the sum
+
+
+def audited_loss_bound(
+    matrix: ArrayLike, alpha: ArrayLike, bound: ArrayLike, row_tolerance: float = 0.0
+) -> NDArray[np.bool_]:
+    """Whether L(alpha) <= bound, by its definition, with every rounding going against us.
+
+    Args:
+        matrix: (n, n), row-stochastic.
+        alpha: shape (m,), nats, >= 0.
+        bound: shape (m,), nats.
+        row_tolerance: total variation within which every row is known.
+
+    Returns:
+        shape (m,); False means not shown, which for a bound within a few ulps of L may happen although it holds.
+    """
+    P = transition_matrix(matrix)
+    pairs, back = np.unique(
+        np.column_stack([np.ravel(alpha), np.ravel(bound)]).astype(np.float64), axis=0, return_inverse=True
+    )
+    a, b = pairs.T
+    shown = (b >= a) | (a == 0)
+    shown &= (a >= 0) & (b >= 0)
+    open_ = np.flatnonzero(~shown & (b >= 0) & np.isfinite(a))
+    if len(open_):
+        shown[open_] = _excess_at_most(P, *_sides_of_inequality(a[open_], b[open_], row_tolerance))
+    return np.asarray(shown[back.ravel()])
+
+
+def _sides_of_inequality(a: Floats, b: Floats, row_tolerance: float) -> tuple[Floats, Floats]:
+    """mu = e^b - 1 rounded down and (e^b - 1) / (e^a - 1) rounded down, minus what uncertain rows may add."""
+    mu = np.expm1(np.minimum(b, _LARGEST)) * (1 - 8 * _U)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        right = np.exp(b - a) * (np.expm1(-b) / np.expm1(-a))
+    right = right * (1 - (12 + a - b) * _U)
+    if row_tolerance:
+        right = right - row_tolerance * (2 + np.expm1(np.minimum(b, _LARGEST))) * (1 + 16 * _U)
+    return mu, right
+
+
+def _excess_at_most(P: Floats, mu: Floats, right: Floats) -> NDArray[np.bool_]:
+    """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs: one pass over the rows q."""
+    rows = np.unique(P, axis=0)
+    n, width = rows.shape
+    lower = np.where(rows < 1e-300, 0.0, rows)
+    upper = np.where((rows > 0) & (rows < 1e-300), 1e-300, rows)
+    up = 1 + (_roundings(width) + 2) * _U
+    holds = np.ones(len(mu), dtype=bool)
+    step = max(1, _CHUNK // (n * width))
+    buffer = np.empty((step, n, width))
+    for start in range(0, len(mu), step):
+        m = mu[start : start + step, None, None]
+        part = buffer[: len(m)]
+        limit = right[start : start + step, None]
+        ok = holds[start : start + step]
+        for q in upper:
+            difference = q - lower
+            difference = np.where(difference > 0, np.nextafter(difference, np.inf), 0.0)
+            np.multiply(lower, m, out=part)
+            np.subtract(difference, part, out=part)
+            np.maximum(part, 0.0, out=part)
+            ok &= (part.sum(axis=2) * up <= limit).all(axis=1)
+    return holds
+
+
+def _roundings(width: int) -> int:
+    """The most roundings a term of numpy's pairwise sum goes through: 8 running sums in blocks of 128, then a tree."""
+    return min(width, 11 + min(width, 128) // 8 + max(0, math.ceil(math.log2(width / 128))))
+
+
+def _outward(width: int) -> float:
+    """The factor that lifts a proposed value just above what rounding against us takes from it in the audit."""
+    return 1 + (2 * _roundings(width) + 24) * _U
+
+
+def _up(a: float, b: float) -> float:
+    total = a + b
+    return math.nextafter(total, math.inf) if total - a != b or total - b != a else total
+
+
+class _Audit:
+    """One direction: proposes values raised by a few ulps, and remembers them until they are audited."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._claims: dict[int, tuple[Floats, float, list[tuple[float, float, int]]]] = {}
+
+    def propose(self, step: int, lag: int, leakage: float) -> float:
+        loss = self._side.loss(step, lag)
+        value = min(leakage, loss(leakage) * _outward(len(loss.matrix)))
+        self.claim(loss.matrix, loss.row_tolerance, leakage, value, step)
+        return value
+
+    def claim(self, matrix: Floats, row_tolerance: float, alpha: float, bound: float, step: int) -> None:
+        if bound < alpha:
+            self._claims.setdefault(id(matrix), (matrix, row_tolerance, []))[2].append((alpha, bound, step))
+
+    def check(self, where: str) -> None:
+        for matrix, row_tolerance, claims in self._claims.values():
+            table = np.array(claims)
+            holds = audited_loss_bound(matrix, table[:, 0], table[:, 1], row_tolerance)
+            if not holds.all():
+                step = int(table[~holds, 2].min())
+                raise PlanRejectedError(
+                    "E0801",
+                    "leakage passed on between steps is larger than computed",
+                    where=f"{where}, step {step}",
+                    because="the audit by the definition of the loss function does not confirm the bound",
+                    help="compile the policy again; if it persists, report it with the chain",
+                )
+
+
+def _sides(chain: Chain | tuple[SideLike, SideLike]) -> tuple[Side, Side]:
+    if isinstance(chain, Chain):
+        return chain.backward_side(), chain.forward_side()
+    return as_side(chain[0]), as_side(chain[1])
+
+
+def audited_total_leakage(epsilons: ArrayLike, chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1) -> Floats:
+    """An upper bound of the total leakage of every step, in nats, shape (T,), each step of the recursion audited.
+
+    Args:
+        epsilons: shape (T,), budgets, 0 for no release.
+        chain: the chain, or (backward, forward) in any form that `total_leakage` takes.
+        lags: as in `total_leakage`.
+
+    Raises:
+        PlanRejectedError: E0801, naming the step at which a bound is not confirmed.
+    """
+    array = np.asarray(epsilons, dtype=np.float64)
+    if array.ndim != 1 or not (np.isfinite(array) & (array >= 0)).all():
+        raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
+    budgets: list[float] = array.tolist()
+    backward, forward = _sides(chain)
+    before = _audited_prior(budgets, backward, lag_set(lags), "backward leakage")
+    after = _audited_prior(
+        budgets[::-1], forward.reversed(len(budgets)), lag_set(lags), "forward leakage, from the end"
+    )[::-1]
+    return np.array([_up(_up(b, e), f) for b, e, f in zip(before, budgets, after, strict=True)])
+
+
+def _audited_prior(budgets: Sequence[float], side: Side, lags: tuple[int, ...], where: str) -> list[float]:
+    side.check_horizon(len(budgets))
+    audit = _Audit(side)
+    result = inherited(budgets, side, lags, audit.propose, _up)
+    audit.check(where)
+    return result
+
+
+def audited_stationary_leakage(epsilon: float, chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1) -> float:
+    """An upper bound of total leakage under a constant budget that holds for every step of an endless stream; inf for none.
+
+    A leakage B that lag k maps below itself, k epsilon + L_k(B) <= B, is never exceeded: that inequality is audited.
+
+    Raises:
+        PlanRejectedError: E0801, when a bound is not confirmed.
+    """
+    ends = []
+    for side, where in zip(_sides(chain), ("backward leakage", "forward leakage"), strict=True):
+        if side.settled:
+            raise PlanRejectedError(
+                "E0801", "an endless stream needs a chain whose law does not change from step to step"
+            )
+        limits = {k: side.loss(k, k).supremum(k * epsilon) for k in lag_set(lags)}
+        lag = min(limits, key=lambda k: limits[k])
+        if limits[lag] == math.inf:
+            return math.inf
+        ends.append(_audited_limit(epsilon, lag, limits[lag], side, where))
+    return math.nextafter(ends[0] + ends[1] - epsilon, math.inf) * (1 + 4 * _U)
+
+
+def _audited_limit(epsilon: float, lag: int, proposed: float, side: Side, where: str) -> float:
+    """A fixed point of lag k, raised until its inequality is certain."""
+    loss = side.loss(lag, lag)
+    limit = proposed
+    spent = math.nextafter(lag * epsilon, math.inf) if lag > 1 else epsilon
+    for _ in range(60):
+        passed_on = loss(limit) * _outward(len(loss.matrix))
+        need = _up(spent, passed_on)
+        if need <= limit:
+            audit = _Audit(side)
+            audit.claim(loss.matrix, loss.row_tolerance, limit, passed_on, lag)
+            audit.check(where)
+            return limit
+        limit = max(need, limit + 4 * (need - limit))
+    return math.inf

@@ -1,0 +1,201 @@
+"""Leakage of a schedule of budgets: what all releases together tell about one step.
+
+Backward leakage obeys B_t <= (last k budgets) + L(B_{t-k}) for every lag k, where L belongs to the law of the state k steps
+back given today's; the smallest bound is taken. k = 1 is the paper's recursion. Forward leakage is the same, run from the end.
+A step without release (epsilon 0) passes on what the last released step leaked, through the law of the whole gap: L is never
+composed over steps in which nothing was released.
+
+Source: CAO17 for k = 1. Larger lags are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from policyc_runtime.privacy.chains import NoSide, PowersSide, Side, StackSide
+
+Floats = NDArray[np.float64]
+SideLike = ArrayLike | Side | None
+Lags = int | Sequence[int]
+Sum = Callable[[float, float], float]
+Pass = Callable[[int, int, float], float]
+
+
+def as_side(matrices: SideLike) -> Side:
+    """A side of the chain from a matrix (n, n), a stack (T - 1, n, n) in the order of steps, None, or a side itself."""
+    if matrices is None:
+        return NoSide()
+    if isinstance(matrices, Side):
+        return matrices
+    array = np.asarray(matrices, dtype=np.float64)
+    return StackSide(array) if array.ndim == 3 else PowersSide(array)
+
+
+def lag_set(lags: Lags) -> tuple[int, ...]:
+    """The lags meant by `lags`: 1..K for an int K, else the given ones, and always 1."""
+    chosen: Iterable[int] = range(1, lags + 1) if isinstance(lags, int) else lags
+    result = tuple(sorted({1, *chosen}))
+    if result[0] < 1:
+        raise ValueError("a lag is at least 1 step")
+    return result
+
+
+def coarse(gap: int) -> int:
+    """The gap with its five leading binary digits kept: a shorter gap has a larger L, so few matrices serve all long gaps."""
+    shift = max(0, gap.bit_length() - 5)
+    return gap >> shift << shift
+
+
+def inherited(epsilons: Sequence[float], side: Side, lags: tuple[int, ...], pass_on: Pass, add: Sum) -> list[float]:
+    """Leakage at every step from the steps before it: B_t without the step's own budget.
+
+    Args:
+        epsilons: budgets in the order of the recursion.
+        side: gives the law for (step, lag).
+        lags: sorted, beginning with 1.
+        pass_on: (step, lag, leakage) -> bound on what passes from step - lag to step.
+        add: sum of two leakages, rounded as the caller needs.
+    """
+    horizon, most = len(epsilons), lags[-1]
+    result = [0.0] * horizon
+    leaked = [0.0] * horizon  # B_t
+    last = -1  # the last released step
+    run = same = 0  # how long the budget, and the leakage, have not changed
+    t = 0
+    while t < horizon:
+        e = epsilons[t]
+        run = run + 1 if t and e == epsilons[t - 1] else 0
+        value = 0.0 if last < 0 else math.inf
+        if last >= 0:
+            gap = t - last
+            spent, k = 0.0, 1
+            for lag in lags if gap in lags else sorted({*lags, gap}):
+                if lag > t:
+                    break
+                while k < lag:
+                    spent = add(spent, epsilons[t - k])
+                    k += 1
+                if spent >= value:
+                    break
+                if lag >= gap:  # shorter lags end inside the gap
+                    near = lag if lag in lags else coarse(lag)
+                    value = min(value, add(spent, pass_on(t - lag + near, near, leaked[t - lag])))
+        result[t] = value
+        leaked[t] = add(e, value)
+        same = same + 1 if t and leaked[t] == leaked[t - 1] else 0
+        if e > 0:
+            last = t
+        t += 1
+        if e > 0 and run > most and same >= most and t - 2 - most >= side.settled:
+            while t < horizon and epsilons[t] == e:  # nothing changes until the budget does
+                result[t], leaked[t] = value, leaked[t - 1]
+                last = t
+                t += 1
+    return result
+
+
+def _check(epsilons: ArrayLike) -> list[float]:
+    array = np.asarray(epsilons, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError("budgets are a list, one number a step")
+    if not (np.isfinite(array) & (array >= 0)).all():
+        step = int(np.flatnonzero(~(np.isfinite(array) & (array >= 0)))[0])
+        raise ValueError(f"the budget of step {step} is not a finite number of at least 0")
+    return [float(e) for e in array.tolist()]
+
+
+def _prior(epsilons: list[float], matrices: SideLike, lags: Lags) -> list[float]:
+    side = as_side(matrices)
+    side.check_horizon(len(epsilons))
+    return inherited(epsilons, side, lag_set(lags), lambda t, k, b: side.loss(t, k)(b), lambda a, b: a + b)
+
+
+def _posterior(epsilons: list[float], matrices: SideLike, lags: Lags) -> list[float]:
+    return _prior(epsilons[::-1], as_side(matrices).reversed(len(epsilons)), lags)[::-1]
+
+
+def backward_leakage(epsilons: ArrayLike, backward: SideLike, lags: Lags = 1) -> Floats:
+    """Leakage of each step through the releases up to it (BPL), in nats, shape (T,).
+
+    Args:
+        epsilons: shape (T,), budget of each step; 0 is no release.
+        backward: law of the state before given the state now: (n, n), or (T - 1, n, n) with entry t - 1 between steps t - 1
+            and t, or a side of a `Chain`, or None for no correlation.
+        lags: K for lags 1..K, or particular lags; 1 is the paper's recursion.
+
+    Source: CAO17.
+    """
+    budgets = _check(epsilons)
+    return np.array(budgets) + np.array(_prior(budgets, backward, lags))
+
+
+def forward_leakage(epsilons: ArrayLike, forward: SideLike, lags: Lags = 1) -> Floats:
+    """Leakage of each step through its own and later releases (FPL), in nats, shape (T,).
+
+    Args:
+        epsilons: as in `backward_leakage`.
+        forward: law of the state after given the state now, in the same forms.
+        lags: as in `backward_leakage`.
+
+    Source: CAO17.
+    """
+    budgets = _check(epsilons)
+    return np.array(budgets) + np.array(_posterior(budgets, forward, lags))
+
+
+def total_leakage(epsilons: ArrayLike, backward: SideLike, forward: SideLike, lags: Lags = 1) -> Floats:
+    """Leakage of each step through all releases (TPL = BPL + FPL - epsilon), in nats, shape (T,).
+
+    Source: CAO17.
+    """
+    return window_leakage(epsilons, backward, forward, 1, lags)
+
+
+def window_leakage(epsilons: ArrayLike, backward: SideLike, forward: SideLike, width: int, lags: Lags = 1) -> Floats:
+    """Leakage of each window of `width` steps through all releases, in nats, shape (T - width + 1,).
+
+    Width 1 is the total leakage of a step, width T the sum of all budgets (user level).
+
+    Source: CAO17, Theorem 2.
+    """
+    budgets = _check(epsilons)
+    if not 1 <= width <= max(1, len(budgets)):
+        raise ValueError(f"a window has between 1 and {len(budgets)} steps, not {width}")
+    before = np.array(_prior(budgets, backward, lags))
+    after = np.array(_posterior(budgets, forward, lags))
+    if width == 1:
+        return before + np.array(budgets) + after
+    within = np.array([math.fsum(budgets[t : t + width]) for t in range(len(budgets) - width + 1)])
+    return before[: len(within)] + within + after[width - 1 :]
+
+
+def supremum(epsilon: float, matrices: SideLike, lags: Lags = 1) -> float:
+    """Leakage that a constant budget never exceeds on one side, however many steps; inf where there is no such bound.
+
+    Where the law depends on the step, the steps until it settles are followed one by one.
+
+    Source: CAO17 for lag 1, in closed form.
+    """
+    side, chosen = as_side(matrices), lag_set(lags)
+    settled = int(side.settled)
+    limit = min(side.loss(settled + k, k).supremum(k * epsilon) for k in chosen)
+    if settled == 0 or limit == math.inf:
+        return limit
+    return max(limit, float(backward_leakage(np.full(settled + chosen[-1] + 1, epsilon), side, chosen).max()))
+
+
+def largest_constant_budget(bound: float, matrices: SideLike, lags: Lags = 1) -> float:
+    """The largest constant budget that keeps the leakage of one side at or below `bound` for ever: max_k (b - L_k(b)) / k.
+
+    Source: CAO17 for lag 1.
+    """
+    side, chosen = as_side(matrices), lag_set(lags)
+    settled = int(side.settled)
+    steps = range(1, settled + 1) if settled else ()
+    limit = max((bound - side.loss(settled + k, k)(bound)) / k for k in chosen)
+    early = (max((bound - side.loss(t, k)(bound)) / k for k in chosen if k <= t) for t in steps)
+    return min([limit, *early])
