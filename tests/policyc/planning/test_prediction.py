@@ -1,0 +1,57 @@
+"""Predicted errors are those of the declared model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from policyc.planning.prediction import (
+    StepModel,
+    laplace_quantile,
+    multinomial_quantile,
+    noisy_counts,
+    spread_points,
+)
+
+
+def test_spread_points_fill_every_dimension_evenly():
+    """Each coordinate has mean 1/2 and variance 1/12, and no two coordinates are correlated."""
+    points = spread_points(4096, 7)
+    assert points.mean(axis=0) == pytest.approx(np.full(7, 0.5), abs=2e-3)
+    assert points.var(axis=0) == pytest.approx(np.full(7, 1 / 12), abs=2e-3)
+    assert np.abs(np.corrcoef(points.T) - np.eye(7)).max() < 0.05
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 40.0])
+def test_laplace_quantile_has_the_law_of_the_noise(scale):
+    """Read off a fine grid, the probability of every value is that of the discrete Laplace law."""
+    points = (np.arange(400_000) + 0.5) / 400_000
+    values = laplace_quantile(points, scale)
+    ratio = np.exp(-1 / scale)
+    for value in range(-3, 4):
+        expected = (1 - ratio) / (1 + ratio) * ratio ** abs(value)
+        assert np.mean(values == value) == pytest.approx(expected, abs=1e-5)
+
+
+def test_multinomial_quantile_adds_up_and_has_the_right_moments():
+    """Counts sum to the population; mean n p and variance n p (1 - p) in every cell, also where p is 0 or tiny."""
+    law = np.array([0.5, 0.0, 0.3, 0.199, 0.001])
+    counts = multinomial_quantile(spread_points(20_000, 4), 200, law)
+    assert (counts.sum(axis=1) == 200).all()
+    assert (counts >= 0).all()
+    assert counts.mean(axis=0) == pytest.approx(200 * law, abs=0.02)
+    assert counts.var(axis=0) == pytest.approx(200 * law * (1 - law), rel=0.02, abs=1e-3)
+
+
+def test_noise_adds_its_variance():
+    """Noisy minus true counts have the variance of the discrete Laplace law."""
+    model = StepModel(np.array([0.2, 0.3, 0.5]), 100)
+    true, noisy = noisy_counts(spread_points(50_000, 5), model, 3.0)
+    ratio = np.exp(-1 / 3.0)
+    assert (noisy - true).var() == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=0.02)
+
+
+def test_prior_alone_is_the_multinomial_variance():
+    """Publishing the prior alone costs n p (1 - p) per cell."""
+    model = StepModel(np.array([0.2, 0.8]), 100)
+    assert model.prior_error("mean_squared_error") == pytest.approx(16.0)
