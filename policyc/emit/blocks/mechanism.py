@@ -1,0 +1,165 @@
+"""How noise is drawn, how the budget is spread over time, and which ways of doing it were compared."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from decimal import Decimal
+from itertools import groupby
+
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.records import Record
+
+from policyc.emit.blocks.wording import Json, JsonValue, span
+from policyc.emit.numbers import about, exact, grouped, sentence_case
+from policyc.emit.steps import shown_steps
+
+LARGEST_STRETCHES = 8
+GENERATOR = "the operating system's cryptographic generator; no seed exists outside simulation"
+
+
+def mechanisms(plan: Plan) -> list[JsonValue]:
+    """Block G: one entry a release."""
+    return [_mechanism(plan, release) for release in plan.releases]
+
+
+def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
+    description, sources = described(release.mechanism)
+    stretches = _stretches(plan, release)
+    return {
+        "release": release.name,
+        "name": release.mechanism.name,
+        "description": description,
+        "sources": sources,
+        "parameters": parameters(release.mechanism),
+        "generator": GENERATOR,
+        "schedule": release.schedule.name,
+        "unit": "nats",
+        "time_scope": span(plan),
+        "stretches": stretches[:LARGEST_STRETCHES],
+        "more_stretches": str(max(len(stretches) - LARGEST_STRETCHES, 0)),
+        "table": "steps.csv",
+    }
+
+
+def described(record: Record) -> tuple[str, list[JsonValue]]:
+    """What a mechanism or estimator says of itself, and the keys of its sources: its documentation is its description."""
+    paragraphs = [" ".join(p.split()) for p in (inspect.getdoc(type(record)) or "").split("\n\n")]
+    sources: list[JsonValue] = []
+    words = []
+    for paragraph in paragraphs:
+        if paragraph.startswith("Source:"):
+            sources += re.findall(r"[A-Z]+[0-9]+", paragraph)
+        elif not re.match(r"(Args|Raises|Returns|Attributes):", paragraph):
+            words.append(paragraph)
+    return " ".join(words).replace("``", "`"), sources
+
+
+def parameters(record: Record) -> Json:
+    """The fields of a mechanism or estimator, but its name, as text."""
+    fields = record.model_dump(mode="json", exclude={"name"})
+    return {name: None if value is None else str(value) for name, value in fields.items()}
+
+
+def _stretches(plan: Plan, release: ReleasePlan) -> list[JsonValue]:
+    """Consecutive steps of equal budget and scale."""
+    steps = shown_steps(plan)
+    pairs = zip(release.schedule.epsilons(steps), release.schedule.scales(steps), strict=True)
+    entries: list[JsonValue] = []
+    start = 0
+    for (epsilon, scale), members in groupby(pairs):
+        count = sum(1 for _ in members)
+        last = "on" if plan.stream.horizon is None and start + count == steps else f"to {start + count - 1:,}"
+        entries.append(
+            {
+                "steps": f"{start:,}" if last == f"to {start:,}" else f"{start:,} {last}",
+                "epsilon": exact(epsilon),
+                "scale": exact(scale),
+                "noise_stddev": _stddev(release, scale),
+            }
+        )
+        start += count
+    return entries
+
+
+def _stddev(release: ReleasePlan, scale: Decimal) -> str | None:
+    return about(math.sqrt(release.mechanism.variance(scale))) if scale > 0 else None
+
+
+def choice(plan: Plan) -> list[JsonValue]:
+    """Block H: every candidate of every release, best first."""
+    return [
+        {
+            "release": release.name,
+            "objective": objective_words(plan),
+            "candidates": [
+                {
+                    "name": f"{c.schedule}, {c.mechanism}, {c.estimator}",
+                    "schedule": c.schedule,
+                    "mechanism": c.mechanism,
+                    "estimator": c.estimator,
+                    "predicted_error": None if c.predicted_error is None else about(c.predicted_error),
+                    "chosen": c.chosen,
+                    "reason": sentence_case(c.reason),
+                }
+                for c in sorted(release.candidates, key=_rank)
+            ],
+        }
+        for release in plan.releases
+    ]
+
+
+def _rank(candidate: object) -> tuple[bool, bool, float]:
+    from policyc_runtime.plan import Candidate
+
+    assert isinstance(candidate, Candidate)
+    error = candidate.predicted_error
+    return not candidate.chosen, error is None, error or 0.0
+
+
+def objective_words(plan: Plan) -> str:
+    """What the expected error is, with its unit."""
+    if plan.objective == "mean_squared_error":
+        return "mean squared error of a published value, in users squared"
+    return "mean absolute error of a published value, in users"
+
+
+def accuracy(plan: Plan) -> list[JsonValue]:
+    """How far published values will be from the truth, known before any data: beside doing nothing, and the prior alone."""
+    return [_accuracy(plan, release) for release in plan.releases]
+
+
+def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
+    predicted = release.predicted
+    values = {
+        "published": predicted.published,
+        "without post-processing": predicted.without_postprocessing,
+        "prior alone": predicted.prior_alone,
+    }
+    rows: list[JsonValue] = [
+        {"name": name, "error": about(value), "typical": _typical(plan, value)} for name, value in values.items() if value is not None
+    ]
+    return {
+        "release": release.name,
+        "objective": objective_words(plan),
+        "rows": rows,
+        "method": sentence_case(predicted.method),
+        "sentence": _accuracy_sentence(plan, release),
+    }
+
+
+def _typical(plan: Plan, error: float) -> str:
+    return grouped(about(math.sqrt(error) if plan.objective == "mean_squared_error" else error))
+
+
+def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
+    predicted = release.predicted
+    text = f"A published value is expected to be off by about {_typical(plan, predicted.published)} users"
+    compared = f"the noisy value alone by about {_typical(plan, predicted.without_postprocessing)}"
+    if predicted.prior_alone is not None:
+        compared += f", a guess from public knowledge without any data by about {_typical(plan, predicted.prior_alone)}"
+    verdict = ""
+    if predicted.prior_alone is not None and predicted.published >= predicted.prior_alone * 0.95:
+        verdict = " The release then says little more than what was public before."
+    return f"{text}; {compared}.{verdict}"

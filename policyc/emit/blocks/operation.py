@@ -1,0 +1,72 @@
+"""How the plan is run, what is known not to be perfect, and which files belong together."""
+
+from __future__ import annotations
+
+from policyc_runtime.plan import Plan
+from policyc_runtime.verify import verified_claims
+
+from policyc.emit.blocks.mechanism import GENERATOR
+from policyc.emit.blocks.wording import Json, JsonValue
+
+
+def operation() -> Json:
+    """Block K: the same for every plan."""
+    return {
+        "ledger": (
+            "Every released step is written to an append-only, hash-chained ledger before anything is published; the ledger "
+            "knows the plan and the data file by their hashes."
+        ),
+        "rerun": "A step is released at most once. Running again gives the stored values and draws no new noise.",
+        "refunds": "Nothing is ever given back after noise was drawn.",
+        "randomness": GENERATOR,
+        "known_limits": [
+            "Leakage is computed in 64-bit floating point, with every rounding against the plan; budgets and scales are exact.",
+            "The time that a run takes, and the memory it uses, may depend on the data; whoever can measure them is not covered.",
+            "Who can read the ledger's directory, or the memory of a run, can see more than what is published.",
+            "Whether the stated chain is true cannot be seen from the plan.",
+        ],
+    }
+
+
+def checks(plan: Plan) -> list[JsonValue]:
+    """What the kernel recomputed from the plan while this certificate was written; every line was found to hold.
+
+    Raises:
+        PlanRejectedError: a claim does not hold; there is no certificate for such a plan.
+    """
+    from policyc_runtime.errors import PlanRejectedError
+
+    entries: list[JsonValue] = []
+    for claim in verified_claims(plan):
+        if claim.holds is False:
+            raise PlanRejectedError(
+                claim.code, f"plan refused: {claim.detail}", where=claim.where, because=f"the plan claims: {claim.name}"
+            )
+        if claim.holds:
+            entries.append(claim.name)
+    return entries
+
+
+def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
+    """Block M."""
+    source = plan.policy.source
+    recorded = {source.name: source.sha256, **{file.name: file.sha256 for file in plan.policy.files}}
+    return {
+        "compiler": plan.compiler,
+        "plan_digest": plan.digest,
+        "files": [
+            *({"name": name, "sha256": sha, "what": _what(plan, name)} for name, sha in recorded.items()),
+            *({"name": name, "sha256": sha, "what": ATTACHED.get(name, "attached")} for name, sha in sorted(attachments.items())),
+        ],
+    }
+
+
+ATTACHED = {
+    "map_model.py": "the post-processing as a model that runs on its own",
+    "plan.json": "the plan that is run",
+    "steps.csv": "budget, noise and leakage of every step",
+}
+
+
+def _what(plan: Plan, name: str) -> str:
+    return "the policy" if name == plan.policy.source.name else "read by the policy"

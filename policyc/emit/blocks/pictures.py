@@ -1,0 +1,77 @@
+"""The numbers behind the pictures, thinned so that a picture of a long stream stays small."""
+
+from __future__ import annotations
+
+from policyc_runtime.plan import AlphaDPT, Plan
+from policyc_runtime.verify import total_budgets
+
+from policyc.emit.blocks.mechanism import objective_words
+from policyc.emit.blocks.wording import Json, JsonValue, span
+from policyc.emit.numbers import about, exact, round_up
+from policyc.emit.pictures import Array, thinned
+from policyc.emit.steps import plan_leakage, shown_steps
+
+
+def pictures(plan: Plan) -> Json:
+    """Budgets per step, leakage per step, and the error of every candidate of each release."""
+    budgets = total_budgets(plan, shown_steps(plan))
+    content: Json = {"budgets": _budgets(plan, budgets)}
+    if plan.correlation.chains:
+        content["leakage"] = _leakage(plan)
+    content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
+    return content
+
+
+def _points(values: Array) -> list[JsonValue]:
+    return [[str(t), round_up(float(values[t]))] for t in map(int, thinned(values))]
+
+
+def _budgets(plan: Plan, budgets: Array) -> Json:
+    return {
+        "id": "budgets",
+        "title": "Budget of each step",
+        "description": f"Budget in nats against step, over {span(plan)}.",
+        "x": f"step of {plan.stream.step_text}",
+        "y": "budget of the step, nats",
+        "stepped": True,
+        "level": None,
+        "series": [{"name": "budget", "points": _points(budgets)}],
+    }
+
+
+def _leakage(plan: Plan) -> Json:
+    leakage = plan_leakage(plan)
+    alphas = [target.alpha for target in plan.targets if isinstance(target, AlphaDPT)]
+    level: Json | None = {"name": f"promised, {exact(min(alphas))} nats", "value": exact(min(alphas))} if alphas else None
+    return {
+        "id": "leakage",
+        "title": "Leakage about each step",
+        "description": f"Backward, forward and total leakage in nats against step, largest over groups, over {span(plan)}.",
+        "x": f"step of {plan.stream.step_text}",
+        "y": "leakage about the step, nats",
+        "stepped": False,
+        "level": level,
+        "series": [
+            {"name": "total (TPL)", "points": _points(leakage.total)},
+            {"name": "backward (BPL)", "points": _points(leakage.backward)},
+            {"name": "forward (FPL)", "points": _points(leakage.forward)},
+        ],
+    }
+
+
+def _candidates(plan: Plan, index: int) -> Json:
+    release = plan.releases[index]
+    compared = [c for c in release.candidates if c.predicted_error is not None]
+    compared.sort(key=lambda c: (c.predicted_error, not c.chosen))
+    return {
+        "id": f"candidates-{index + 1}",
+        "title": f"Expected error of every candidate for {release.name}",
+        "description": f"Predicted {objective_words(plan)}; the chosen candidate stands out.",
+        "x": objective_words(plan),
+        "bars": [
+            {"name": f"{c.schedule}, {c.mechanism}, {c.estimator}", "value": about(c.predicted_error or 0.0), "chosen": c.chosen}
+            for c in compared
+        ],
+    }
+
+

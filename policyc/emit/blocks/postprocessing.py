@@ -1,0 +1,51 @@
+"""What is done to the noisy values before they are published."""
+
+from __future__ import annotations
+
+from policyc_runtime.plan import Plan, ReleasePlan
+
+from policyc.emit.blocks.mechanism import described, objective_words, parameters
+from policyc.emit.blocks.wording import Json, JsonValue
+from policyc.emit.numbers import about
+
+
+def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
+    """Block I: one entry a release."""
+    return [_postprocessing(plan, release, attachments) for release in plan.releases]
+
+
+def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str]) -> Json:
+    description, sources = described(release.estimator)
+    constraints = list(dict.fromkeys((row.text, row.line) for row in release.constraints))
+    errors = [error for s in release.schedule.segments for error in s.expected_errors]
+    return {
+        "release": release.name,
+        "privacy": "It uses the noisy values and public numbers only, so it costs no privacy.",
+        "estimator": release.estimator.name,
+        "description": description,
+        "sources": sources,
+        "parameters": parameters(release.estimator),
+        "constraints": [{"text": text, "line": str(line)} for text, line in constraints],
+        "integer": release.integer,
+        "model": {"file": "map_model.py", "sha256": attachments.get("map_model.py")},
+        "solver": "the kernel's own exact or convex solver; `map_model.py` states the same problem for any solver",
+        "bias": _bias(release),
+        "expected_error": {
+            "objective": objective_words(plan),
+            "smallest": about(min(errors)),
+            "largest": about(max(errors)),
+            "where": "per step, in `steps.csv`",
+        },
+    }
+
+
+def _bias(release: ReleasePlan) -> str | None:
+    """What a lower bound does to the mean; None when there is none."""
+    if not any(row.relation == ">=" for row in release.constraints):
+        return None
+    balanced = any(row.relation == "==" for row in release.constraints)
+    rest = "; since the values must add up, larger values come out somewhat too low" if balanced else ""
+    return (
+        "Values that must not be negative are biased: small true counts come out too high on average"
+        f"{rest}. The noisy values, which are published beside them, have no bias."
+    )

@@ -1,0 +1,103 @@
+"""What is published and how often, from which data, and how often one user counts."""
+
+from __future__ import annotations
+
+from policyc_runtime.plan import Plan, ReleasePlan
+
+from policyc.emit.blocks.promise import unprotected
+from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
+from policyc.emit.numbers import counted, duration, every, sentence_case
+
+LONGEST_LIST = 12
+
+
+def product(plan: Plan) -> Json:
+    """Block A."""
+    stream = plan.stream
+    horizon = None if stream.horizon is None else str(stream.horizon)
+    return {
+        "name": plan.policy.name,
+        "purpose": plan.policy.purpose,
+        "compiler": plan.compiler,
+        "releases": [{"name": r.name, "what": _what(plan, r), "values_per_step": str(len(r.cells))} for r in plan.releases],
+        "step": {"text": stream.step_text, "milliseconds": str(stream.step_milliseconds)},
+        "horizon": {"steps": horizon, "words": _horizon(plan)},
+        "delivery": plan.delivery.kind,
+        "objective": plan.objective,
+        "schedule": f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}; {_delivered(plan)}.",
+        "sentence": _published(plan),
+    }
+
+
+def _horizon(plan: Plan) -> str:
+    steps = plan.stream.horizon
+    if steps is None:
+        return "for as long as the stream lasts"
+    return f"for {counted(steps, 'step')} ({duration(steps * plan.stream.step_milliseconds)})"
+
+
+def _delivered(plan: Plan) -> str:
+    delay = plan.delivery.delay or 0
+    return {
+        "realtime": "each value is published when its step ends",
+        "within": f"each value is published at most {counted(delay, 'step')} after its own",
+        "offline": "all values are published together at the end",
+    }[plan.delivery.kind]
+
+
+def _what(plan: Plan, release: ReleasePlan) -> str:
+    if release.query.by is None:
+        return f"{quoted(release.name)}, the number of users present"
+    names = [quoted(cell) for cell in release.cells]
+    cells = listed(names) if len(names) <= LONGEST_LIST else f"{names[0]} to {names[-1]}, {len(names):,} in all"
+    return f"{quoted(release.name)}, the number of users in each {quoted(release.query.by)}: {cells}"
+
+
+def _published(plan: Plan) -> str:
+    stream = plan.stream
+    what = listed([_what(plan, release) for release in plan.releases])
+    noise = "Noise is added to every value first; what is published afterwards uses no data but the noisy values."
+    return f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}. {noise}"
+
+
+def data(plan: Plan) -> Json:
+    """Block E."""
+    stream, cell = plan.stream, plan.stream.cell
+    columns: list[JsonValue] = [
+        {"column": stream.user_column, "role": "the user whose privacy it is about"},
+        {"column": stream.time_column, "role": "when the event happened"},
+    ]
+    if cell is not None:
+        columns.append({"column": cell.column, "role": "where the user was"})
+    return {
+        "stream": stream.name,
+        "columns": columns,
+        "cells": None if cell is None else _cells(plan),
+        "unprotected": unprotected(plan),
+        "bad_rows": (
+            "An event with an unknown cell, an unreadable time or a time outside the horizon stops the run before any noise is "
+            "drawn. A late event cannot change a step that was released: the data file's hash is bound to the ledger."
+        ),
+    }
+
+
+def _cells(plan: Plan) -> Json:
+    cell = plan.stream.cell
+    assert cell is not None, "asked for streams with cells only"
+    return {
+        "column": cell.column,
+        "values": [*cell.cells],
+        "otherwise": cell.otherwise,
+        "where_from": "the policy or a file it names, never the protected data",
+    }
+
+
+def participation(plan: Plan) -> Json:
+    """Block F, for promises about one event."""
+    counts = "its last event of the step" if plan.stream.cell is not None else "once, however many events it has"
+    return {
+        "bound": "none: the promise is for one event, so a user may take part in every step",
+        "per_step": "1",
+        "enforced": f"by the run: of a user with several events in a step, {counts} counts",
+        "beyond": "nothing is lost or changed beyond that",
+    }

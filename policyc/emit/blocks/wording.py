@@ -1,0 +1,60 @@
+"""Phrases that several blocks share, so that a thing is called by one name throughout a certificate."""
+
+from __future__ import annotations
+
+from policyc_runtime.plan import ChainRecord, NeighboringRelation, Plan
+
+from policyc.emit.numbers import counted, duration
+
+Json = dict[str, "JsonValue"]
+JsonValue = str | int | bool | None | list["JsonValue"] | Json
+
+
+def quoted(text: str) -> str:
+    """A word of the policy as it stands, set apart."""
+    return f"`{text.replace('`', chr(39))}`"
+
+
+def said(text: str) -> str:
+    """A sentence of the policy, quoted."""
+    return f"“{text.replace('`', chr(39))}”"
+
+
+def listed(words: list[str], joint: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {joint} {words[-1]}"
+
+
+def user(plan: Plan) -> str:
+    """Whose privacy it is about."""
+    return f"one user (one {quoted(plan.stream.user_column)})"
+
+
+def span(plan: Plan) -> str:
+    """The time span of every number: `the whole horizon of 288 steps (1 day)`."""
+    steps = plan.stream.horizon
+    if steps is None:
+        return "the whole stream, which has no end"
+    return f"the whole horizon of {counted(steps, 'step')} ({duration(steps * plan.stream.step_milliseconds)})"
+
+
+def step(plan: Plan) -> str:
+    """`one step of 5 minutes`."""
+    return f"one step of {duration(plan.stream.step_milliseconds)}"
+
+
+def secret(plan: Plan) -> str:
+    """What is to be hidden of one user at one step."""
+    return "the place" if plan.stream.cell else "the presence"
+
+
+def group_name(record: ChainRecord) -> str:
+    """`` users`` or ``users of group `inpatients` ``."""
+    return f"users of group {quoted(record.group)}" if record.group else "users"
+
+
+def relation_words(plan: Plan) -> str:
+    """Which two data sets must be hard to tell apart."""
+    if plan.relation is NeighboringRelation.REPLACE_ONE:
+        return "two data sets that differ in the value of one user at one step: one value is replaced by another"
+    return "two data sets, one of which has one event of one user more than the other"

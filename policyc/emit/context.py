@@ -1,0 +1,55 @@
+"""The one content of a certificate: plain JSON values, from which every format is rendered.
+
+Everything is computed from the verified plan through the kernel. There is no date in it: the same plan gives the same
+bytes.
+"""
+
+from __future__ import annotations
+
+from policyc_runtime.plan import Plan
+
+from policyc.emit.blocks.assumptions import assumptions
+from policyc.emit.blocks.bounds import implied_bounds
+from policyc.emit.blocks.correlation import correlation
+from policyc.emit.blocks.mechanism import accuracy, choice, mechanisms
+from policyc.emit.blocks.operation import checks, integrity, operation
+from policyc.emit.blocks.pictures import pictures
+from policyc.emit.blocks.postprocessing import postprocessing
+from policyc.emit.blocks.product import data, participation, product
+from policyc.emit.blocks.promise import not_covered, promises
+from policyc.emit.blocks.wording import Json
+
+CERTIFICATE_VERSION = "1"
+
+
+def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
+    """The content of certificate.json.
+
+    Args:
+        plan: rendered only when every claim of it holds.
+        attachments: SHA-256 of each file that is written beside the certificate, by name.
+
+    Raises:
+        PlanRejectedError: a claim of the plan does not hold.
+    """
+    return {
+        "format": "policyc-certificate",
+        "version": CERTIFICATE_VERSION,
+        "product": product(plan),
+        "promises": promises(plan),
+        "not_covered": not_covered(plan),
+        "assumptions": assumptions(plan),
+        "accuracy": accuracy(plan),
+        "correlation": correlation(plan),
+        "implied_bounds": implied_bounds(plan),
+        "mechanisms": mechanisms(plan),
+        "choice": choice(plan),
+        "postprocessing": postprocessing(plan, attachments),
+        "data": data(plan),
+        "participation": participation(plan),
+        "operation": operation(),
+        "notices": [{"code": notice.code, "message": notice.message} for notice in plan.notices],
+        "checks": checks(plan),
+        "integrity": integrity(plan, attachments),
+        "pictures": pictures(plan),
+    }

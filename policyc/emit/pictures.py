@@ -1,0 +1,158 @@
+"""Inline SVG pictures of series and bars. Colors are CSS variables, so that a picture follows light, dark and print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+LARGEST_POINTS = 600
+WIDTH, HEIGHT = 720.0, 270.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 16.0, 44.0
+
+
+def thinned(values: Array, largest: int = LARGEST_POINTS) -> NDArray[np.int64]:
+    """Indices of at most `largest` values that keep the shape: ends, and minimum and maximum of every stretch."""
+    count = len(values)
+    if count <= largest:
+        return np.arange(count)
+    edges = np.linspace(0, count, (largest - 2) // 2 + 1).astype(np.int64)
+    kept = {0, count - 1}
+    for start, end in zip(edges[:-1], edges[1:], strict=True):
+        kept.add(int(start + np.argmin(values[start:end])))
+        kept.add(int(start + np.argmax(values[start:end])))
+    return np.array(sorted(kept), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where data coordinates land on the picture."""
+
+    low_x: float
+    high_x: float
+    high_y: float
+
+    def x(self, value: float) -> float:
+        """Picture coordinate of a step."""
+        span = self.high_x - self.low_x or 1.0
+        return LEFT + (value - self.low_x) / span * (WIDTH - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        """Picture coordinate of a height, zero at the bottom."""
+        return HEIGHT - BOTTOM - value / self.high_y * (HEIGHT - TOP - BOTTOM)
+
+
+def nice_ticks(high: float, wanted: int = 4) -> list[float]:
+    """Round numbers from 0 up to at least `high`, about `wanted` of them."""
+    if high <= 0:
+        return [0.0, 1.0]
+    raw = high / wanted
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * m for m in (1, 2, 2.5, 5, 10) if size * m >= raw * (1 - 1e-9))
+    return [step * i for i in range(math.ceil(high / step - 1e-9) + 1)]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.10g}"
+
+
+def _at(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def line_picture(picture: dict[str, Any]) -> str:
+    """A line for every series of points (step, value), with an optional level (such as alpha) drawn across."""
+    series = [[(float(x), float(y)) for x, y in s["points"]] for s in picture["series"]]
+    xs = [x for line in series for x, _ in line]
+    level = picture.get("level")
+    highest = max([y for line in series for _, y in line] + ([float(level["value"])] if level else []))
+    ticks = nice_ticks(highest * 1.02)
+    frame = Frame(min(xs), max(xs), ticks[-1])
+    parts = [*_y_axis(frame, ticks), *_x_axis(frame)]
+    if level:
+        y = _at(frame.y(float(level["value"])))
+        parts.append(f'<line class="level" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y}" y2="{y}"/>')
+    for index, line in enumerate(series):
+        path = _path(frame, line, stepped=picture["stepped"])
+        # A short stream is single releases: the dots say so, the line only guides the eye.
+        parts.append(f'<path class="line s{index}" d="{path}"/>')
+    return _svg(picture, HEIGHT, parts)
+
+
+def _path(frame: Frame, line: Sequence[tuple[float, float]], *, stepped: bool) -> str:
+    if len(line) == 1:
+        return f"M{_at(LEFT)} {_at(frame.y(line[0][1]))}H{_at(WIDTH - RIGHT)}"
+    pieces = [f"M{_at(frame.x(line[0][0]))} {_at(frame.y(line[0][1]))}"]
+    for x, y in line[1:]:
+        if stepped:
+            pieces.append(f"H{_at(frame.x(x))}V{_at(frame.y(y))}")
+        else:
+            pieces.append(f"L{_at(frame.x(x))} {_at(frame.y(y))}")
+    return "".join(pieces)
+
+
+def _y_axis(frame: Frame, ticks: Iterable[float]) -> list[str]:
+    parts = []
+    for tick in ticks:
+        y = frame.y(tick)
+        parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{_at(y)}" y2="{_at(y)}"/>')
+        parts.append(f'<text class="tick end" x="{LEFT - 8:g}" y="{_at(y + 4)}">{_number(tick)}</text>')
+    return parts
+
+
+def _x_axis(frame: Frame) -> list[str]:
+    span = frame.high_x - frame.low_x
+    whole = {round(t) for t in nice_ticks(span, 5) if t <= span}
+    ticks = sorted(t for t in whole if t < 0.93 * span or t == span) or [0]
+    if ticks[-1] != span:
+        ticks.append(round(span))
+    y = HEIGHT - BOTTOM + 18
+    return [f'<text class="tick middle" x="{_at(frame.x(frame.low_x + t))}" y="{y:g}">{t:,}</text>' for t in ticks]
+
+
+def bar_picture(picture: dict[str, Any]) -> str:
+    """A horizontal bar for every entry, its value beside it; the chosen one stands out."""
+    bars = picture["bars"]
+    row, name_width = 30.0, 250.0
+    height = 14 + row * len(bars) + 34
+    largest = max(float(bar["value"]) for bar in bars) or 1.0
+    room = WIDTH - name_width - 100
+    parts = []
+    for index, bar in enumerate(bars):
+        y = 10 + row * index
+        width = max(float(bar["value"]) / largest * room, 1.5)
+        kind = "bar chosen" if bar["chosen"] else "bar"
+        parts.append(f'<text class="name end" x="{name_width - 10:g}" y="{y + 16:g}">{escape(bar["name"])}</text>')
+        parts.append(
+            f'<rect class="{kind}" x="{name_width:g}" y="{y + 3:g}" width="{_at(width)}" height="18" rx="2"/>'
+        )
+        parts.append(
+            f'<text class="value" x="{_at(name_width + width + 8)}" y="{y + 16.5:g}">{escape(bar["value"])}</text>'
+        )
+    parts.append(f'<line class="axis" x1="{name_width:g}" x2="{name_width:g}" y1="8" y2="{10 + row * len(bars):g}"/>')
+    return _svg(picture, height, parts, axis_x=name_width)
+
+
+def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float | None = None) -> str:
+    name = escape(picture["id"])
+    title, description = escape(picture["title"]), escape(picture["description"])
+    if axis_x is None:
+        middle = (TOP + height - BOTTOM) / 2
+        parts = [
+            *parts,
+            f'<line class="axis" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{height - BOTTOM:g}" y2="{height - BOTTOM:g}"/>',
+            f'<text class="label middle" x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{height - 6:g}">{escape(picture["x"])}</text>',
+            f'<text class="label middle" transform="translate(13 {middle:g}) rotate(-90)">{escape(picture["y"])}</text>',
+        ]
+    else:
+        parts = [*parts, f'<text class="label" x="{axis_x:g}" y="{height - 8:g}">{escape(picture["x"])}</text>']
+    return (
+        f'<svg viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc">'
+        f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>{"".join(parts)}</svg>'
+    )

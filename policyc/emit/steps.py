@@ -1,0 +1,150 @@
+"""One row a step: budget, noise, leakage and expected error. Shown by `policyc show`, attached to the certificate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from policyc_runtime.plan import Plan
+from policyc_runtime.privacy import backward_leakage, forward_leakage, supremum, total_leakage
+from policyc_runtime.verify import total_budgets
+
+Array = NDArray[np.float64]
+ENDLESS_STRETCH = 100
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """Backward, forward and total leakage in nats, (steps,) each."""
+
+    backward: Array
+    forward: Array
+    total: Array
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """One row a step, by column.
+
+    `t` counts from 0, like `step` in released files. `epsilon` and `scale` are the plan's exact decimals; leakages are
+    the largest over all groups, in nats; `expected_error` is in the objective's unit. With several releases `epsilon`
+    is their sum, and each release has columns of its own, `epsilon:NAME`, `scale:NAME` and `expected_error:NAME`.
+    """
+
+    columns: dict[str, Sequence[object]]
+
+    @property
+    def length(self) -> int:
+        """Number of steps shown."""
+        return len(self.columns["t"])
+
+
+def shown_steps(plan: Plan) -> int:
+    """The horizon; for an endless stream, a stretch from its start."""
+    if plan.stream.horizon is not None:
+        return plan.stream.horizon
+    longest = max(sum(len(s.epsilons) for s in release.schedule.segments) for release in plan.releases)
+    return max(ENDLESS_STRETCH, 2 * longest)
+
+
+def plan_leakage(plan: Plan, epsilons: Array | None = None) -> Leakage:
+    """Leakage at every step shown, the largest over all groups.
+
+    Args:
+        plan: a verified plan; without chains every step leaks its own budget.
+        epsilons: (steps,) budgets in nats, the plan's by default; fewer steps mean a stream that ends earlier.
+    """
+    budgets = total_budgets(plan, shown_steps(plan)) if epsilons is None else epsilons
+    groups = [group_leakage(plan, index, budgets) for index in range(len(plan.correlation.chains))]
+    if not groups:
+        return Leakage(budgets, budgets, budgets)
+    return Leakage(
+        np.maximum.reduce([group.backward for group in groups]),
+        np.maximum.reduce([group.forward for group in groups]),
+        np.maximum.reduce([group.total for group in groups]),
+    )
+
+
+def group_leakage(plan: Plan, index: int, epsilons: Array) -> Leakage:
+    """Leakage against the chain of one group; in an endless stream forward leakage is its supremum at every step."""
+    record = plan.correlation.chains[index]
+    chain = record.chain()
+    past, future = chain.backward_side(), chain.forward_side()
+    backward = backward_leakage(epsilons, past, lags=record.lags)
+    if plan.stream.horizon is None:
+        forward = np.full(len(epsilons), supremum(float(epsilons[0]), future, record.lags))
+        return Leakage(backward, forward, backward + (forward - epsilons))
+    forward = forward_leakage(epsilons, future, lags=record.lags)
+    return Leakage(backward, forward, total_leakage(epsilons, past, future, lags=record.lags))
+
+
+def step_rows(plan: Plan) -> StepTable:
+    """The table of a plan's steps (of an endless stream: a stretch from its start)."""
+    steps = shown_steps(plan)
+    leakage = plan_leakage(plan)
+    texts = {release.name: _texts(release.schedule.epsilons(steps)) for release in plan.releases}
+    single = len(plan.releases) == 1
+    first = plan.releases[0]
+    columns: dict[str, Sequence[object]] = {"t": range(steps)}
+    columns["epsilon"] = texts[first.name] if single else _sums(plan, steps)
+    if single:
+        columns["scale"] = _texts(first.schedule.scales(steps))
+    columns["backward_leakage"] = leakage.backward.tolist()
+    columns["forward_leakage"] = leakage.forward.tolist()
+    columns["total_leakage"] = leakage.total.tolist()
+    if single:
+        columns["expected_error"] = first.schedule.expected_errors(steps)
+        return StepTable(columns)
+    for release in plan.releases:
+        columns[f"epsilon:{release.name}"] = texts[release.name]
+        columns[f"scale:{release.name}"] = _texts(release.schedule.scales(steps))
+        columns[f"expected_error:{release.name}"] = release.schedule.expected_errors(steps)
+    return StepTable(columns)
+
+
+def _texts(values: list[Decimal]) -> list[str]:
+    return [f"{value:f}" for value in values]
+
+
+def _sums(plan: Plan, steps: int) -> list[str]:
+    from policyc.emit.numbers import round_up
+
+    known: dict[tuple[Decimal, ...], str] = {}
+    rows = zip(*(release.schedule.epsilons(steps) for release in plan.releases), strict=True)
+    texts = []
+    for row in rows:
+        if row not in known:
+            known[row] = round_up(sum(map(Fraction, row), Fraction(0)), digits=40)
+        texts.append(known[row])
+    return texts
+
+
+def render_steps(table: StepTable, format: Literal["table", "csv", "json"]) -> str:  # noqa: A002  the option's name
+    """The table as aligned text, CSV or JSON (a list of objects). CSV and JSON read back exactly."""
+    names = list(table.columns)
+    rows = zip(*table.columns.values(), strict=True)
+    if format == "csv":
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+        return buffer.getvalue()
+    if format == "json":
+        lines = ",\n ".join(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows)
+        return f"[\n {lines}\n]\n"
+    cells = [names, *([_short(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(names))]
+    aligned = ("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells)
+    return "\n".join(aligned) + "\n"
+
+
+def _short(value: object) -> str:
+    return f"{value:.9f}" if isinstance(value, float) else str(value)
