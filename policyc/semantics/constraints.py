@@ -5,10 +5,10 @@ An expression becomes one linear form (a scalar) or one a cell (a value of the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
+from policyc.semantics.linear import Coefficients, Form, Forms, added_up, joined
 from policyc.semantics.policy import LinearConstraint, Postprocess, Release, Vector
 from policyc.semantics.reading import LARGEST_NUMBER
 from policyc.semantics.scope import Scope, suggest
@@ -29,49 +29,10 @@ from policyc.syntax.tree import Postprocess as PostprocessTree
 _EXACT = Context(prec=200, traps=[])  # exact for every number a policy can hold; overflow is found by looking
 _RELATIONS = {"==", "<=", ">="}
 _SLOPPY = {"=": "==", "<": "<=", ">": ">=", "!=": "==", "=<": "<=", "=>": ">="}
-Coefficients = Mapping[int, Decimal]
-
-
-@dataclass(frozen=True)
-class Form:
-    """constant + current . x_t + previous . x_(t-1), with coefficients by cell index."""
-
-    current: Coefficients
-    previous: Coefficients
-    constant: Decimal = Decimal(0)
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether no released value stands in it."""
-        return not self.current and not self.previous
-
-    def plus(self, other: Form) -> Form:
-        """The sum of two forms."""
-        return Form(
-            _added(self.current, other.current), _added(self.previous, other.previous), self.constant + other.constant
-        )
-
-    def times(self, factor: Decimal) -> Form:
-        """The form with every number multiplied."""
-        return Form(
-            {i: c * factor for i, c in self.current.items() if factor},
-            {i: c * factor for i, c in self.previous.items() if factor},
-            self.constant * factor,
-        )
-
-
-def _added(left: Coefficients, right: Coefficients) -> Coefficients:
-    total = dict(left)
-    for index, value in right.items():
-        total[index] = total.get(index, Decimal(0)) + value
-    return {i: c for i, c in total.items() if c != 0}
 
 
 class _Unlinear(Exception):  # noqa: N818  # never leaves this module
     """An expression that was reported and has no form."""
-
-
-Forms = tuple[Form, ...]
 
 
 @dataclass(frozen=True)
@@ -137,7 +98,7 @@ def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstrai
         left, right = _forms(scope, tree.left, target), _forms(scope, tree.right, target)
     except _Unlinear:
         return []
-    differences = _combined(left, tuple(f.times(Decimal(-1)) for f in right))
+    differences = joined(left, tuple(f.times(Decimal(-1)) for f in right))
     words = " ".join(scope.source.text[tree.span.start : tree.span.end].split())
     line = scope.source.line_and_column(tree.span.start)[0]
     if not _says_something(scope, tree, differences):
@@ -264,20 +225,7 @@ def _summed(scope: Scope, expression: SumOf, target: Target) -> Form:
             hint=f"`sum` is over the cells: write `sum({target.release})`, or leave `sum` out",
         )
         raise _Unlinear
-    return _fold(inner)
-
-
-def _fold(forms: Forms) -> Form:
-    """The sum of forms, in one pass (a release can have many cells)."""
-    current: dict[int, Decimal] = {}
-    previous: dict[int, Decimal] = {}
-    constant = Decimal(0)
-    for form in forms:
-        for into, coefficients in ((current, form.current), (previous, form.previous)):
-            for index, value in coefficients.items():
-                into[index] = into.get(index, Decimal(0)) + value
-        constant += form.constant
-    return Form({i: c for i, c in current.items() if c}, {i: c for i, c in previous.items() if c}, constant)
+    return added_up(inner)
 
 
 def _before(scope: Scope, expression: Previous, target: Target) -> Forms:
@@ -310,17 +258,8 @@ def _total(scope: Scope, expression: Total, target: Target) -> Forms:
     parts = [
         tuple(form.times(Decimal(term.sign)) for form in _forms(scope, term.term, target)) for term in expression.terms
     ]
-    scalar = _fold(tuple(part[0] for part in parts if len(part) == 1))
+    scalar = added_up(tuple(part[0] for part in parts if len(part) == 1))
     wide = [part for part in parts if len(part) > 1]
     if not wide:
         return (scalar,)
-    return tuple(_fold((scalar, *cell)) for cell in zip(*wide, strict=True))
-
-
-def _combined(left: Forms, right: Forms) -> Forms:
-    """The sum of two expressions; a scalar joins every cell."""
-    if len(left) == 1:
-        return tuple(left[0].plus(form) for form in right)
-    if len(right) == 1:
-        return tuple(form.plus(right[0]) for form in left)
-    return tuple(a.plus(b) for a, b in zip(left, right, strict=True))
+    return tuple(added_up((scalar, *cell)) for cell in zip(*wide, strict=True))

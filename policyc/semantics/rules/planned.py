@@ -36,30 +36,17 @@ def _listed(names: list[str]) -> str:
 
 def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     """What is missing, where, and what to write meanwhile; the most basic first."""
-    event = "promise `alpha_dpt(alpha = ...)` or `event_level(epsilon = ...)` meanwhile, which cover single events only"
-    if any(isinstance(t, (AlphaDPTTarget, EventLevelTarget)) for t in policy.targets):
-        event = "leave this target out meanwhile; the others cover single events only"
-    for target in policy.targets:
-        if isinstance(target, UserLevelTarget):
-            yield "user-level targets", target.span, event
-        elif isinstance(target, WEventTarget):
-            yield "w-event targets", target.span, event
-        elif isinstance(target, AlphaDPTTarget) and target.window > 1:
-            yield "alpha-DP_T over windows of steps", target.span, "leave `window` out, which promises single steps"
+    yield from _targets(policy)
     for release in policy.releases:
         if release.kind != "count":
             name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
             yield name, release.span, "publish `count(...)` meanwhile"
     if len(policy.releases) > 1:
         yield "several releases under one promise", policy.releases[1].span, "keep one release"
-    if policy.stream.horizon is None:
-        for chain in policy.chains:
-            if chain.initial not in (None, "stationary"):
-                yield (
-                    "a start that is not stationary over an unbounded horizon",
-                    chain.span,
-                    "write `initial = stationary`",
-                )
+    for chain in policy.chains:
+        if policy.stream.horizon is None and chain.initial not in (None, "stationary"):
+            missing = "a start that is not stationary over an unbounded horizon"
+            yield missing, chain.span, "write `initial = stationary`, or give a horizon"
     wishes = (
         (policy.mechanism, policy.mechanism.name not in ("auto", "laplace"), "mechanism"),
         (policy.budget, policy.budget.name in _BUDGETS, "budget"),
@@ -69,3 +56,18 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if is_missing:
             span = wish.span or policy.stream.span
             yield f"{keyword} `{wish.name}`", span, f"write `{keyword} auto`, or leave it out"
+
+
+def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
+    instead = (
+        "promise `alpha_dpt(alpha = ...)` or `event_level(epsilon = ...)` meanwhile, which cover single events only"
+    )
+    if any(isinstance(t, (AlphaDPTTarget, EventLevelTarget)) for t in policy.targets):
+        instead = "leave this target out meanwhile; the others cover single events only"
+    for target in policy.targets:
+        if isinstance(target, UserLevelTarget):
+            yield "user-level targets", target.span, instead
+        elif isinstance(target, WEventTarget):
+            yield "w-event targets", target.span, instead
+        elif isinstance(target, AlphaDPTTarget) and target.window > 1:
+            yield "alpha-DP_T over windows of steps", target.span, "leave `window` out, which promises single steps"
