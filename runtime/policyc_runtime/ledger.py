@@ -1,0 +1,293 @@
+"""What was released and what it cost: an append-only, hash-chained sqlite file.
+
+A step is released at most once. Its noise is drawn inside the transaction that stores it, and nothing is published
+before that transaction is on disk; a second run finds the entry and returns it. Each entry carries the SHA-256 of the
+entry before it and of its own content; the head (how many entries, the last hash) changes in the same transaction, so
+altered, missing and cut-off entries are found. Whoever rewrites the whole file consistently is not found by the file
+alone: keep the published output, or a copy.
+
+An entry holds noisy and published values, and a fingerprint of the data behind the step, never raw data. The
+fingerprint is an HMAC under a random key in a private file beside the ledger (`<ledger>.key`): counts are few enough to
+try them all, so a plain hash of them would give them away to every reader of the ledger. Verification needs no key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from policyc_runtime.claims import Claim
+from policyc_runtime.errors import LedgerError
+from policyc_runtime.ledger_file import (
+    APPLICATION,
+    FORMAT,
+    RESTORE,
+    SCHEMA,
+    VERSION,
+    altered,
+    check_owner,
+    connect,
+    damaged,
+    guarded,
+    key_file,
+    load_key,
+    lost,
+    policy_hash,
+)
+from policyc_runtime.plan import Plan, canonical_json
+
+
+class Entry(NamedTuple):
+    """One step of one release. Values are JSON lists, budgets decimal text, so all read back exactly."""
+
+    step: int
+    release: str
+    noisy: str
+    published: str
+    data: str
+    epsilon: str
+    scale: str
+
+
+class Ledger:
+    """An open ledger; use it in a `with` statement. `entries` are all entries, in order, checked."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.entries: list[Entry] = []
+        self.meta: dict[str, str] = {}
+        self._connection = connection
+        self._hash = ""
+        self._key = b""
+
+    @classmethod
+    def open(
+        cls, path: str | Path, plan: Plan, *, simulated: bool = False, outputs: Iterable[str | Path] = ()
+    ) -> Ledger:
+        """Open a ledger for a run, or begin one.
+
+        Args:
+            path: the sqlite file; its key lives in `<path>.key`.
+            plan: the plan that is run; a ledger belongs to one plan.
+            simulated: whether noise comes from a seed; such a ledger serves no release.
+            outputs: files the run will write; one that exists without a ledger means the ledger was lost.
+
+        Raises:
+            LedgerError: lost, busy, damaged, altered, or of another plan.
+        """
+        file = Path(path)
+        witnesses = [place for place in (key_file(file), *map(Path, outputs)) if place.exists()]
+        if witnesses and not (file.exists() and file.stat().st_size > 0):
+            raise lost(file, witnesses[0])
+        with guarded(file):
+            ledger = cls(file, connect(file.absolute().as_uri() + "?mode=rwc"))
+            with ledger._closing_on_error():
+                ledger._connection.execute("PRAGMA synchronous = EXTRA")
+                with ledger._writing():
+                    ledger._begin_or_check(plan, simulated)
+                with ledger._writing():  # the key comes after the ledger, so that a lone key means a lost ledger
+                    ledger._key = load_key(file, create=not ledger.entries)
+        return ledger
+
+    @classmethod
+    def open_read_only(cls, path: str | Path) -> Ledger:
+        """Open a ledger to look at it; nothing is created or changed, and no key is needed.
+
+        Raises:
+            LedgerError: missing, damaged or altered.
+        """
+        file = Path(path)
+        if not file.is_file():
+            raise LedgerError("E0820", "there is no ledger here", where=str(file), help="name the ledger of the run")
+        with guarded(file):
+            ledger = cls(file, connect(file.absolute().as_uri() + "?mode=ro"))
+            with ledger._closing_on_error():
+                ledger._connection.execute("BEGIN")
+                ledger._read()
+                ledger._connection.execute("COMMIT")
+        return ledger
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    @property
+    def start(self) -> int | None:
+        """The moment of step 0, microseconds since 1970, fixed by the first run; None when not known."""
+        return int(self.meta["start"]) if self.meta.get("start") else None
+
+    @property
+    def steps(self) -> int:
+        """How many steps were released."""
+        return self.entries[-1].step + 1 if self.entries else 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Alone with the ledger, with every entry that others wrote read and checked; on disk when it ends."""
+        with self._writing():
+            with guarded(self.path):
+                self._read()
+            yield
+
+    def append(self, entries: list[Entry], start: int | None) -> None:
+        """Add entries inside a transaction; the first ones fix the start of the stream."""
+        if not self.entries:
+            self._put_meta({"start": "" if start is None else str(start)})
+            self._hash = _genesis(self.meta)
+        rows = []
+        for number, entry in enumerate(entries, len(self.entries) + 1):
+            self._hash = _chained(self._hash, number, entry)
+            rows.append((number, *entry, self._hash))
+        with guarded(self.path):
+            self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            head = (len(self.entries) + len(rows), self._hash)
+            self._connection.execute("UPDATE head SET entries = ?, hash = ?", head)
+        self.entries.extend(entries)
+
+    def fingerprint(self, step: int, digest: str) -> str:
+        """The keyed fingerprint of the data behind one step, hexadecimal."""
+        return hmac.new(self._key, f"{step}|{digest}".encode(), hashlib.sha256).hexdigest()
+
+    def verify(self, plan: Plan) -> None:
+        """Nothing when the ledger belongs to the plan and spends what the plan says.
+
+        Raises:
+            LedgerError: the first claim that does not hold.
+        """
+        for claim in self.claims(plan):
+            if claim.holds is False:
+                raise LedgerError(claim.code, f"{claim.name}: no; {claim.detail}", where=claim.where)
+
+    def claims(self, plan: Plan) -> Iterator[Claim]:
+        """One line a claim about an opened ledger, whose chain is then known to be intact."""
+        where = str(self.path)
+        count = f"{len(self.entries):,} entries"
+        yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
+        same = self.meta["plan"] == plan.digest and self.meta["policy"] == policy_hash(plan)
+        said = f"plan {self.meta['plan'][:16]}…"
+        yield Claim("the ledger is of this plan", same, said, where, "E0821")
+        if not same:
+            return
+        drawn = self.meta["generator"]
+        name = "noise was drawn from the operating system's cryptographic generator"
+        yield Claim(name, drawn == "system", f"the ledger says: {drawn}", where, "E0828")
+        names = [release.name for release in plan.releases]
+        expected = [(step, name) for step in range(self.steps) for name in names]
+        once = [(entry.step, entry.release) for entry in self.entries] == expected
+        yield Claim("every step was released exactly once", once, f"{self.steps:,} steps", where, "E0823")
+        if once:
+            yield self._spending(plan)
+
+    def _spending(self, plan: Plan) -> Claim:
+        """Whether every entry has the plan's budget and noise scale."""
+        name = "every step spent the plan's budget at the plan's noise scale"
+        if plan.stream.horizon is not None and self.steps > plan.stream.horizon:
+            return Claim(name, False, "there are more steps than the horizon", str(self.path), "E0823")
+        for release in plan.releases:
+            epsilons, scales = release.schedule.epsilons(self.steps), release.schedule.scales(self.steps)
+            for entry in self.entries:
+                if entry.release == release.name and (entry.epsilon, entry.scale) != (
+                    str(epsilons[entry.step]),
+                    str(scales[entry.step]),
+                ):
+                    return Claim(name, False, f"step {entry.step} did not", str(self.path), "E0823")
+        return Claim(name, True, f"{len(self.entries):,} entries compared as exact decimals", str(self.path))
+
+    def _begin_or_check(self, plan: Plan, simulated: bool) -> None:
+        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        expected = {
+            "format": FORMAT,
+            "version": VERSION,
+            "plan": plan.digest,
+            "policy": policy_hash(plan),
+            "generator": "simulation" if simulated else "system",
+        }
+        if tables == 0:
+            if key_file(self.path).exists():
+                raise lost(self.path, key_file(self.path))
+            for statement in SCHEMA.replace("; END", "\0 END").split(";\n"):
+                self._connection.execute(statement.replace("\0", ";"))
+            self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            self._connection.execute("INSERT INTO head VALUES (1, 0, '')")
+            self._put_meta(expected)
+            return
+        self._read()
+        check_owner(self.path, self.meta, expected)
+
+    def _put_meta(self, values: Mapping[str, str]) -> None:
+        self._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(values.items()))
+        self.meta.update(values)
+
+    def _read(self) -> None:
+        """Read what is new and check it: the file's form, the chain, the head."""
+        if self._connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise damaged(self.path, "it is not a ledger", "name the ledger of the run")
+        self.meta = dict(self._connection.execute("SELECT name, value FROM meta"))
+        if (self.meta.get("format"), self.meta.get("version")) != (FORMAT, VERSION):
+            raise damaged(
+                self.path, "it was written by another version", "use the version that wrote it, or a newer one"
+            )
+        if not self.entries:
+            fault = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if fault != "ok":
+                raise damaged(self.path, "parts of the file are damaged", RESTORE)
+            self._hash = _genesis(self.meta)
+        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (len(self.entries),))
+        for number, *fields, stored in rows:
+            entry = Entry(*fields)
+            self._hash = _chained(self._hash, len(self.entries) + 1, entry)
+            if number != len(self.entries) + 1 or self._hash != stored:
+                raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
+            self.entries.append(entry)
+        head = self._connection.execute("SELECT entries, hash FROM head").fetchall()
+        if head != [(len(self.entries), self._hash if self.entries else "")]:
+            raise altered(self.path, f"the end of the chain, after entry {len(self.entries)}")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with guarded(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            with guarded(self.path):
+                self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _closing_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._connection.close()
+            raise
+
+
+def ledger_claims(plan: Plan, path: str | Path) -> Iterator[Claim]:
+    """One line a claim about the ledger in a file, for `policyc verify`; changes nothing, needs no key."""
+    try:
+        with Ledger.open_read_only(path) as ledger:
+            yield from ledger.claims(plan)
+    except LedgerError as error:
+        detail = error.message if error.because is None else f"{error.message}: {error.because}"
+        yield Claim("the ledger can be read and is unaltered", False, detail, error.where, error.code)
+
+
+def _genesis(meta: Mapping[str, str]) -> str:
+    return hashlib.sha256(canonical_json(dict(meta))).hexdigest()
+
+
+def _chained(previous: str, number: int, entry: Entry) -> str:
+    return hashlib.sha256(previous.encode() + canonical_json([number, *entry])).hexdigest()

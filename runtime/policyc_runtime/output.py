@@ -1,0 +1,250 @@
+"""Released values as files: written whole or not at all, and read back exactly."""
+# ruff: noqa: S608  SQL is put together from quoted names only
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.errors import ReleaseError
+from policyc_runtime.plan import Plan
+from policyc_runtime.sources.tables import connect, open_table, quoted, reading
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OUTPUT_SUFFIXES = (".csv", ".parquet")
+NOT_A_RELEASE = "NOT A RELEASE"
+
+
+@dataclass(frozen=True)
+class Series:
+    """The values of one release.
+
+    Args:
+        name: the release's name.
+        column: the cell column, None for one number a step.
+        cells: names of the cells, in order.
+        noisy: (steps, cells) whole numbers as drawn.
+        released: (steps, cells) published values; whole numbers where the policy says so.
+    """
+
+    name: str
+    column: str | None
+    cells: tuple[str, ...]
+    noisy: NDArray[np.int64]
+    released: NDArray[np.int64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a run published: steps 0, 1, ... of every release of a plan.
+
+    Args:
+        series: by release name, in the plan's order.
+        times: the moment each step begins, ISO; empty texts when nobody said.
+        is_release: False when noise came from a seed; such values protect nobody.
+    """
+
+    series: dict[str, Series]
+    times: tuple[str, ...]
+    is_release: bool
+
+    @property
+    def steps(self) -> range:
+        """The released steps."""
+        return range(len(self.times))
+
+    @property
+    def name(self) -> str:
+        """The name of the only release."""
+        return self._only.name
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of the only release."""
+        return self._only.cells
+
+    @property
+    def noisy(self) -> NDArray[np.int64]:
+        """(steps, cells) noisy values of the only release."""
+        return self._only.noisy
+
+    @property
+    def released(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """(steps, cells) published values of the only release."""
+        return self._only.released
+
+    @property
+    def _only(self) -> Series:
+        (series,) = self.series.values()
+        return series
+
+
+def output_paths(plan: Plan, path: str | Path) -> dict[str, Path]:
+    """Where each release is written: the path itself, or with several releases one file each, named after them.
+
+    Raises:
+        ReleaseError: an unknown suffix, or no such directory.
+    """
+    file = Path(path)
+    if file.suffix.lower() not in OUTPUT_SUFFIXES:
+        raise _unwritable(file, f"its suffix is none of {', '.join(OUTPUT_SUFFIXES)}", "name a CSV or Parquet file")
+    if not file.parent.is_dir() or file.is_dir():
+        raise _unwritable(file, "there is no such directory, or it is one itself", "make the directory first")
+    if len(plan.releases) == 1:
+        return {plan.releases[0].name: file}
+    names = [release.name for release in plan.releases]
+    return {name: file.with_name(f"{file.stem}-{name}{file.suffix}") for name in names}
+
+
+def write_release(release: Release, path: str | Path) -> list[Path]:
+    """Write a release as CSV or Parquet, by suffix; a reader sees the old file or the new one, never half of one.
+
+    Args:
+        release: what to write.
+        path: the file; with several releases the stem of their names, as `output_paths` says.
+
+    Returns:
+        The files, in the order of the releases.
+
+    Raises:
+        ReleaseError: it cannot be written.
+    """
+    written = []
+    for series in release.series.values():
+        file = Path(path)
+        if len(release.series) > 1:
+            file = file.with_name(f"{file.stem}-{series.name}{file.suffix}")
+        beside = file.with_name(f".{file.name}.{os.getpid()}.new")
+        try:
+            _write_csv(release, series, beside)
+            if file.suffix.lower() == ".parquet":
+                _turn_into_parquet(release, series, beside)
+            with beside.open("rb+") as handle:
+                os.fsync(handle.fileno())
+            beside.replace(file)
+            _sync_directory(file.parent)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise _unwritable(file, "the system refused", "check the directory, its rights and space") from None
+        written.append(file)
+    return written
+
+
+def _columns(release: Release, series: Series) -> dict[str, str]:
+    """Names and duckdb types of the columns of a file."""
+    columns = {"step": "BIGINT", "time": "TIMESTAMP"}
+    if series.column is not None:
+        columns[series.column] = "VARCHAR"
+    columns |= {"noisy": "BIGINT", "released": "BIGINT" if series.released.dtype.kind == "i" else "DOUBLE"}
+    return columns if release.is_release else columns | {"simulated": "VARCHAR"}
+
+
+def _write_csv(release: Release, series: Series, file: Path) -> None:
+    mark = () if release.is_release else (NOT_A_RELEASE,)
+    with file.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(_columns(release, series))
+        rows = zip(series.noisy.tolist(), series.released.tolist(), strict=True)
+        for step, (noisy, released) in enumerate(rows):
+            time = release.times[step]
+            for cell, drawn, published in zip(series.cells, noisy, released, strict=True):
+                place = (step, time) if series.column is None else (step, time, cell)
+                writer.writerow((*place, drawn, published, *mark))
+
+
+def _turn_into_parquet(release: Release, series: Series, file: Path) -> None:
+    columns = _columns(release, series)
+    layout = ", ".join(f"{quoted(name)}: {quoted(kind)}" for name, kind in columns.items())
+    beside = file.with_name(file.name + ".parquet")
+    connection = connect()
+    try:
+        with reading(file):
+            connection.execute(
+                f"COPY (FROM read_csv({quoted(str(file))}, auto_detect = false, header = true, delim = ',', "
+                f"quote = '\"', escape = '\"', columns = {{{layout}}})) TO {quoted(str(beside))} (FORMAT parquet)"
+            )
+    finally:
+        connection.close()
+    beside.replace(file)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class ReadRelease:
+    """A release file as it stands: one row a step and cell.
+
+    Args:
+        steps: (rows,).
+        times: (rows,) microseconds since 1970; -1 where there is none.
+        cells: the cell of each row, "" without cells.
+        noisy: (rows,).
+        released: (rows,).
+        simulated: whether it says that it is not a release.
+    """
+
+    steps: NDArray[np.int64]
+    times: NDArray[np.int64]
+    cells: list[str]
+    noisy: NDArray[np.int64]
+    released: NDArray[np.float64]
+    simulated: bool
+
+
+def read_release(path: str | Path, column: str | None) -> ReadRelease:
+    """Read what `write_release` wrote.
+
+    Args:
+        path: the file.
+        column: the cell column, None without cells.
+
+    Raises:
+        DataError: not readable, or a column is missing.
+        ReleaseError: a value is not a number.
+    """
+    connection = connect()
+    try:
+        table = open_table(connection, path)
+        cell = "''" if column is None else table.column(column, "cell", ("step", "noisy", "released"))
+        step, time, noisy, released = (
+            table.column(name, f"column of {name} values", ("step", "noisy", "released"))
+            for name in ("step", "time", "noisy", "released")
+        )
+        with reading(table.path):
+            found = connection.execute(
+                f"SELECT TRY_CAST({step} AS BIGINT) AS step, coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMP)), -1) "
+                f"AS time, {cell}::VARCHAR AS cell, TRY_CAST({noisy} AS BIGINT) AS noisy, "
+                f"TRY_CAST({released} AS DOUBLE) AS released FROM {table.source}"
+            ).fetchnumpy()
+    finally:
+        connection.close()
+    for name, values in found.items():
+        if np.ma.is_masked(values):
+            row = int(np.argmax(np.ma.getmaskarray(values))) + 1
+            raise ReleaseError("E0827", f"the value in column `{name}` cannot be read", where=f"{path}: row {row}")
+    columns = {name: np.ma.getdata(values) for name, values in found.items()}
+    return ReadRelease(
+        steps=columns["step"],
+        times=columns["time"],
+        cells=columns["cell"].tolist(),
+        noisy=columns["noisy"],
+        released=columns["released"],
+        simulated="simulated" in table.types,
+    )
+
+
+def _unwritable(file: Path, reason: str, remedy: str) -> ReleaseError:
+    return ReleaseError("E0826", "the output cannot be written", where=str(file), because=reason, help=remedy)

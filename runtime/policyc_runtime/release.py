@@ -1,0 +1,262 @@
+"""A plan and data make a release: count, draw noise, estimate, remember, publish; each step once, in that order.
+
+What leaves this module was on disk in the ledger before. Values are estimated in the same transaction that draws their
+noise. Where a constraint couples steps, `offline` delivery takes all new steps together; with any other delivery no
+value depends on a later step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.claims import Claim
+from policyc_runtime.errors import KernelError, LedgerError, ReleaseError
+from policyc_runtime.estimation import estimate_release
+from policyc_runtime.ledger import Entry, Ledger
+from policyc_runtime.output import Release, Series, output_paths, read_release
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.randomness import Randomness, SystemRandomness
+from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
+from policyc_runtime.sources.moments import iso_moment, moment_of, step_microseconds
+
+STEPS_A_TRANSACTION = 4096
+
+Data: TypeAlias = str | Path | NDArray[Any] | Mapping[str, NDArray[Any]]
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+def release(
+    plan: Plan,
+    events_or_counts: Data,
+    ledger: str | Path,
+    *,
+    counts: bool = False,
+    steps: int | None = None,
+    output: str | Path | None = None,
+    progress: Progress | None = None,
+    randomness: Randomness | None = None,
+    steps_a_transaction: int = STEPS_A_TRANSACTION,
+) -> Release:
+    """Release every step of the data that was not released yet, and return all of them.
+
+    Args:
+        plan: verified first.
+        events_or_counts: a CSV or Parquet file of events; or counts in memory, (steps, cells), or one array a release.
+        ledger: the sqlite file that remembers; begun when there is none.
+        counts: the file holds ready counts instead of events.
+        steps: only the first this many; default all, through the step of the last event.
+        output: where the caller will write; checked before anything is spent, and a sign of a lost ledger.
+        progress: called with (steps done, steps in all).
+        randomness: where noise comes from; default the operating system's generator.
+        steps_a_transaction: how many steps are committed together, >= 1.
+
+    Raises:
+        PlanRejectedError: the plan does not keep its promise.
+        DataError: the data does not fit the plan.
+        LedgerError: the ledger is lost, altered, busy, or of another plan; data of a released step changed.
+        ReleaseError: no values satisfy the constraints.
+    """
+    from policyc_runtime.verify import verify
+
+    verify(plan)
+    for part in plan.releases:
+        if any(scale == 0 for segment in part.schedule.segments for scale in segment.scales):
+            raise KernelError(
+                "E0829",
+                f"the schedule of `{part.name}` leaves steps without a release",
+                because="this version cannot fill them",
+                help="use a schedule that releases every step",
+            )
+    source = randomness or SystemRandomness()
+    outputs = [] if output is None else list(output_paths(plan, output).values())
+    with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs) as book:
+        raw = _read(plan, events_or_counts, counts, steps, book)
+        run = _Run(plan, raw, book, source)
+        while not run.advance(steps_a_transaction):
+            if progress is not None:
+                progress(run.done, raw.steps)
+        if progress is not None:
+            progress(raw.steps, raw.steps)
+        return _stored(plan, book, raw.steps)
+
+
+def _read(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger) -> StepCounts:
+    if not isinstance(data, str | Path):
+        return counts_of_array(data, plan, start=book.start, steps=steps)
+    if counts:
+        return read_counts(data, plan, start=book.start, steps=steps)
+    return read_events(data, plan, start=book.start, steps=steps, at_least=book.steps)
+
+
+class _Run:
+    """The state of one call of `release`: values of all steps so far, first those the ledger had."""
+
+    def __init__(self, plan: Plan, raw: StepCounts, book: Ledger, randomness: Randomness) -> None:
+        self.done = 0
+        self._plan = plan
+        self._raw = raw
+        self._book = book
+        self._randomness = randomness
+        self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.releases}
+        self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.releases}
+        shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
+        self._noisy = {name: np.zeros(shape, dtype=np.int64) for name, shape in shapes.items()}
+        self._published = {name: np.zeros(shape) for name, shape in shapes.items()}
+
+    def advance(self, steps: int) -> bool:
+        """Release up to this many more steps in one transaction; True when all are done."""
+        with self._book.transaction():
+            self._take_stored()
+            block = self._next_block(steps)
+            if block:
+                fresh = {part.name: self._draw(part, block) for part in self._plan.releases}
+                entries = [fresh[part.name][step - self.done] for step in block for part in self._plan.releases]
+                self._book.append(entries, self._raw.start)
+        self.done += len(block)
+        return self.done >= self._raw.steps
+
+    def _take_stored(self) -> None:
+        """Take over the steps that the ledger has; refuse when their data changed."""
+        releases = len(self._plan.releases)
+        for entry in self._book.entries[self.done * releases : self._raw.steps * releases]:
+            if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
+                raise LedgerError(
+                    "E0825",
+                    f"the data of step {entry.step} changed after it was released",
+                    where=str(self._book.path),
+                    because="releasing the step again would cost its budget a second time",
+                    help="run on the data as it was; corrections can only reach steps that are not released yet",
+                )
+            self._noisy[entry.release][entry.step] = json.loads(entry.noisy)
+            self._published[entry.release][entry.step] = json.loads(entry.published)
+            self.done = entry.step + 1
+
+    def _next_block(self, steps: int) -> range:
+        together = any(row.previous for part in self._plan.releases for row in part.constraints)
+        if together and self._plan.delivery.kind == "offline":
+            return range(self.done, self._raw.steps)
+        return range(self.done, min(self.done + steps, self._raw.steps))
+
+    def _draw(self, part: ReleasePlan, block: range) -> list[Entry]:
+        """Noise and published values of new steps, as entries; nothing of it is visible before the commit."""
+        rows = slice(block.start, block.stop)
+        epsilons, scales = self._epsilons[part.name][rows], self._scales[part.name][rows]
+        noisy, published = self._noisy[part.name], self._published[part.name]
+        noisy[rows] = part.mechanism.add_noise(self._raw.counts[part.name][rows], scales, self._randomness)
+        seen = noisy[: block.stop].astype(np.float64)
+        published[rows] = estimate_release(self._plan, part, seen, published[: block.start])
+        return [
+            self._entry(part, step, noisy[step], published[step], epsilon, scale)
+            for step, epsilon, scale in zip(block, epsilons, scales, strict=True)
+        ]
+
+    def _entry(
+        self,
+        part: ReleasePlan,
+        step: int,
+        noisy: NDArray[np.int64],
+        published: NDArray[np.float64],
+        epsilon: Decimal,
+        scale: Decimal,
+    ) -> Entry:
+        values = [int(value) for value in published.tolist()] if part.integer else published.tolist()
+        return Entry(
+            step=step,
+            release=part.name,
+            noisy=json.dumps(noisy.tolist()),
+            published=json.dumps(values),
+            data=self._book.fingerprint(step, self._raw.digests[step]),
+            epsilon=str(epsilon),
+            scale=str(scale),
+        )
+
+
+def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
+    """The first steps of a ledger as a release; what is published comes from there alone."""
+    series = {}
+    entries = book.entries[: steps * len(plan.releases)]
+    for part in plan.releases:
+        rows = [entry for entry in entries if entry.release == part.name]
+        shape = (len(rows), len(part.cells))
+        values = [json.loads(entry.published) for entry in rows]
+        released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
+        series[part.name] = Series(
+            name=part.name,
+            column=part.query.by,
+            cells=part.cells,
+            noisy=np.array([json.loads(entry.noisy) for entry in rows], dtype=np.int64).reshape(shape),
+            released=released.reshape(shape),
+        )
+    return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
+
+
+def step_times(plan: Plan, start: int | None, steps: int) -> tuple[str, ...]:
+    """The moment each step begins, ISO; empty texts without a start."""
+    if start is None:
+        return ("",) * steps
+    length = step_microseconds(plan)
+    return tuple(iso_moment(start + step * length) for step in range(steps))
+
+
+def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> None:
+    """Nothing when a release file says what the ledger says; with several releases, the path that was given to the run.
+
+    Raises:
+        LedgerError: the ledger cannot be used, or is of another plan.
+        ReleaseError: the file is a simulation, or a value differs; names the first row.
+    """
+    with Ledger.open_read_only(ledger) as book:
+        book.verify(plan)
+        stored = _stored(plan, book, book.steps)
+    for name, file in output_paths(plan, path).items():
+        _verify_series(stored.series[name], stored.times, file)
+
+
+def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> None:
+    found = read_release(file, series.column)
+    if found.simulated:
+        raise ReleaseError(
+            "E0828",
+            "these values are simulated, not released",
+            where=str(file),
+            because="their noise came from a seed, which anybody can draw again",
+            help="publish what `policyc run` wrote",
+        )
+    rows, cells = len(found.steps), len(series.cells)
+    known = series.noisy.size
+    size = min(rows, known)
+    moments = [moment_of(time) for time in times]
+    wrong = (
+        (found.steps[:size] != np.arange(size) // cells)
+        | (found.times[:size] != np.repeat(moments, cells)[:size])
+        | (found.noisy[:size] != series.noisy.ravel()[:size])
+        | (found.released[:size] != series.released.ravel()[:size])
+        | (np.array(found.cells[:size]) != np.array(series.cells * (size // cells + 1))[:size])
+    )
+    row = int(np.argmax(wrong)) if wrong.any() else size
+    if wrong.any() or rows > known or rows % cells:
+        raise ReleaseError(
+            "E0827",
+            "the released values are not the ledger's",
+            where=f"{file}: row {row + 1}",
+            because="only what the ledger holds was paid for",
+            help="run the plan again on its ledger: it writes the stored values and draws nothing",
+        )
+
+
+def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator[Claim]:
+    """One line about a release file, for `policyc verify`."""
+    name = "the released values are exactly the ledger's"
+    try:
+        verify_release(plan, ledger, path)
+    except KernelError as error:
+        yield Claim(name, False, error.message, error.where, error.code)
+    else:
+        yield Claim(name, True, "every row compared", str(path))

@@ -1,0 +1,181 @@
+"""Ready counts: one number for every step and cell, made elsewhere."""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.sources.moments import declared_start
+from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
+from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, quoted, reading
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+LARGEST_COUNT = 2**53  # whole numbers up to here survive every reader
+
+
+def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps: int | None = None) -> StepCounts:
+    """Counts from a CSV or Parquet file with columns `step` (from 0), the cell column if any, and `count`.
+
+    Instead of `count` a column may have the release's name; with several releases each has a column of its own.
+
+    Args:
+        path: the file.
+        plan: what the counts are for.
+        start: the moment of step 0 that an earlier run fixed.
+        steps: only the first this many.
+
+    Raises:
+        DataError: names the file and the row, or the step and cell that are missing.
+    """
+    if len({release.query.by for release in plan.releases}) > 1:
+        raise DataError(
+            "E0818",
+            "ready counts cannot serve releases with different cells",
+            where=str(path),
+            help="give events instead of ready counts",
+        )
+    connection = connect()
+    table = open_table(connection, path)
+    try:
+        with reading(table.path):
+            arrays = {release.name: _one_release(connection, table, plan, release) for release in plan.releases}
+    finally:
+        connection.close()
+    return _assembled(arrays, plan, start, steps, str(path))
+
+
+def counts_of_array(
+    counts: NDArray[Any] | Mapping[str, NDArray[Any]], plan: Plan, *, start: int | None = None, steps: int | None = None
+) -> StepCounts:
+    """Counts that are in memory already: (steps, cells), or one such array for each release's name.
+
+    Raises:
+        DataError: wrong shape, or not counts.
+    """
+    if not isinstance(counts, Mapping):
+        if len(plan.releases) > 1:
+            raise _not_counts("one array cannot serve several releases", "counts", "give one array for each name")
+        counts = {plan.releases[0].name: counts}
+    arrays = {}
+    for release in plan.releases:
+        array = np.asarray(counts.get(release.name, np.zeros(0)))
+        if array.ndim == 1 and len(release.cells) == 1:
+            array = array[:, None]
+        where = f"counts of `{release.name}`"
+        if array.ndim != 2 or array.shape[1] != len(release.cells) or not len(array):
+            raise _not_counts("counts do not have the shape (steps, cells)", where, "one row a step, one column a cell")
+        if array.dtype.kind not in "iu" or (array < 0).any() or (array > LARGEST_COUNT).any():
+            raise _not_counts("counts are not whole numbers from 0", where, "count users, without noise or scaling")
+        arrays[release.name] = array.astype(np.int64)
+    if len({len(array) for array in arrays.values()}) > 1:
+        raise _not_counts("releases have different numbers of steps", "counts", "give every release the same steps")
+    return _assembled(arrays, plan, start, steps, "counts")
+
+
+def _assembled(
+    arrays: dict[str, NDArray[np.int64]], plan: Plan, start: int | None, steps: int | None, where: str
+) -> StepCounts:
+    arrays = {name: array[:steps] for name, array in arrays.items()}
+    length = len(next(iter(arrays.values())))
+    check_steps(plan, length, where)
+    for release in plan.releases:
+        check_population(plan, release, arrays[release.name], where)
+    digests = tuple(
+        "counts|" + "|".join(",".join(map(str, array[step].tolist())) for array in arrays.values())
+        for step in range(length)
+    )
+    return StepCounts(declared_start(plan) if start is None else start, arrays, digests)
+
+
+def _one_release(
+    connection: DuckDBPyConnection, table: InputTable, plan: Plan, release: ReleasePlan
+) -> NDArray[np.int64]:
+    """(steps, cells) of one release, every combination exactly once."""
+    name = release.name if release.name in table.columns or len(plan.releases) > 1 else "count"
+    value = table.column(name, "count", ("step", release.name))
+    step = table.column("step", "step (from 0)", (name,))
+    code = "0"
+    if release.query.by is not None:
+        cell = table.column(release.query.by, "cell", ("step", name))
+        code = f"list_position([{', '.join(map(quoted, release.cells))}], {cell}::VARCHAR) - 1"
+    found = connection.execute(
+        f"SELECT {_whole(step)} AS step, coalesce({code}, -1)::BIGINT AS code, {_whole(value)} AS value "
+        f"FROM {table.source}"
+    ).fetchnumpy()
+    steps, codes, values = (np.asarray(found[key], dtype=np.int64) for key in ("step", "code", "value"))
+    if not len(steps):
+        raise no_rows(table.path)
+    _check_values(table.path, steps, codes, values, name, release.query.by)
+    if plan.stream.horizon is not None and steps.max() >= plan.stream.horizon:
+        row = int(np.argmax(steps >= plan.stream.horizon))
+        check_steps(plan, plan.stream.horizon + 1, f"{table.path}: row {row + 1}")
+    cells = len(release.cells)
+    _check_complete(table.path, steps * cells + codes, release)
+    counts = np.empty((int(steps.max()) + 1, cells), dtype=np.int64)
+    counts[steps, codes] = values
+    return counts
+
+
+def _whole(column: str) -> str:
+    """SQL for a whole number from 0, or -1."""
+    number = f"TRY_CAST({column} AS DOUBLE)"
+    return (
+        f"CASE WHEN isfinite({number}) AND {number} BETWEEN 0 AND {LARGEST_COUNT} AND {number} = floor({number}) "
+        f"THEN {number}::BIGINT ELSE -1 END"
+    )
+
+
+def _check_values(
+    path: Path, steps: NDArray[np.int64], codes: NDArray[np.int64], values: NDArray[np.int64], name: str, by: str | None
+) -> None:
+    bad = np.flatnonzero((steps < 0) | (codes < 0) | (values < 0))
+    if not bad.size:
+        return
+    row = bad[0]
+    where = f"{path}: row {row + 1}"
+    if steps[row] < 0:
+        raise _not_counts("the value in column `step` is not a step", where, "number the steps 0, 1, 2, …")
+    if codes[row] < 0:
+        raise DataError(
+            "E0814",
+            f"the value in column `{by}` is not a cell of the policy",
+            where=where,
+            because="every cell of the policy, with `otherwise`, has one count a step, and no other cell has",
+            help="correct the row",
+        )
+    raise _not_counts(
+        f"the value in column `{name}` is not a count",
+        where,
+        "counts are whole numbers from 0; give them without noise",
+    )
+
+
+def _check_complete(path: Path, places: NDArray[np.int64], release: ReleasePlan) -> None:
+    """`places` = step times cells plus cell must hold 0, 1, 2, ... once each."""
+    cells = len(release.cells)
+    _, first = np.unique(places, return_index=True)
+    if len(first) < len(places):
+        row = int(np.setdiff1d(np.arange(len(places)), first)[0])
+        raise _not_counts("this step and cell come twice", f"{path}: row {row + 1}", "give every count once")
+    ordered = np.sort(places)
+    gap = np.flatnonzero(ordered != np.arange(len(ordered)))
+    missing = int(gap[0]) if gap.size else len(ordered)
+    if missing % cells or gap.size:
+        step, cell = divmod(missing, cells)
+        which = f" of cell `{release.cells[cell]}`" if release.query.by is not None else ""
+        raise _not_counts(
+            f"the count{which} at step {step} is missing", str(path), "give every step from 0 on, and 0 where nobody is"
+        )
+
+
+def _not_counts(message: str, where: str, remedy: str) -> DataError:
+    return DataError("E0818", message, where=where, help=remedy)

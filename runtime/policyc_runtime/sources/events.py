@@ -1,0 +1,210 @@
+"""From a file of events to counts a step: a user is in one cell a step, the last one seen.
+
+Several events of one user in one step count once, at the cell of the latest; of two cells at the same moment the one
+listed first in the policy. A user without an event in a step is in `otherwise`, and so is one in a cell that the policy
+does not list.
+"""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.sources.moments import declared_start, step_microseconds, whole_step_before
+from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
+from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, quoted, reading
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
+
+
+def read_events(
+    path: str | Path, plan: Plan, *, start: int | None = None, steps: int | None = None, at_least: int = 0
+) -> StepCounts:
+    """Counts of every release from a CSV (also gzipped) or Parquet file of events.
+
+    Args:
+        path: the file; it must have the policy's columns, others are ignored.
+        plan: what to count.
+        start: the moment of step 0 (microseconds since 1970) that an earlier run fixed. Else it is the plan's, else the
+            first event's moment, rounded down to a whole step counted from a Monday at midnight.
+        steps: exactly the first this many steps, whether or not events reach that far.
+        at_least: without `steps`: through the step of the last event, and at least this many.
+
+    Raises:
+        DataError: names the file and the row, counted from 1 after the header.
+    """
+    connection = connect()
+    table = open_table(connection, path)
+    try:
+        with reading(table.path):
+            _load(connection, table, plan)
+            first, last = _check_rows(connection, table.path, plan)
+            step = step_microseconds(plan)
+            if start is None:
+                start = declared_start(plan)
+            if start is None:
+                start = whole_step_before(first, step)
+            _check_horizon(connection, table.path, plan, start)
+            total = steps if steps is not None else max((last - start) // step + 1, at_least)
+            check_steps(plan, total, str(path))
+            return _count(connection, str(path), plan, start, total)
+    finally:
+        connection.close()
+
+
+def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
+    """The table `event` in the file's order: person, moment (microseconds), code (index into the states)."""
+    stream = plan.stream
+    wanted = (stream.user_column, stream.time_column, *((stream.cell.column,) if stream.cell else ()))
+    user = table.column(stream.user_column, "user", wanted)
+    time = table.column(stream.time_column, "time", wanted)
+    if not table.types[stream.time_column].startswith(TIME_TYPES):
+        raise DataError(
+            "E0812",
+            f"the column `{stream.time_column}` does not hold moments",
+            where=str(table.path),
+            help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`",
+        )
+    code = "0"
+    if stream.cell:
+        cell = table.column(stream.cell.column, "cell", wanted)
+        names = ", ".join(map(quoted, stream.cell.cells))
+        connection.execute(f"CREATE TYPE cell AS ENUM ({names})")
+        unknown = len(stream.cell.cells) if stream.cell.otherwise is not None else -1
+        code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
+    connection.execute(
+        f"CREATE TABLE event AS SELECT {user}::VARCHAR AS person, "
+        f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ)) AS moment, {code} AS code FROM {table.source}"
+    )
+
+
+def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> tuple[int, int]:
+    """The first and the last moment; refuses the first row that cannot be used."""
+    found = connection.execute(
+        "SELECT min(moment), max(moment), "
+        "min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
+        "min(rowid) FILTER (code < 0), count(*) FROM event"
+    ).fetchone()
+    assert found is not None
+    first, last, no_moment, no_person, no_cell, rows = found
+    if rows == 0:
+        raise no_rows(path)
+    bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell)) if row is not None]
+    if bad:
+        row, kind = min(bad)
+        raise _bad_row(plan, kind, f"{path}: row {row + 1}")
+    return int(first), int(last)
+
+
+def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
+    stream = plan.stream
+    if kind == 0:
+        return DataError(
+            "E0812",
+            f"the time in column `{stream.time_column}` is empty or cannot be read",
+            where=where,
+            because="an event without a time belongs to no step",
+            help="write times like `2013-01-31T17:05:00`, or leave the row out",
+        )
+    if kind == 1:
+        return DataError(
+            "E0813",
+            f"the user in column `{stream.user_column}` is empty",
+            where=where,
+            because="the promise is made to users, so every event must say whose it is",
+            help="fill in the user, or leave the row out",
+        )
+    assert stream.cell is not None
+    return DataError(
+        "E0814",
+        f"the value in column `{stream.cell.column}` is not a cell of the policy",
+        where=where,
+        because="cells are fixed before the data is seen; a new one would show that somebody was there",
+        help='correct the row, or add `otherwise "elsewhere"` to the cell in the policy',
+    )
+
+
+def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
+    horizon = plan.stream.horizon
+    end = start + horizon * step_microseconds(plan) if horizon is not None else None
+    late = "NULL" if end is None else f"min(rowid) FILTER (moment >= {end})"
+    found = connection.execute(f"SELECT min(rowid) FILTER (moment < {start}), {late} FROM event").fetchone()
+    assert found is not None
+    early, beyond = found
+    if early is not None and (beyond is None or early < beyond):
+        raise DataError(
+            "E0815",
+            "the event lies before the start of the stream",
+            where=f"{path}: row {early + 1}",
+            because="step 0 is fixed, by the plan or by the first run",
+            help="leave the row out, or give the stream an earlier start before its first run",
+        )
+    if beyond is not None:
+        raise DataError(
+            "E0815",
+            "the event lies beyond the horizon",
+            where=f"{path}: row {beyond + 1}",
+            because=f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream",
+            help="leave the row out, or give the policy a longer horizon and compile again",
+        )
+
+
+def _count(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, steps: int) -> StepCounts:
+    """Counts of the table `event`: one cell a user and step."""
+    states = len(plan.stream.cell.states) if plan.stream.cell else 1
+    step = step_microseconds(plan)
+    connection.execute(  # each user's name is hashed once; a step's digest adds up the hashes of who was where
+        "CREATE TABLE person AS SELECT person, row_number() OVER () AS id, "
+        "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM (SELECT DISTINCT person FROM event)"
+    )
+    connection.execute(  # the largest key of a step is the latest moment, then the first cell
+        f"CREATE TABLE presence AS SELECT id, step, {states} - 1 - max(key) % {states} AS code FROM ("
+        f"SELECT id, (moment - {start}) // {step} AS step, "
+        f"((moment - {start}) % {step}) * {states} + {states} - 1 - code AS key "
+        f"FROM event JOIN person USING (person) WHERE moment < {start + steps * step}) GROUP BY id, step"
+    )
+    rows = connection.execute(
+        "SELECT step, code, count(*), sum(low), sum(high) FROM presence "
+        "JOIN person USING (id) GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    present = np.zeros((steps, states), dtype=np.int64)
+    digests: dict[int, str] = {}
+    for at, code, users, low, high in rows:
+        present[at, code] = users
+        digests[at] = f"{digests.get(at, '')}{code}:{users}:{low}:{high};"
+    counts = {release.name: _of_release(plan, release, present, where) for release in plan.releases}
+    return StepCounts(start, counts, tuple(digests.get(at, "") for at in range(steps)))
+
+
+def _of_release(plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str) -> NDArray[np.int64]:
+    """(steps, cells of the release) from users present by state."""
+    cell = plan.stream.cell
+    known = present if cell is None else present[:, : len(cell.cells)]
+    if release.query.by is None:
+        counts: NDArray[np.int64] = known.sum(axis=1, keepdims=True)
+    elif cell is None or cell.otherwise is None:
+        counts = known
+    elif plan.stream.population is None:
+        raise DataError(
+            "E0817",
+            f"nobody can be counted as `{cell.otherwise}` without a population",
+            where="plan.json: stream.population",
+            because="the number of users in the data is not public: one user's only event changes it, and with it "
+            f"`{cell.otherwise}` at every step",
+            help="declare `population` in the policy: the number of users there are, seen or not",
+        )
+    else:
+        missing = plan.stream.population - known.sum(axis=1, keepdims=True)
+        check_population(plan, release, known.sum(axis=1, keepdims=True) + np.maximum(missing, 0), where)
+        return np.hstack([known, missing])
+    check_population(plan, release, counts, where)
+    return counts

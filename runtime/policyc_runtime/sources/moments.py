@@ -1,0 +1,54 @@
+"""Moments and steps, in whole microseconds since 1970; a moment without a zone is taken as it is written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.plan import Plan
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+MONDAY = -3 * 86_400 * 1_000_000  # 1969-12-29: whole steps are counted from here, so that weeks begin on Mondays
+
+
+def step_microseconds(plan: Plan) -> int:
+    """The length of a step."""
+    return plan.stream.step_milliseconds * 1000
+
+
+def declared_start(plan: Plan) -> int | None:
+    """The moment of step 0 that the plan gives, or None.
+
+    Raises:
+        DataError: it is not an ISO moment.
+    """
+    if plan.stream.start is None:
+        return None
+    try:
+        return moment_of(plan.stream.start)
+    except ValueError:
+        raise DataError(
+            "E0812",
+            "the start of the stream is not a moment",
+            where="plan.json: stream.start",
+            help="write it like `2013-01-31T17:05:00`",
+        ) from None
+
+
+def moment_of(text: str) -> int:
+    """An ISO moment in microseconds since 1970; -1 for an empty text; ValueError for anything else."""
+    if not text:
+        return -1
+    moment = datetime.fromisoformat(text)
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+
+
+def whole_step_before(moment: int, step: int) -> int:
+    """The last moment at or before this one that is a whole number of steps from a Monday, midnight."""
+    return moment - (moment - MONDAY) % step
+
+
+def iso_moment(moment: int) -> str:
+    """ISO text without zone, with fractions of a second only where there are any."""
+    return (EPOCH + moment * MICROSECOND).replace(tzinfo=None).isoformat()

@@ -1,0 +1,83 @@
+"""What every source gives: counts a step for every release, and a digest of the data behind each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.plan import Plan, ReleasePlan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST_HORIZON = 10_000_000
+
+
+@dataclass(frozen=True, repr=False)
+class StepCounts:
+    """Raw counts, steps from 0 without gaps. Never shown: it has no readable form.
+
+    Args:
+        start: the moment of step 0, microseconds since 1970; None when nobody said.
+        counts: for each release, (steps, cells), cells in the plan's order, >= 0.
+        digests: what the counts of each step came from, one text a step; raw, so they leave this process only keyed.
+    """
+
+    start: int | None
+    counts: dict[str, NDArray[np.int64]]
+    digests: tuple[str, ...]
+
+    @property
+    def steps(self) -> int:
+        """How many steps."""
+        return len(self.digests)
+
+
+def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], where: str) -> None:
+    """Nothing when the counts of every step fit the declared population.
+
+    Raises:
+        DataError: names the first step that does not.
+    """
+    population = plan.stream.population
+    if population is None:
+        return
+    sums = counts.sum(axis=1)
+    too_many = np.flatnonzero(sums > population)
+    if too_many.size:
+        raise DataError(
+            "E0817",
+            f"there are more users at step {too_many[0]} than the population",
+            where=where,
+            because="the population is published as exact, and `otherwise` is what it leaves over",
+            help="correct `population` in the policy, or the users in the data",
+        )
+    too_few = np.flatnonzero(sums < population)
+    if release.query.by is not None and too_few.size:
+        raise DataError(
+            "E0817",
+            f"some users are in no cell at step {too_few[0]}",
+            where=where,
+            because="without `otherwise` every user of the population is in exactly one cell at each step",
+            help='add `otherwise "elsewhere"` to the cell in the policy, or the missing users to the data',
+        )
+
+
+def check_steps(plan: Plan, steps: int, where: str) -> None:
+    """Nothing when this many steps fit the horizon.
+
+    Raises:
+        DataError: they do not.
+    """
+    horizon = plan.stream.horizon or LARGEST_HORIZON
+    if steps > horizon:
+        raise DataError(
+            "E0815",
+            f"step {horizon} lies beyond the horizon",
+            where=where,
+            because=f"the plan has noise for {horizon:,} steps, counted from 0",
+            help="give the policy a longer horizon and compile again, or leave the later steps out",
+        )

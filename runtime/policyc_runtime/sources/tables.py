@@ -1,0 +1,191 @@
+"""Opens CSV and Parquet files with duckdb.
+
+Every refusal names a place, never a value: duckdb's own messages quote data, so none of them gets out.
+"""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc_runtime.errors import DataError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+LARGEST_HEADER = 2**20
+SHOWN_COLUMNS = 20
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """A readable file.
+
+    Args:
+        path: where.
+        source: what to select from, as SQL.
+        columns: for each column's name, its SQL identifier.
+        types: for each column's name, its duckdb type.
+    """
+
+    path: Path
+    source: str
+    columns: dict[str, str]
+    types: dict[str, str]
+
+    def column(self, name: str, meaning: str, others: tuple[str, ...] = ()) -> str:
+        """The SQL identifier of a column.
+
+        Raises:
+            DataError: it is missing; lists the columns only when some of them are the policy's, because otherwise the
+                first row may not be a header but data.
+        """
+        if name in self.columns:
+            return self.columns[name]
+        near = get_close_matches(name, self.columns, 1, 0.6)
+        known = any(other in self.columns for other in others) or bool(near)
+        shown = [f"`{column}`" for column in self.columns if column.isprintable()][:SHOWN_COLUMNS]
+        raise DataError(
+            "E0811",
+            f"there is no column `{name}`, which is the policy's {meaning}",
+            where=str(self.path),
+            because=f"the columns are {', '.join(shown)}" if known else "no column of the policy is in the first row",
+            help=f"did you mean `{near[0]}`? rename the column, or name it so in the policy"
+            if near
+            else "the first row must name the columns; CSV is separated by commas",
+        )
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the suffix says Parquet."""
+    return path.name.lower().endswith(".parquet")
+
+
+def quoted(text: str) -> str:
+    """An SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def connect() -> DuckDBPyConnection:
+    """A private duckdb in memory: nothing is spilled to disk, nothing is fetched from anywhere."""
+    import duckdb
+
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "temp_directory": "",
+            "preserve_insertion_order": "true",
+        }
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns duckdb's errors into refusals that quote nothing."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise _unreadable(
+            path, "it does not fit into memory", "use a machine with more memory, or give ready counts"
+        ) from None
+    except duckdb.Error as error:
+        text = str(error)
+        line = re.search(r"CSV Error on Line: (\d+)", text)
+        where = f"{path}: line {line[1]}" if line else str(path)
+        if "not utf-8" in text.lower() or "unicode" in text.lower():
+            reason = "it is not UTF-8 text"
+        elif "unterminated quote" in text:
+            reason = "a quoted value does not end"
+        elif "Expected Number of Columns" in text:
+            reason = "a row has another number of columns than the first row"
+        elif is_parquet(path):
+            reason = "it is not a whole Parquet file"
+        else:
+            reason = "it is not well-formed CSV"
+        raise _unreadable(path, reason, "repair the file, or write it again", where) from None
+
+
+def open_table(connection: DuckDBPyConnection, path: str | Path) -> InputTable:
+    """Look at a file: its kind by suffix, its columns by its first row.
+
+    Raises:
+        DataError: missing, a directory, of an unknown suffix, empty, or not readable as what its suffix says.
+    """
+    file = Path(path)
+    if not file.exists():
+        raise _unreadable(file, "there is no such file", "check the name")
+    if not file.is_file():
+        raise _unreadable(file, "it is not a file", "name one CSV or Parquet file")
+    if not file.name.lower().endswith(SUFFIXES):
+        raise _unreadable(file, f"its suffix is none of {', '.join(SUFFIXES)}", "rename or convert it")
+    if is_parquet(file):
+        source = f"read_parquet({quoted(str(file))})"
+        with reading(file):
+            rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        types = {row[0]: str(row[1]) for row in rows}
+        return InputTable(file, source, {name: _identifier(name) for name in types}, types)
+    header = _csv_header(file)
+    layout = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header)))
+    # nothing is guessed: every column is text, whatever the first thousand rows look like
+    source = (
+        f"read_csv({quoted(str(file))}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
+        f"strict_mode = true, columns = {{{layout}}})"
+    )
+    places = {name: f"c{index}" for index, name in reversed(list(enumerate(header)))}
+    repeated = {name for name in header if header.count(name) > 1}
+    columns = {name: place for name, place in places.items() if name not in repeated}
+    return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"))
+
+
+def _csv_header(file: Path) -> list[str]:
+    opener = gzip.open if file.name.lower().endswith(".gz") else open
+    try:
+        with opener(file, "rt", encoding="utf-8-sig", newline="") as handle:
+            text = handle.read(LARGEST_HEADER)
+    except UnicodeDecodeError:
+        raise _unreadable(file, "it is not UTF-8 text", "convert it to UTF-8") from None
+    except (OSError, EOFError):
+        raise _unreadable(file, "it cannot be read to its end", "write it again") from None
+    try:
+        header = next(csv.reader(iter(text.splitlines(keepends=True)), strict=True), [])
+    except csv.Error:
+        raise _unreadable(
+            file, "its first row is not well-formed CSV", "write the names of the columns there"
+        ) from None
+    if not any(header):
+        raise no_rows(file)
+    return header
+
+
+def no_rows(file: Path) -> DataError:
+    """The refusal of a file without data."""
+    return DataError(
+        "E0816",
+        "there are no rows",
+        where=str(file),
+        because="nothing would be released, and the first step could not be told",
+        help="check that the right file was given",
+    )
+
+
+def _unreadable(file: Path, reason: str, remedy: str, where: str | None = None) -> DataError:
+    return DataError("E0810", "the data cannot be read", where=where or str(file), because=reason, help=remedy)
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
