@@ -14,10 +14,10 @@ import typer
 from policyc import __version__
 
 if TYPE_CHECKING:
-    from policyc.diagnostics import Diagnostic, PolicyError, Source
-    from policyc_runtime.claims import Claim
-    from policyc_runtime.errors import KernelError
     from policyc_runtime.simulation import SimulationResult
+
+    from policyc.diagnostics import Diagnostic, Source
+    from policyc_runtime.claims import Claim
 
 FINDINGS, USAGE, INTERNAL = 1, 2, 3
 
@@ -72,7 +72,7 @@ def _version(wanted: bool) -> None:
 def _root(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
-    """Compile a privacy policy for counts over time into a checked release plan, and run it.
+    r"""Compile a privacy policy for counts over time into a checked release plan, and run it.
 
     \b
     policyc init traffic                 write a policy to start from
@@ -92,7 +92,7 @@ def compile_command(
     ] = None,
     emit: Annotated[Stage | None, typer.Option("--emit", help="Show a stage instead of writing files.")] = None,
 ) -> None:
-    """Compile a policy into a plan, a post-processing model and a certificate.
+    r"""Compile a policy into a plan, a post-processing model and a certificate.
 
     \b
     policyc compile traffic.policy
@@ -130,7 +130,7 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies.")],
     form: Annotated[FindingFormat, typer.Option("--format", help="text, json or sarif.")] = FindingFormat.TEXT,
 ) -> None:
-    """Show all findings of policies, without planning.
+    r"""Show all findings of policies, without planning.
 
     \b
     policyc check traffic.policy
@@ -169,7 +169,7 @@ def fmt(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies; `-` reads standard input.")],
     only_check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file would change.")] = False,
 ) -> None:
-    """Rewrite policies in the canonical order and spacing. Comments are kept.
+    r"""Rewrite policies in the canonical order and spacing. Comments are kept.
 
     \b
     policyc fmt traffic.policy
@@ -211,7 +211,7 @@ def run(
         typer.Option("--steps", min=1, help="Release the first N steps only. Default: through the last event."),
     ] = None,
 ) -> None:
-    """Run a plan on data: every step is released once; running again gives the same values.
+    r"""Run a plan on data: every step is released once; running again gives the same values.
 
     \b
     policyc run fleet.plan --input departures.csv --output parked.csv
@@ -234,7 +234,7 @@ def verify(
         Path | None, typer.Option("--release", metavar="OUT", help="A released file to compare with the ledger.")
     ] = None,
 ) -> None:
-    """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
+    r"""Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
 
     \b
     policyc verify fleet.plan
@@ -266,7 +266,7 @@ def show(
     directory: PlanDirectory,
     form: Annotated[TableFormat, typer.Option("--format", help="table, csv or json.")] = TableFormat.TABLE,
 ) -> None:
-    """One row a step: budget, noise scale, leakage, expected error.
+    r"""One row a step: budget, noise scale, leakage, expected error.
 
     \b
     policyc show fleet.plan
@@ -288,7 +288,7 @@ def simulate(
         Path | None, typer.Option("--output", metavar="OUT", help="Write one simulated run, marked NOT A RELEASE.")
     ] = None,
 ) -> None:
-    """Draw users from the declared chain, run the plan on them, and compare every estimator. NOT A RELEASE.
+    r"""Draw users from the declared chain, run the plan on them, and compare every estimator. NOT A RELEASE.
 
     \b
     policyc simulate traffic.policy --repeat 20
@@ -309,7 +309,7 @@ def _show_simulation(result: SimulationResult) -> None:
 
 @app.command()
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0401.")]) -> None:
-    """Explain a finding: why it is refused, an example that shows it, and the corrected one.
+    r"""Explain a finding: why it is refused, an example that shows it, and the corrected one.
 
     \b
     policyc explain E0401
@@ -330,7 +330,7 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0
 
 @app.command()
 def init(name: Annotated[str, typer.Argument(metavar="NAME", help="The new policy's name: NAME.policy.")]) -> None:
-    """Write a policy to start from, with a comment at every place that needs your decision.
+    r"""Write a policy to start from, with a comment at every place that needs your decision.
 
     \b
     policyc init traffic
@@ -355,7 +355,7 @@ def _show_findings(findings: tuple[Diagnostic, ...], source: Source) -> None:
 def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on standard error when it is a terminal, else nothing; told (done, total)."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda _done, _total: None
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -369,7 +369,7 @@ def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 fine, 1 findings, 2 usage, 3 internal error (never a traceback, never data)."""
+    """Run the command line; exit 0 when fine, 1 on findings, 2 on wrong usage, 3 on an internal error."""
     sys.exit(_guarded(lambda: app(standalone_mode=True)))
 
 

@@ -28,7 +28,7 @@ class Compilation:
     diagnostics: tuple[Diagnostic, ...]
 
     def save(self, directory: str | Path | None = None) -> Path:
-        """Write plan, model, certificate and the policy itself; `directory` is the policy's name with `.plan` by default.
+        """Write plan, model, certificate and the policy; the default directory is the policy's name with `.plan`.
 
         Raises:
             KernelError: the directory holds something else, or the ledger of another plan.

@@ -61,9 +61,7 @@ def _candidates(release: ReleasePlan) -> list[str]:
         error = "-" if candidate.predicted_error is None else f"{candidate.predicted_error:.4g}"
         rows.append((candidate.schedule, candidate.estimator, error, candidate.reason))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [
-        f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows
-    ]
+    return [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
 
 
 def render_simulation(result: SimulationResult) -> str:

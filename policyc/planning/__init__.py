@@ -32,20 +32,24 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     """
     groups = [Group(chain.group, _record(chain).chain()) for chain in policy.chains]
     rows, integer = constraint_rows(policy)
-    alone = tuple(row for row in rows if not row.previous)
     cells = release_cells(policy)
+    constraints = ConstraintSet.of_rows(rows, len(cells), integer=integer)
     mechanism = Laplace(l1_sensitivity=sensitivity(policy)[0])
     predictor = Predictor(
         cells=len(cells),
         population=policy.stream.population if policy.releases[0].by_cell else None,
         chains=[group.chain for group in groups],
-        constraints=ConstraintSet.of_rows(alone, len(cells), integer),
+        constraints=constraints.within_a_step(),
         objective=policy.objective,
         mechanism=mechanism,
     )
     schedules = _wished(policy.budget.name, allocations(policy, groups))
-    every = ConstraintSet.of_rows(rows, len(cells), integer)
-    choice = choose(schedules, _wished(_described(policy.estimate), estimators(len(groups), every)), mechanism, predictor)
+    usable = _wished(_described(policy.estimate), estimators(len(groups), constraints))
+    if policy.estimate.name == "auto":
+        # Under constraints `none` is `mle`, and without them `mle` is `none`: one of them is enough to look at.
+        twin = "mle" if constraints.demands_nothing else "none"
+        usable = [entry for entry in usable if _name(entry).split("(")[0] != twin]
+    choice = choose(schedules, usable, mechanism, predictor)
     if choice is None:
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules)])
     predicted = choice.predicted
@@ -67,7 +71,7 @@ def _record(chain: MarkovCorrelation) -> ChainRecord:
 
 
 def _wished(wish: str, found: Iterable[T | Refused]) -> list[T | Refused]:
-    """All that was found under `auto`, else what the policy names: `map` names all priors of it, `map(prior = uniform)` one."""
+    """All that was found under `auto`, else what the policy names: `map` all its priors, `map(prior = uniform)` one."""
     return [entry for entry in found if wish == "auto" or _name(entry) == wish or _name(entry).split("(")[0] == wish]
 
 

@@ -119,8 +119,8 @@ def _claims(draft: Plan) -> Claims:
     leakage: Decimal | None = None
     alphas = [target.alpha for target in draft.targets if isinstance(target, AlphaDPT)]
     if alphas:
-        found = [round_up(Fraction(leakage_of_group(draft, record)), 17) for record in draft.correlation.chains]
-        leakage = min(max(found, default=largest), min(alphas))
+        found = [round_up(Fraction(leakage_of_group(draft, record)[0]), 17) for record in draft.correlation.chains]
+        leakage = min(max(found, default=largest), *alphas)
     return Claims(
         total_leakage=leakage,
         budget_sum=None if total is None else round_up(total),

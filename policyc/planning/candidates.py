@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.prediction import POINTS, Objective, StepModel, noisy_counts, predict_error, spread_points
+from policyc.planning.prediction import FEW_POINTS, POINTS, Objective, StepModel, spread_points
 from policyc.planning.schedules import (
     Allocation,
     Group,
@@ -30,6 +30,8 @@ from policyc_runtime.privacy import Chain, useful_lags
 
 Array = NDArray[np.float64]
 
+ENDLESS = 1_000_000  # steps over which an endless stream's error is averaged
+SETTLED = 200  # steps after which laws are taken to have stopped moving
 SCHEDULES = ("uniform", "bounded", "quantified")
 
 
@@ -59,7 +61,7 @@ def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation 
         largest = max(run.epsilon for run in found.runs)
         if caps and largest > min(caps):
             # Fewer nats at some steps never raise leakage anywhere: the recursions grow with every budget.
-            capped = tuple(Run(min(run.epsilon, min(caps)), run.steps) for run in found.runs)
+            capped = tuple(Run(min(run.epsilon, *caps), run.steps) for run in found.runs)
             found = Allocation(found.name, capped, found.groups, found.leakage)
         yield found
 
@@ -94,37 +96,30 @@ class Predictor:
     constraints: ConstraintSet
     objective: Objective
     mechanism: Mechanism
-    _known: dict[tuple[object, ...], float] = field(default_factory=dict)
-    _beliefs: dict[float, Array] = field(default_factory=dict)
+    _models: dict[bytes, StepModel] = field(default_factory=dict)
+    _errors: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     def method(self) -> str:
         """How the predictions were made, for the certificate."""
         if self._modelled:
-            return "cubature over the declared chain and the exact noise, 4096 points a step"
+            return f"cubature over the declared chain and the exact noise, {self._rows:,} points a step"
         return "variance of the noise; true counts are taken to be far from every bound"
-
-    @property
-    def _modelled(self) -> bool:
-        return self.population is not None and bool(self.chains)
 
     def run_error(self, estimator: Estimator, start: int, run: Run, scale: float, first_scale: float) -> float:
         """Mean expected error over the steps of a run that begins at step `start`; `first_scale` is that of step 0."""
         if not self._modelled:
             return self._unmodelled(scale)
-        end = start + (run.steps or 1_000_000)
-        chosen = self._representative(start, end)
-        errors = [self._step_error(estimator, step, scale, first_scale) for step in chosen]
-        weights = np.diff([*chosen, end])
-        return float(np.average(errors, weights=weights))
+        chosen = representative_steps(start, start + (run.steps or ENDLESS))
+        errors = [self._step_error(estimator, step, scale, first_scale) for step, _ in chosen]
+        return float(np.average(errors, weights=[weight for _, weight in chosen]))
 
     def prior_alone(self, steps: int | None) -> float | None:
         """The error of publishing the declared law alone; None when no law is declared."""
         if not self._modelled:
             return None
-        end = steps or 1_000_000
-        chosen = self._representative(0, end)
-        errors = [self._model(step).prior_error(self.objective) for step in chosen]
-        return float(np.average(errors, weights=np.diff([*chosen, end])))
+        chosen = representative_steps(0, steps or ENDLESS)
+        errors = [self._model(step).prior_error(self.objective) for step, _ in chosen]
+        return float(np.average(errors, weights=[weight for _, weight in chosen]))
 
     def signal(self) -> float | None:
         """The mean true count of a cell, to hold the error against; None when it is not known."""
@@ -135,61 +130,66 @@ class Predictor:
         variance = self.mechanism.variance(exact(scale))
         return variance if self.objective == "mean_squared_error" else float(np.sqrt(variance / 2))
 
+    @property
+    def _modelled(self) -> bool:
+        return self.population is not None and bool(self.chains)
+
+    @property
+    def _rows(self) -> int:
+        return POINTS if self.constraints.simplex is not None else FEW_POINTS
+
     def _unmodelled(self, scale: float) -> float:
         total = self.constraints.simplex is not None and self.constraints.simplex.total is not None
         left = (self.cells - 1) / self.cells if total and self.cells > 1 else 1.0  # a known sum removes the mean noise
         return self.noise_error(scale) * (left if self.objective == "mean_squared_error" else float(np.sqrt(left)))
 
-    def _law(self, step: int) -> Array:
-        return np.mean([chain.marginal(step) for chain in self.chains], axis=0)  # type: ignore[no-any-return]
-
     def _model(self, step: int) -> StepModel:
         assert self.population is not None
-        return StepModel(self._law(step), self.population)
+        law = np.mean([chain.marginal(step) for chain in self.chains], axis=0)
+        key = law.tobytes()
+        if key not in self._models:
+            points = spread_points(self._rows, 2 * self.cells - 1)
+            self._models[key] = StepModel(law, self.population, points)
+        return self._models[key]
 
     def _prior(self, estimator: Estimator, step: int, first_scale: float) -> Array | None:
-        """What the estimator believes at a step: (cells,), or (points, cells) where it learns from the first release."""
+        """What the estimator believes at a step: (cells,), or (rows, cells) where it learns from the first release."""
         chain = self.chains[0] if len(self.chains) == 1 else None
         laws = [estimator.law(chain, range(step, step + 1), self.cells, corner) for corner in np.eye(self.cells)]
-        if laws[0] is None:
-            return None
         rows = np.array([law[0] for law in laws if law is not None])
-        if np.ptp(rows, axis=0).max() < 1e-9:
+        if not len(rows):
+            return None
+        if np.ptp(rows, axis=0).max() < 1e-6:
             return rows[0]  # type: ignore[no-any-return]
-        return self._first_beliefs(first_scale) @ rows  # type: ignore[no-any-return]
-
-    def _first_beliefs(self, first_scale: float) -> Array:
-        """The law read off the noisy values of step 0, one row a point: not negative, sums to 1."""
-        if first_scale not in self._beliefs:
-            model = self._model(0)
-            points = spread_points(POINTS, 2 * (2 * self.cells - 1))[:, 2 * self.cells - 1 :]
-            noisy = noisy_counts(points, model, first_scale)[1]
-            seen = np.maximum(noisy, 0.0)
-            total = seen.sum(axis=1, keepdims=True)
-            self._beliefs[first_scale] = np.where(total > 0, seen / np.where(total > 0, total, 1), 1 / self.cells)
-        return self._beliefs[first_scale]
+        # The first release is one of many: its points are not those of the step itself.
+        seen = np.maximum(np.roll(self._model(0).noisy(first_scale), self._rows // 2 + 1, axis=0), 0.0)
+        total = np.maximum(seen.sum(axis=1, keepdims=True), 1e-300)
+        return (seen / total) @ rows  # type: ignore[no-any-return]
 
     def _step_error(self, estimator: Estimator, step: int, scale: float, first_scale: float) -> float:
         model, prior = self._model(step), self._prior(estimator, step, first_scale)
-        key = (estimator.model_dump_json(), scale, model.law.tobytes(), None if prior is None else prior.tobytes())
-        if key not in self._known:
-            self._known[key] = predict_error(estimator, prior, model, scale, self.constraints, self.objective)
-        return self._known[key]
+        believed = b"" if prior is None else np.round(prior, 9).tobytes()
+        key = (estimator.described(), f"{scale:.9g}", model.law.tobytes(), believed)
+        if key not in self._errors:
+            self._errors[key] = model.estimation_error(estimator, prior, scale, self.constraints, self.objective)
+        return self._errors[key]
 
-    def _representative(self, start: int, end: int) -> list[int]:
-        """Steps that stand for [start, end): dense while laws still move, none after they have settled."""
-        chosen, gap = [start], 1
-        while chosen[-1] + gap < end and len(chosen) < 12:
-            following = chosen[-1] + gap
-            if np.max(np.abs(self._law(following) - self._law(chosen[-1]))) < 1e-4 and following > 16:
-                break
-            chosen.append(following)
-            gap *= 2
-        return chosen
+
+def representative_steps(start: int, end: int) -> list[tuple[int, int]]:
+    """Steps that stand for [start, end), each with how many it stands for: every one at first, then ever fewer."""
+    chosen: list[tuple[int, int]] = []
+    step = start
+    while step < end:
+        weight = min(max(1, (step - start) // 4), end - step)
+        if step - start > SETTLED:
+            weight = end - step
+        chosen.append((step, weight))
+        step += weight
+    return chosen
 
 
 def estimators(chains: int, constraints: ConstraintSet) -> Iterator[Estimator | Refused]:
-    """Every estimator with every setting, or the reason why it does not apply; what does least comes last."""
+    """Every estimator with every setting, or the reason why it does not apply."""
     for kind in estimator_kinds().values():
         settings = {name: get_args(info.annotation) for name, info in kind.model_fields.items() if name != "name"}
         for values in product(*settings.values()):

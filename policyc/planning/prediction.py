@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from policyc_runtime.estimation.constraints import ConstraintSet
 
 from policyc_runtime.estimation import Estimator
+from policyc_runtime.estimation.constraints import ConstraintSet
 
 Array = NDArray[np.float64]
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
-POINTS = 4096
+POINTS = 2048
 FEW_POINTS = 256  # where every point costs a linear program
 
 
@@ -73,24 +74,46 @@ def multinomial_quantile(points: Array, population: int, law: Array) -> Array:
 
 @dataclass(frozen=True)
 class StepModel:
-    """What is declared of the true counts at one step: `law` (cells,) of one user, and how many users there are."""
+    """What is declared of the true counts at one step: `law` (cells,) of one user, and how many users there are.
+
+    `points` (rows, 2 cells - 1) stand for all outcomes: the first cells - 1 for counts, the others for noise.
+    """
 
     law: Array
     population: int
+    points: Array
+
+    @cached_property
+    def true(self) -> Array:
+        """True counts, (rows, cells)."""
+        return multinomial_quantile(self.points[:, : len(self.law) - 1], self.population, self.law)
+
+    def noisy(self, scale: float) -> Array:
+        """Noisy counts, (rows, cells)."""
+        return self.true + laplace_quantile(self.points[:, len(self.law) - 1 :], scale)
 
     def prior_error(self, objective: Objective) -> float:
         """The expected error of publishing the prior alone, mean over cells."""
         if objective == "mean_squared_error":
             return float(np.mean(self.population * self.law * (1 - self.law)))
-        counts = multinomial_quantile(spread_points(POINTS, len(self.law)), self.population, self.law)
-        return error(counts, self.population * self.law, objective)
+        return error(self.true, self.population * self.law, objective)
 
+    def estimation_error(
+        self, estimator: Estimator, prior: Array | None, scale: float, constraints: ConstraintSet, objective: Objective
+    ) -> float:
+        """The expected error of one step's published values, mean over cells.
 
-def noisy_counts(points: Array, model: StepModel, scale: float) -> tuple[Array, Array]:
-    """True and noisy counts (rows, cells) from points (rows, 2 cells - 1)."""
-    split = len(model.law) - 1
-    true = multinomial_quantile(points[:, :split], model.population, model.law)
-    return true, true + laplace_quantile(points[:, split:], scale)
+        Args:
+            estimator: run on every point.
+            prior: (cells,) or (rows, cells) law that the estimator believes, or None.
+            scale: of the discrete Laplace noise.
+            constraints: those that bind one step alone.
+            objective: the unit of the answer.
+        """
+        noisy = self.noisy(scale)
+        believed = None if prior is None else np.broadcast_to(prior, noisy.shape)
+        published = estimator.estimate(noisy, np.full(len(noisy), scale), believed, constraints, None)
+        return error(published, self.true, objective)
 
 
 def error(published: Array, true: Array, objective: Objective) -> float:
@@ -99,29 +122,3 @@ def error(published: Array, true: Array, objective: Objective) -> float:
     if objective == "mean_squared_error":
         return float(np.mean(difference * difference))
     return float(np.mean(np.abs(difference)))
-
-
-def predict_error(
-    estimator: Estimator,
-    prior: Array | None,
-    model: StepModel,
-    scale: float,
-    constraints: ConstraintSet,
-    objective: Objective,
-) -> float:
-    """The expected error of one step's published values, mean over cells.
-
-    Args:
-        estimator: run on every point.
-        prior: (cells,) or (points, cells) law that the estimator believes, or None.
-        model: what the true counts are drawn from.
-        scale: of the discrete Laplace noise.
-        constraints: those of one step; what couples steps is left out by the caller.
-        objective: the unit of the answer.
-    """
-    cells = len(model.law)
-    simple = constraints.simplex is not None
-    true, noisy = noisy_counts(spread_points(POINTS if simple else FEW_POINTS, 2 * cells - 1), model, scale)
-    believed = None if prior is None else np.broadcast_to(prior, (POINTS, cells))[: len(noisy)]
-    scales = np.full(len(noisy), scale)
-    return error(estimator.estimate(noisy, scales, believed, constraints, None), true, objective)

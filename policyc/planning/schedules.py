@@ -89,6 +89,8 @@ def allocate_bounded(alpha: float, horizon: int | None, groups: Sequence[Group])
     """
 
     def runs(promise: float) -> list[Run]:
+        if horizon is None and not all(group.chain.is_stationary_start for group in groups):
+            raise ScheduleError("an endless stream needs a chain that starts in its stationary law")
         epsilon = _endless_budget(promise, groups)
         if epsilon <= 0:
             raise ScheduleError("leakage grows without end at every constant budget")
@@ -150,9 +152,6 @@ def _stationary_leakage(epsilon: float, group: Group) -> tuple[float, float]:
 
 def _endless_budget(promise: float, groups: Sequence[Group]) -> float:
     """The largest constant budget whose total leakage stays within the promise for ever, all groups; 0 if none."""
-    if any(not group.chain.is_stationary_start for group in groups):
-        # The suprema are those of one matrix; before a chain has settled its matrices differ from step to step.
-        return 0.0
 
     def spare(epsilon: float) -> float:
         worst = max(sum(_stationary_leakage(epsilon, group)) - epsilon for group in groups)

@@ -66,8 +66,10 @@ class CellRecord(Record):
 
 
 class StreamRecord(Record):
-    """The event stream. `horizon` is in steps, None when unbounded; `start` is the ISO moment of step 0, None when it is
-    the step of the first event; `population` is a public number, published unprotected.
+    """The event stream.
+
+    `horizon` is in steps, None when unbounded; `start` is the ISO moment of step 0, None when it is the step of the
+    first event; `population` is a public number, published unprotected.
     """
 
     name: str
@@ -224,7 +226,7 @@ class ConstraintRow(Record):
 
 
 class Candidate(Record):
-    """One combination that was considered. `predicted_error` None when it does not apply; `reason` says why it won or lost."""
+    """One combination that was considered; `predicted_error` None when it does not apply, `reason` why."""
 
     schedule: str
     mechanism: str
@@ -359,7 +361,11 @@ def load_plan(path: str | Path) -> Plan:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or "unreadable")
         raise PlanFormatError("E0802", "the plan cannot be read", where=str(file), because=reason, help=again) from None
     try:
-        return Plan.model_validate_json(text)
+        plan = Plan.model_validate_json(text)
+        if plan.model_dump(mode="json") != json.loads(text):
+            # A field left out would be read as its default: the file would not say what the digest covers.
+            raise PlanFormatError("E0802", "the plan is not as it was written", where=str(file), help=again)
+        return plan
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file itself"

@@ -195,15 +195,20 @@ def _constant_budget(plan: Plan) -> float | None:
     return _up(total)
 
 
-def leakage_of_group(plan: Plan, record: ChainRecord) -> float:
-    """An audited upper bound of the largest total leakage against one group's chain, nats."""
+def leakage_of_group(plan: Plan, record: ChainRecord) -> tuple[float, int | None]:
+    """An audited upper bound of the largest total leakage against one group's chain (nats), and the step that has it.
+
+    The step is None for an endless plan, whose bound is a supremum.
+    """
     chain = record.chain()
     if plan.stream.horizon is not None:
-        return float(np.max(audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags)))
+        leakage = audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags)
+        step = int(np.argmax(leakage))
+        return float(leakage[step]), step
     epsilon = _constant_budget(plan)
     if epsilon is None:
         raise PlanRejectedError("E0801", "an endless plan must have one constant budget", where="releases")
-    return audited_stationary_leakage(epsilon, chain, record.lags)
+    return audited_stationary_leakage(epsilon, chain, record.lags), None
 
 
 def _check_leakage(plan: Plan) -> Iterator[Claim]:
@@ -219,11 +224,13 @@ def _check_leakage(plan: Plan) -> Iterator[Claim]:
     for record in plan.correlation.chains:
         name = f"total leakage{_group(record)} never exceeds {claimed} nats (promised {alpha})"
         try:
-            found = leakage_of_group(plan, record)
+            found, step = leakage_of_group(plan, record)
         except (PlanRejectedError, InvalidMatrixError) as error:
             yield _claim(name, False, error.message, "claims.total_leakage")
             return
-        yield _claim(name, found <= _down(claimed), f"audited bound {found!r} nats", "claims.total_leakage")
+        place = "in the limit" if step is None else f"at step {step}"
+        detail = f"total leakage {place} is at most {found!r} nats, promised {alpha}"
+        yield _claim(name, found <= _down(claimed), detail, "claims.total_leakage")
     if plan.correlation.kind == "none":
         largest = largest_budget(plan)
         name = f"without correlation total leakage is the budget of one step, at most {claimed} nats"

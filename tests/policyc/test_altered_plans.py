@@ -1,0 +1,193 @@
+"""A plan that was altered, or whose noise is too small, is refused by the kernel."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from policyc import compile_policy
+from policyc_runtime.errors import KernelError, PlanRejectedError
+from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.verify import verified_claims, verify
+
+POLICY = """
+policy traffic "vehicles per segment"
+stream passages {
+  user vehicle
+  time seen_at
+  cell segment in {"A", "B"} otherwise "away"
+  step 5min
+  horizon 40 steps
+  start "2026-01-01"
+  population 200
+}
+release occupancy = count(passages) by segment
+target alpha_dpt(alpha = 1.0)
+correlation markov(
+  forward = [[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]],
+  initial = stationary, evidence = "public counts")
+deliver offline
+objective mean_squared_error
+budget quantified()
+postprocess occupancy { sum(occupancy) == population, occupancy >= 0, integer(occupancy) }
+"""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory) -> Plan:
+    path = tmp_path_factory.mktemp("policy") / "traffic.policy"
+    path.write_text(POLICY)
+    return compile_policy(path).plan
+
+
+def leaves(value, path=()):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from leaves(item, (*path, index))
+    else:
+        yield path, value
+
+
+def altered(value):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if value is None:
+        return 1
+    try:
+        return str(Decimal(value) * Decimal("1.000000001") + Decimal("1e-30"))
+    except ArithmeticError:
+        return value + "x"
+
+
+def replaced(content, path, value):
+    copy = json.loads(json.dumps(content))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return copy
+
+
+def resealed(content) -> Plan:
+    return Plan.model_validate_json(json.dumps(content)).sealed()
+
+
+def test_the_compiled_plan_is_accepted_and_reads_back_exactly(plan, tmp_path):
+    """A compiled plan verifies, and plan.json reads back as the same plan."""
+    verify(plan)
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    assert load_plan(tmp_path) == plan
+    assert all(claim.holds for claim in verified_claims(plan))
+
+
+def test_every_single_altered_field_is_refused(plan, tmp_path):
+    """Each leaf of plan.json, altered alone, is refused by load_plan or verify."""
+    content = json.loads(plan.to_json())
+    for path, value in leaves(content):
+        file: Path = tmp_path / "plan.json"
+        file.write_text(json.dumps(replaced(content, path, altered(value))))
+        with pytest.raises(KernelError):
+            verify(load_plan(file))
+
+
+def test_every_removed_or_added_field_is_refused(plan, tmp_path):
+    """A field taken out, or a field nobody knows, is refused."""
+    content = json.loads(plan.to_json())
+    for key in content:
+        missing = {k: v for k, v in content.items() if k != key}
+        (tmp_path / "plan.json").write_text(json.dumps(missing))
+        with pytest.raises(KernelError):
+            verify(load_plan(tmp_path))
+    (tmp_path / "plan.json").write_text(json.dumps({**content, "surprise": 1}))
+    with pytest.raises(KernelError, match="understands"):
+        load_plan(tmp_path)
+
+
+def segments(content):
+    return content["releases"][0]["schedule"]["segments"]
+
+
+def test_a_noise_scale_smaller_by_a_billionth_is_refused_even_when_resealed(plan):
+    """Noise that is too small for its budget is refused by exact fractions, whoever sealed the plan."""
+    content = json.loads(plan.to_json())
+    for index in range(len(segments(content))):
+        worse = json.loads(plan.to_json())
+        scale = Decimal(segments(worse)[index]["scales"][0])
+        segments(worse)[index]["scales"] = [str(scale * Decimal("0.999999999"))]
+        with pytest.raises(PlanRejectedError, match="too small"):
+            verify(resealed(worse))
+
+
+def test_a_budget_larger_by_a_billionth_is_refused_even_when_resealed(plan):
+    """`quantified` spends its whole promise: any budget raised by 1e-9 breaks it."""
+    mechanism = plan.releases[0].mechanism
+    content = json.loads(plan.to_json())
+    for index in range(len(segments(content))):
+        worse = json.loads(plan.to_json())
+        epsilon = Decimal(segments(worse)[index]["epsilons"][0]) * Decimal("1.000000001")
+        segments(worse)[index].update(epsilons=[str(epsilon)], scales=[str(mechanism.calibrate(epsilon))])
+        worse["claims"].update(budget_sum="1000", largest_budget="1000")
+        with pytest.raises(PlanRejectedError, match="total leakage"):
+            verify(resealed(worse))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("targets", 0, "alpha"), "0.999999999"),
+        (("releases", 0, "l1_sensitivity"), "1.999999999"),
+        (("releases", 0, "mechanism", "l1_sensitivity"), "1"),
+        (("relation",), "add_or_remove_one"),
+        (("stream", "horizon"), 41),
+        (("claims", "total_leakage"), "0.99"),
+        (("claims", "total_leakage"), "1.000000001"),
+        (("claims", "budget_sum"), "1"),
+        (("claims", "largest_budget"), "0.1"),
+        (("correlation", "chains", 0, "forward", 0, 0), "0.501"),
+        (("correlation", "chains", 0, "forward", 2), ["0", "0", "1"]),
+        (("releases", 0, "cells", 2), "nowhere"),
+        (("releases", 0, "constraints", 0, "current", 0, 0), 7),
+    ],
+)
+def test_a_claim_that_does_not_hold_is_refused_even_when_resealed(plan, path, value):
+    """The kernel recomputes: a resealed plan with one false claim is refused."""
+    with pytest.raises(KernelError):
+        verify(resealed(replaced(json.loads(plan.to_json()), path, value)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\x00\xff\xfe",
+        b"[]",
+        b"null",
+        b'{"format": "policyc-plan"}',
+        b'{"format": "policyc-plan", "version": 2}',
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused_with_one_message(tmp_path, content):
+    """Empty, truncated, binary and foreign files are refused with code E0802."""
+    (tmp_path / "plan.json").write_bytes(content)
+    with pytest.raises(KernelError) as refused:
+        load_plan(tmp_path)
+    assert refused.value.code == "E0802"
+    assert refused.value.help
+
+
+def test_a_truncated_plan_is_refused(plan, tmp_path):
+    """Cut anywhere, plan.json is refused."""
+    text = plan.to_json()
+    for length in range(0, len(text) - 1, max(1, len(text) // 60)):
+        (tmp_path / "plan.json").write_text(text[:length])
+        with pytest.raises(KernelError):
+            load_plan(tmp_path)
