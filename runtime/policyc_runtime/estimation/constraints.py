@@ -142,35 +142,29 @@ class ConstraintSet:
     @cached_property
     def simplex(self) -> Simplex | None:
         """The simplest form, or None when some row is neither a bound on one cell nor the sum of all."""
-        if self.couples_steps:
+        others = int((self._touched.sum(axis=1) != 1).sum())
+        if self.couples_steps or others > 1 or (others == 1 and self.total is None):
             return None
-        total: float | None = None
-        lower, upper = np.full(self.cells, -np.inf), np.full(self.cells, np.inf)
-        for row, relation, bound in zip(self.current, self.relations, self.bounds, strict=True):
-            touched = np.flatnonzero(row)
-            if relation == "==" and touched.size == self.cells and (row == row[0]).all() and total is None:
-                total = float(_exact(bound) / _exact(row[0]))
-            elif touched.size == 1:
-                self._bound_one_cell(int(touched[0]), row, relation, bound, lower, upper)
-            else:
-                return None
-        return Simplex(total, lower, upper)
+        return Simplex(self.total if others else None, *self.cell_bounds)
 
-    def _bound_one_cell(
-        self,
-        cell: int,
-        row: NDArray[np.float64],
-        relation: Relation,
-        bound: float,
-        lower: NDArray[np.float64],
-        upper: NDArray[np.float64],
-    ) -> None:
-        """Narrow [lower, upper] of one cell, to whole numbers where values are."""
-        exact = _exact(bound) / _exact(row[cell])
-        if relation == "==" or (relation == ">=") == (row[cell] > 0):
-            lower[cell] = max(lower[cell], math.ceil(exact) if self.integer else exact)
-        if relation == "==" or (relation == "<=") == (row[cell] > 0):
-            upper[cell] = min(upper[cell], math.floor(exact) if self.integer else exact)
+    @cached_property
+    def _touched(self) -> NDArray[np.bool_]:
+        """Which cells a row speaks of, (r, m)."""
+        return np.asarray(self.current != 0)
+
+    @cached_property
+    def cell_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lower and upper (m,) of single cells; whole numbers where values are."""
+        lower, upper = np.full(self.cells, -np.inf), np.full(self.cells, np.inf)
+        for index in np.flatnonzero((self._touched.sum(axis=1) == 1) & ~self.previous.any(axis=1)):
+            cell = int(np.flatnonzero(self._touched[index])[0])
+            coefficient, relation = self.current[index, cell], self.relations[index]
+            bound = _exact(self.bounds[index]) / _exact(coefficient)
+            if relation == "==" or (relation == ">=") == (coefficient > 0):
+                lower[cell] = max(lower[cell], math.ceil(bound) if self.integer else bound)
+            if relation == "==" or (relation == "<=") == (coefficient > 0):
+                upper[cell] = min(upper[cell], math.floor(bound) if self.integer else bound)
+        return lower, upper
 
     def violation(self, values: NDArray[np.float64], previous: NDArray[np.float64] | None) -> float:
         """The largest excess over any bound, relative to the row's size (dimensionless, 0 when all hold).

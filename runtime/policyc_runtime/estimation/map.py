@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from policyc_runtime.errors import ReleaseError
+from policyc_runtime.estimation.constraints import Simplex
 from policyc_runtime.estimation.estimator import Estimator
 from policyc_runtime.estimation.separable import MapCost, minimise_integers, minimise_reals
 
@@ -61,7 +62,7 @@ class Map(Estimator):
             return np.asarray(chain.marginals(1)[0], dtype=np.float64)
         if self.prior == "frequency" and first_noisy is not None:
             counts = np.maximum(first_noisy, 0.0)
-            return counts / counts.sum() if counts.sum() > 0 else np.full(cells, 1.0 / cells)
+            return np.asarray(counts / counts.sum()) if counts.any() else np.full(cells, 1.0 / cells)
         raise ReleaseError(
             "E0833",
             f"there is nothing to make the `{self.prior}` prior of `map` from",
@@ -83,6 +84,8 @@ class Map(Estimator):
         if simplex is None:
             from policyc_runtime.estimation.constrained import minimise_under_constraints
 
+            free = np.full(constraints.cells, np.inf)
+            Simplex(constraints.total, np.zeros(constraints.cells), free).require_feasible(constraints, law > 0)
             return minimise_under_constraints(cost, constraints, previous)
         simplex = simplex.nonnegative()
         simplex.require_feasible(constraints, law > 0)
@@ -112,7 +115,7 @@ def propagate(start: Array, forward: Array | None, steps: range) -> Array:
 
 
 def _renormalised(law: Array) -> Array:
-    return law / law.sum()
+    return np.asarray(law / law.sum())
 
 
 def map_counts(noisy: Array, scale: float | Array, probabilities: Array, population: int) -> NDArray[np.int64]:

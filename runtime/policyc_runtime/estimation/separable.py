@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -27,6 +27,10 @@ LARGEST_EXPONENT = 700.0  # exp of it is a double, and far above any count
 
 class SeparableCost(Protocol):
     """A sum over cells of convex functions weight |x - noisy| + curve(x); arrays are (rows, cells)."""
+
+    @property
+    def least(self) -> float:
+        """The least value of the domain."""
 
     @property
     def noisy(self) -> Array:
@@ -61,6 +65,7 @@ class SquaredCost:
     """
 
     noisy: Array
+    least: ClassVar[float] = -np.inf
 
     @property
     def weight(self) -> Array:
@@ -103,6 +108,7 @@ class MapCost:
     noisy: Array
     scale: Array
     law: Array
+    least: ClassVar[float] = 0.0
 
     @property
     def weight(self) -> Array:
@@ -149,7 +155,7 @@ class MapCost:
         below = _inverse_digamma(pull + self.weight) - 1.0
         above = _inverse_digamma(pull - self.weight) - 1.0
         values = np.maximum(np.minimum(below, self.noisy), above)
-        moving = (values == below) | (values == above)
+        moving = (values > 0) & ((values == below) | (values == above))
         rate = np.where(moving, 1.0 / _trigamma(np.maximum(values, 0.0) + 1.0), 0.0)
         return values, rate
 

@@ -45,7 +45,7 @@ class Mechanism(Record):
 @cache
 def mechanism_kinds() -> dict[str, type[Mechanism]]:
     """All mechanisms by name."""
-    return find_kinds("policyc_runtime.mechanisms", Mechanism)
+    return find_kinds("policyc_runtime.mechanisms", Mechanism)  # type: ignore[type-abstract]
 
 
 AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(load_kind(mechanism_kinds))]]
