@@ -176,12 +176,11 @@ def _equals(place: Place) -> Fault | None:
     if place.found == "=" and "COMPARE" in place.accepted:
         meant = Token.new_borrow_pos("COMPARE", "==", place.token)
         diagnostic = Diagnostic("E0116", "a constraint compares with `==`", place.span, help="write `==`")
-    elif place.found == "==" and "EQUAL" in place.accepted:
-        meant = Token.new_borrow_pos("EQUAL", "=", place.token)
-        diagnostic = Diagnostic("E0116", "a value is given with `=`", place.span, help="write `=`")
-    else:
-        return None
-    return Fault(diagnostic, repair=(meant,))
+        return Fault(diagnostic, repair=(meant,))
+    if place.found == "=" and place.scan.masked[: place.offset].endswith("="):  # the first `=` was read as one
+        span = Span(place.offset - 1, place.span.end)
+        return Fault(Diagnostic("E0116", "a value is given with `=`", span, help="write `=`"), repair=())
+    return None
 
 
 def _unit(place: Place) -> Fault | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from os import PathLike
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def _decode(name: str, data: bytes) -> Source:
         column = error.start - data.rfind(b"\n", 0, error.start)
         message = f"this is not UTF-8: byte {column} of line {line} is 0x{data[error.start]:02x}"
         raise PolicyError(Source(name, ""), [_finding("E0103", message, "save the file as UTF-8")]) from None
-    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"), hashlib.sha256(data).hexdigest())
 
 
 def _finding(code: str, message: str, remedy: str) -> Diagnostic:
