@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from policyc_runtime.claims import Claim
 
 FINDINGS, USAGE, INTERNAL = 1, 2, 3
+LEDGER_NAME = "ledger.sqlite"
 
 app = typer.Typer(
     name="policyc",
@@ -153,9 +154,12 @@ def check(
             if not findings:
                 typer.echo(f"{source.name}: no findings")
     elif form is FindingFormat.JSON:
-        from policyc.diagnostics.as_json import render_json
+        import json
 
-        typer.echo(render_json(results))
+        from policyc.diagnostics.json_output import json_records
+
+        records = [record for source, findings in results for record in json_records(findings, source)]
+        typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
     else:
         from policyc.diagnostics.sarif import render_sarif
 
@@ -176,7 +180,7 @@ def fmt(
     policyc fmt policies/*.policy --check
     """
     from policyc.diagnostics import Source
-    from policyc.files import write_text
+    from policyc_runtime.files import write_text
     from policyc.syntax import format_policy, parse_policy, read_source
 
     changed = False
@@ -217,13 +221,24 @@ def run(
     policyc run fleet.plan --input departures.csv --output parked.csv
     policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
     """
-    from policyc.pipeline import check_output_path, run_plan
+    from policyc.emit.summary import render_run
+    from policyc_runtime.output import write_release
+    from policyc_runtime.plan import load_plan
+    from policyc_runtime.release import release
 
-    check_output_path(output)
+    plan = load_plan(directory)
     with _progress("releasing") as progress:
-        lines = run_plan(directory, input_file, output, ledger, counts=counts, steps=steps, progress=progress)
-    for line in lines:
-        typer.echo(line)
+        released = release(
+            plan,
+            input_file,
+            ledger or directory / LEDGER_NAME,
+            counts=counts,
+            steps=steps,
+            output=output,
+            progress=progress,
+        )
+    written = write_release(released, output)
+    typer.echo(render_run(plan, released, written))
 
 
 @app.command()
@@ -240,11 +255,9 @@ def verify(
     policyc verify fleet.plan
     policyc verify fleet.plan --release parked.csv
     """
-    from policyc.pipeline import verify_everything
-
     failed: Claim | None = None
     count = 0
-    for claim in verify_everything(directory, ledger, release):
+    for claim in _claims(directory, ledger, release):
         mark = {True: "holds", False: "FAILS", None: "not checked"}[claim.holds]
         typer.echo(f"{mark:<11}  {claim.name} ({claim.detail})")
         count += claim.holds is True
@@ -253,6 +266,23 @@ def verify(
     if failed is not None:
         _fail_claim(failed)
     typer.echo(f"{count} claims hold")
+
+
+def _claims(directory: Path, ledger: Path | None, released: Path | None) -> Iterator[Claim]:
+    from policyc.emit import verify_directory
+    from policyc_runtime.ledger import ledger_claims
+    from policyc_runtime.plan import load_plan
+    from policyc_runtime.release import release_claims
+    from policyc_runtime.verify import verified_claims
+
+    plan = load_plan(directory)
+    yield from verified_claims(plan)
+    yield from verify_directory(directory)
+    book = ledger or directory / LEDGER_NAME
+    if ledger is not None or released is not None or book.exists():
+        yield from ledger_claims(plan, book)
+    if released is not None:
+        yield from release_claims(plan, book, released)
 
 
 def _fail_claim(claim: Claim) -> NoReturn:
@@ -391,12 +421,13 @@ def _guarded(command: Callable[[], object]) -> int:
 def _report(error: Exception) -> int:
     from policyc.diagnostics import PolicyError
     from policyc.diagnostics.text import render_kernel_error, render_text
-    from policyc_runtime.errors import KernelError
 
     color = sys.stderr.isatty()
     if isinstance(error, PolicyError):
         typer.echo(render_text(error.diagnostics, error.source, color=color), err=True)
         return FINDINGS
+    from policyc_runtime.errors import KernelError
+
     if isinstance(error, KernelError):
         typer.echo(render_kernel_error(error, color=color), err=True)
         return FINDINGS

@@ -22,10 +22,12 @@ class Source:
     Args:
         name: how messages name the file, such as `traffic.policy`.
         text: the whole text, newlines as `\\n`, without byte order mark.
+        sha256: of the file's bytes, hexadecimal; empty for text that is no file.
     """
 
     name: str
     text: str
+    sha256: str = ""
 
     @cached_property
     def _line_starts(self) -> list[int]:

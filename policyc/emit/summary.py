@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan
 
 if TYPE_CHECKING:
+    from policyc_runtime.output import Release
     from policyc_runtime.simulation import SimulationResult
 
 
@@ -62,6 +64,17 @@ def _candidates(release: ReleasePlan) -> list[str]:
         rows.append((candidate.schedule, candidate.estimator, error, candidate.reason))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
+
+
+def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
+    """Which steps are out now, from when to when, and where."""
+    horizon = plan.stream.horizon
+    of_all = "" if horizon is None else f" of {horizon:,}"
+    first, last = released.times[0], released.times[-1]
+    lines = [f"released {len(released.times):,}{of_all} steps, {first} to {last}"]
+    lines += [f"  {path}" for path in written]
+    lines.append("running this again gives the same values; new steps are released when the input has them")
+    return "\n".join(lines)
 
 
 def render_simulation(result: SimulationResult) -> str:

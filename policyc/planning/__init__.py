@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import ChainRecord, Plan
+from policyc_runtime.plan import ChainRecord, Plan, PredictedError
 from policyc_runtime.verify import verify
 
 T = TypeVar("T", Allocation, Estimator)
@@ -52,11 +53,20 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     choice = choose(schedules, usable, mechanism, predictor)
     if choice is None:
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules)])
-    predicted = choice.predicted
-    more = check_utility(policy, predicted.published, predicted.prior_alone, predicted.signal)
+    more = _utility(policy, choice.predicted)
     plan = assemble_plan(policy, choice, (*notices, *more))
     verify(plan)
     return plan, more
+
+
+def _utility(policy: Policy, predicted: PredictedError) -> list[Diagnostic]:
+    """Warnings about a release that carries little; errors are compared in the unit of the counts."""
+
+    def in_counts(error: float | None) -> float | None:
+        return error if error is None or policy.objective == "mean_absolute_error" else math.sqrt(error)
+
+    published = in_counts(predicted.published) or 0.0
+    return check_utility(policy, published, in_counts(predicted.prior_alone), predicted.signal)
 
 
 def _record(chain: MarkovCorrelation) -> ChainRecord:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import PurePath
 
 from policyc import __version__
 from policyc.diagnostics import Diagnostic
@@ -147,7 +147,7 @@ def _policy_record(policy: Policy) -> PolicyRecord:
     return PolicyRecord(
         name=policy.name,
         purpose=policy.purpose,
-        source=FileRecord(name=policy.source.name, sha256=hashlib.sha256(policy.source.text.encode()).hexdigest()),
+        source=FileRecord(name=PurePath(policy.source.name).name, sha256=policy.source.sha256),
         files=tuple(FileRecord(name=file.name, sha256=file.sha256) for file in policy.files),
     )
 

@@ -1,0 +1,34 @@
+"""Findings that only planning can give: each page's wrong example gives its code, the right one a verified plan."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from policyc import PolicyError, compile_policy
+from policyc.diagnostics.pages import read_page
+from policyc_runtime.verify import verify
+
+EXAMPLE = re.compile(r"```policy\n(.*?)```", re.S)
+
+
+@pytest.mark.parametrize("code", ["E0751", "E0752"])
+def test_wrong_gives_the_code_and_right_a_plan(code, tmp_path):
+    """The wrong example stops with exactly this code; the right one compiles."""
+    wrong, right = EXAMPLE.findall(read_page(code))
+    (tmp_path / "wrong.policy").write_text(wrong)
+    (tmp_path / "right.policy").write_text(right)
+    with pytest.raises(PolicyError) as stopped:
+        compile_policy(tmp_path / "wrong.policy")
+    assert [d.code for d in stopped.value.diagnostics if d.code.startswith("E")] == [code]
+    verify(compile_policy(tmp_path / "right.policy").plan)
+
+
+def test_a_release_worse_than_the_prior_is_warned_about_and_noted(tmp_path):
+    """With a promise so strict that noise drowns the counts, the plan says so in W0702 or W0701."""
+    wrong = EXAMPLE.findall(read_page("E0752"))[1].replace("alpha = 1.0", "alpha = 0.001")
+    (tmp_path / "strict.policy").write_text(wrong.replace("estimate map(prior = uniform)", "estimate mle()"))
+    compilation = compile_policy(tmp_path / "strict.policy")
+    assert {d.code for d in compilation.diagnostics} & {"W0701", "W0702"}
+    assert {n.code for n in compilation.plan.notices} & {"W0701", "W0702"}
