@@ -44,7 +44,7 @@ _TARGETS: Signature = {
     "event_level": (_EPSILON,),
     "w_event": (
         _EPSILON,
-        Parameter("window", reading.step_count, "window = 12 steps", because="it says which events are protected together"),
+        Parameter("window", reading.step_count, "window = 12 steps", because="it says what is protected together"),
     ),
 }  # fmt: skip
 

@@ -28,6 +28,7 @@ from policyc.syntax.tree import Postprocess as PostprocessTree
 
 _EXACT = Context(prec=200, traps=[])  # exact for every number a policy can hold; overflow is found by looking
 _RELATIONS = {"==", "<=", ">="}
+_NO_NEAREST = "no nearest values exist that keep out of the boundary"
 _SLOPPY = {"=": "==", "<": "<=", ">": ">=", "!=": "==", "=<": "<=", "=>": ">="}
 
 
@@ -87,12 +88,18 @@ def _is_own(scope: Scope, name: Name, target: Target) -> bool:
 def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstraint]:
     """The linear rows of one comparison; none after reporting."""
     if tree.operator not in _RELATIONS:
-        written = _SLOPPY.get(tree.operator, "<=")
+        hint = f"write `{_SLOPPY.get(tree.operator, '<=')}`"
+        if tree.operator in ("<", ">"):
+            hint += (
+                f", with a {'smaller' if tree.operator == '<' else 'larger'} bound if the boundary must not be reached"
+            )
         scope.refuse(
-            "E0605", f"a constraint cannot use `{tree.operator[:10]}`", tree.span,
-            because=None if tree.operator == "=" else "no nearest point exists when the boundary itself is excluded",
-            hint=f"write `{written}`" + (", or `<=` on the next smaller number" if tree.operator in "<>" else ""),
-        )  # fmt: skip
+            "E0605",
+            f"a constraint cannot use `{tree.operator[:10]}`",
+            tree.span,
+            because=_NO_NEAREST if tree.operator in ("<", ">", "!=") else None,
+            hint=hint,
+        )
         return []
     try:
         left, right = _forms(scope, tree.left, target), _forms(scope, tree.right, target)
@@ -191,7 +198,7 @@ def _unpublished(scope: Scope, name: Name, target: Target) -> None:
     if name.text in target.others:
         hint = f"constrain `{target.release}` here, and `{name.text}` in a block of its own"
     else:
-        hint = suggest(name.text, [target.release, "population"])
+        hint = suggest(name.text, [target.release, "population"]).replace("write `", "write a number, `")
     scope.refuse(
         "E0601",
         f"`{name.text[:40]}` is not a published number here",

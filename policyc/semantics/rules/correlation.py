@@ -80,7 +80,7 @@ def _start(policy: Policy, chain: MarkovCorrelation) -> Iterator[Diagnostic]:
             chain.span,
             because=f"a user who is in {first} never comes to {second}, nor back, so where users start decides where "
             "they end",
-            help="write the start as a list, `initial = [0.5, 0.5]`, or correct the matrix",
+            help="write the start as a list of one probability a state, or correct the matrix",
         )
 
 

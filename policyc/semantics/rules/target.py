@@ -176,7 +176,7 @@ def _read_as_user_level(policy: Policy) -> Iterator[Diagnostic]:
         f"`{_KIND[type(target)]}` does not protect all events of a user",
         target.span,
         because="it protects single events or short windows; a reader who sees a participation bound may take it for "
-        "more",
+        "a stronger promise",
         help="add `target user_level(epsilon = ..., delta = ..., neighbors = add_remove)` to state both, or drop "
         "`participation`",
         labels=(Label(policy.participation.span, "only a user-level promise uses this"),),

@@ -48,6 +48,13 @@ def findings(tmp_path: Path) -> Findings:
     return lambda text: findings_of(text, tmp_path)
 
 
+@pytest.fixture(scope="session")
+def findings_anywhere(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    """`findings(text)` of policies without files of their own; shared by the examples of a property."""
+    folder = tmp_path_factory.mktemp("policies")
+    return lambda text: findings_of(text, folder)
+
+
 @pytest.fixture
 def count_policy() -> str:
     """A small policy of one count without findings."""

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from policyc.semantics.chains import closed_classes, states_that_never_meet, stationary_law, supports, transposed
+from policyc_runtime.privacy import Chain, LossFunction, useful_lags
+
+COMMENTS = {
+    "# for the clinic only\ntarget event_level(epsilon = 11)": [],
+    "target event_level(epsilon = 11) # for the clinic only": [],
+    "target event_level(epsilon = # for the clinic only\n 11)": [],
+    "# for the clinic only\n\ntarget event_level(epsilon = 11)": ["W0302"],
+    "target event_level(epsilon = 11)\n# something else": ["W0302"],
+    "target event_level(epsilon = 10)": [],
+}
+
+
+def codes(found):
+    return [finding.code for finding in found]
+
+
+def decimals(matrix):
+    return tuple(tuple(Decimal(repr(float(x))) for x in row) for row in matrix)
+
+
+@pytest.mark.parametrize("target", COMMENTS)
+def test_a_comment_beside_a_large_epsilon_silences_the_warning(findings, count_policy, target):
+    """Directly before, inside or after on the line counts as a reason; anything further away does not."""
+    assert codes(findings(count_policy.replace("target event_level(epsilon = 1.0)", target))[1]) == COMMENTS[target]
+
+
+def test_cells_that_cover_everybody_need_no_otherwise(findings, rooms_policy):
+    """The statement is that the published counts add up to the population, with coefficient 1 for every cell."""
+    closed = rooms_policy.replace(' otherwise "away"', "").replace(
+        "[[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]]", "[[0.8, 0.2], [0.3, 0.7]]"
+    )
+    assert codes(findings(closed)[1]) == ["E0304"]
+    assert not findings(closed + "postprocess r { sum(r) == population }")[1]
+    assert codes(findings(closed + "postprocess r { sum(r) <= population }")[1]) == ["E0304"]
+    assert codes(findings(closed + 'postprocess r { r["a"] + 2 * r["b"] == population }')[1]) == ["E0304"]
+    uncorrelated = closed[: closed.index("correlation")] + 'correlation none(evidence = "e")'
+    assert not findings(uncorrelated)[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [(" for a", " for b", 0), (" for a", " for a", 1), ("", " for b", 1), (" for a", "", 1), ("", "", 1)],
+)
+def test_one_correlation_a_group(findings, rooms_policy, first, second, expected):
+    """Two chains stand beside each other only for two groups."""
+    chain = rooms_policy[rooms_policy.index("correlation") :].rstrip()
+    text = rooms_policy.rstrip() + first + "\n" + chain + second + "\n"
+    assert codes(findings(text)[1]) == ["E0410"] * expected
+
+
+def test_the_reversal_of_a_chain_is_accepted(findings, rooms_policy):
+    """A backward matrix computed by Bayes' rule gives no warning, one that is off by 1e-3 does."""
+    forward = [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]]
+    backward = np.array(Chain(forward=forward).backward)
+    written = lambda m: "[" + ", ".join("[" + ", ".join(f"{x:.12f}" for x in row) + "]" for row in m) + "]"  # noqa: E731
+    text = rooms_policy.replace("initial", "backward = {}, initial")
+    assert not findings(text.replace("{}", written(backward)))[1]
+    backward[0] += [1e-3, -1e-3, 0]
+    assert codes(findings(text.replace("{}", written(backward)))[1]) == ["W0401"]
+
+
+def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
+    """Rows without a common state are no obstacle when they have one some steps later (lags)."""
+    text = rooms_policy.replace("288 steps", "unbounded") + "deliver realtime\n"
+    sparse = "[[0.5, 0.5, 0], [0, 0, 1], [1, 0, 0]]"
+    ring = "[[0, 1, 0], [0, 0, 1], [1, 0, 0]]"
+    matrix = "[[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]]"
+    assert not findings(text.replace(matrix, sparse))[1]
+    assert codes(findings(text.replace(matrix, ring))[1]) == ["E0701"]
+    assert not findings(text.replace(matrix, ring).replace("unbounded", "288 steps"))[1]
+
+
+def test_user_level_and_w_event_promises_are_refused_once(findings, count_policy):
+    """All that cannot be planned yet is one finding."""
+    text = count_policy + "target w_event(epsilon = 1, window = 3 steps)\nrelease total = prefix(r)\nbudget optimal()\n"
+    _, found = findings(text)
+    assert codes(found) == ["E0702"]
+    for missing in ("w-event", "running totals", "several releases", "budget `optimal`"):
+        assert missing in found[0].message
+
+
+def sparse_chains(count, size=4):
+    rng = np.random.default_rng(7)
+    for _ in range(count):
+        matrix = rng.random((size, size)) * (rng.random((size, size)) < 0.4)
+        for row in matrix:
+            if not row.any():
+                row[rng.integers(size)] = 1
+        yield matrix / matrix.sum(axis=1, keepdims=True)
+
+
+def test_stationary_laws_are_stationary_and_unique_ones_only():
+    """A law is given exactly when the eigenvalue 1 is simple, and the chain leaves it as it is."""
+    for matrix in sparse_chains(300):
+        exact = decimals(matrix)
+        law = stationary_law(exact)
+        simple = np.sum(np.abs(np.linalg.eigvals(matrix) - 1) < 1e-9) == 1
+        assert (law is not None) == simple
+        assert (len(closed_classes(supports(exact))) == 1) == simple
+        if law is not None:
+            np.testing.assert_allclose(np.array(law) @ matrix, law, atol=1e-12)
+
+
+def test_states_never_meet_exactly_when_the_kernel_finds_no_supremum():
+    """The pattern of zeros decides what the kernel's mathematics decides, at every lag it uses."""
+    seen = set()
+    for matrix in sparse_chains(120):
+        rows = supports(decimals(matrix))
+        classes = closed_classes(rows)
+        if len(classes) != 1 or classes[0] != 2 ** len(rows) - 1:
+            continue
+        chain = Chain(forward=matrix)
+        meets = states_that_never_meet(rows) is None and states_that_never_meet(transposed(rows, classes[0])) is None
+        finite = all(
+            any(np.isfinite(LossFunction(np.linalg.matrix_power(side, k)).supremum(k * 1e-3)) for k in range(1, 65))
+            for side in (chain.forward, chain.backward)
+        )
+        assert meets == finite
+        assert not meets or max(useful_lags(chain)) >= 1
+        seen.add(meets)
+    assert seen == {True, False}
