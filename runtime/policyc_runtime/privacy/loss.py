@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -29,6 +32,7 @@ Indices = NDArray[np.intp]
 
 _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
 _HUGE = 700.0  # beyond it e^a overflows
+_LARGE = 256  # states from which one value is first sought in single precision
 _BLOCK = 1 << 15  # floats of a working block: it stays in the fast cache
 
 
@@ -79,6 +83,8 @@ class Vertex:
 
     def loss(self, alpha: float) -> float:
         """Leakage that this pair and set cause, in nats; `alpha` where nothing smaller is known."""
+        if self.mass <= 0 >= self.rest:
+            return alpha
         x, e = -math.expm1(-alpha), math.exp(-alpha)
         if alpha < _HUGE or self.mass > _TINY:
             below = self.mass * x + e
@@ -86,6 +92,15 @@ class Vertex:
         if self.mass < 0:
             return alpha
         return alpha + math.log(self.gain) if self.gain > 0 else 0.0
+
+    def slope(self, other: Vertex) -> float:
+        """The mu at which `other`, of smaller mass, is as high as this one."""
+        return (self.gain - other.gain) / (self.mass - other.mass) if self.mass > other.mass else 0.0
+
+    def takeover(self, other: Vertex) -> float:
+        """The alpha from which `other`, of smaller gain and mass, has the larger loss; exact, as the products nearly cancel."""
+        lead = Fraction(other.gain) * Fraction(self.mass) - Fraction(self.gain) * Fraction(other.mass)
+        return math.log1p((Fraction(self.gain) - Fraction(other.gain)) / lead) if lead > 0 else math.inf
 
     def supremum(self, epsilon: float) -> float:
         """The leakage B = epsilon + loss(B) that constant budgets approach; inf where there is none."""
@@ -191,20 +206,35 @@ class LossFunction:
     def _hull(self) -> tuple[list[float], list[Vertex]]:
         """Vertices by falling D, and the alphas at which the next one takes over."""
         rho = self.row_tolerance
-        shift = [Vertex(v.gain + 2 * rho, v.mass - rho, v.rest - 2 * rho) for v in _Rows(self._distinct).hull()]
-        breaks = []
-        for v, w in zip(shift, shift[1:], strict=False):
-            mu = (v.gain - w.gain) / (v.mass - w.mass)
-            height = v.gain - mu * v.mass
-            breaks.append(math.log1p(mu / height) if height > 0 else math.inf)
-        for k in range(len(breaks) - 1, 0, -1):  # rounding may swap breaks that almost coincide
-            breaks[k - 1] = min(breaks[k - 1], breaks[k])
-        return breaks, shift
+        vertices: list[Vertex] = []
+        slopes: list[float] = []
+        for found in _Rows(self._distinct).hull():
+            v = Vertex(found.gain + 2 * rho, found.mass - rho, found.rest - 2 * rho)
+            # rounding may leave a corner that is not strictly one
+            while vertices and vertices[-1].slope(v) <= (slopes[-1] if slopes else 0.0):
+                vertices.pop()
+                del slopes[-1:]
+            if vertices:
+                slopes.append(vertices[-1].slope(v))
+            vertices.append(v)
+        breaks = [0.0]
+        for v, w in pairwise(vertices):
+            breaks.append(max(breaks[-1], v.takeover(w)))
+        return breaks[1:], vertices
 
     def _direct(self, alpha: float) -> float:
-        """One value without the hull: Newton's method on mu (Dinkelbach), dropping pairs that can no longer win."""
-        rows = _Rows(self._distinct)
-        return rows.newton(alpha)
+        """One value without the hull: mu from some pairs, one pass over all at that mu, then those still above it."""
+        rows, E = _Rows(self._distinct), math.expm1(alpha)
+        if E == 0 or rows.n == 1:
+            return 0.0
+        n = rows.n
+        i = np.arange(n)
+        mu, best = rows.climb(E, 0.0, i, (i + n // 2) % n)
+        excess, error = rows.rough_excesses(mu) if n >= _LARGE else (rows.all_excesses(mu), 0.0)
+        i, j = np.nonzero(excess > mu / E - error)
+        if len(i):
+            best = rows.climb(E, mu, i, j)[1] or best
+        return best.loss(alpha) if best else 0.0
 
 
 class _Rows:
@@ -222,9 +252,9 @@ class _Rows:
         scaled = mu * self.lower
         step = max(1, _BLOCK // width)
 
-        def fill(columns: range) -> None:
+        def fill(starts: range) -> None:
             buffer = np.empty((step, width))
-            for start in columns:
+            for start in starts:
                 stop = min(start + step, n)
                 part = buffer[: stop - start]
                 for i in range(n):
@@ -237,8 +267,7 @@ class _Rows:
         if n < 128:
             fill(starts)
         else:
-            with ThreadPoolExecutor(2) as pool:
-                list(pool.map(fill, (starts[::2], starts[1::2])))
+            _on_two_threads(fill, starts)
         return out
 
     def excesses(self, i: Indices, j: Indices, mu: float) -> Floats:
@@ -296,21 +325,46 @@ class _Rows:
         found.sort(key=lambda vertex: -vertex.mass)
         return found if first.mass > last.mass else found[1:]
 
-    def newton(self, alpha: float) -> float:
-        """L(alpha) by Newton steps mu <- E G / (1 + E D); a pair below mu / E at mu is below it for ever."""
-        E = math.expm1(alpha)
-        if E == 0 or self.n == 1:
-            return 0.0
-        mu, best = 0.0, Vertex(0.0, 0.0, 1.0)
-        i = j = None
-        while True:
-            excess = self.all_excesses(mu).ravel() if i is None else self.excesses(i, j, mu)
-            if i is None or j is None:
-                i, j = np.divmod(np.arange(self.n * self.n), self.n)
+    def climb(self, E: float, mu: float, i: Indices, j: Indices) -> tuple[float, Vertex | None]:
+        """The largest solution of mu = E excess(mu) among pairs (i, j), from below, and its corner (None: none above mu).
+
+        Newton's steps mu <- E G / (1 + E D) (Dinkelbach); a pair not above mu / E at mu is not above it later.
+        """
+        best = None
+        while len(i):
+            many = 8 * len(i) > self.n * self.n
+            excess = self.all_excesses(mu)[i, j] if many else self.excesses(i, j, mu)
             k = int(excess.argmax())
             vertex = self.vertex(int(i[k]), int(j[k]), mu)
             risen = E * vertex.gain / (1 + E * vertex.mass)
             if risen <= mu:
-                return min(alpha, best.loss(alpha))
+                break
             keep = excess > mu / E
             i, j, mu, best = i[keep], j[keep], risen, vertex
+        return mu, best
+
+    def rough_excesses(self, mu: float) -> tuple[Floats | NDArray[np.float32], float]:
+        """Excess of every ordered pair in single precision, shape (n, n), and how far each may be off."""
+        width = self.lower.shape[1]
+        upper, scaled = self.upper.astype(np.float32), ((1 + mu) * self.lower).astype(np.float32)
+        ones = np.ones(width, dtype=np.float32)
+        out = np.empty((self.n, self.n), dtype=np.float32)
+        step = max(1, _BLOCK // width)
+
+        def fill(starts: range) -> None:
+            buffer = np.empty((step, width), dtype=np.float32)
+            for start in starts:
+                block = scaled[start : start + step]
+                part = buffer[: len(block)]
+                for i in range(self.n):
+                    np.minimum(upper[i], block, out=part)
+                    np.dot(part, ones, out=out[i, start : start + step])
+
+        _on_two_threads(fill, range(0, self.n, step))
+        np.subtract(1.0, out, out=out)  # sum (q - x)^+ = 1 - sum min(q, x)
+        return out, (width + 8) * 2.0**-24
+
+
+def _on_two_threads(work: Callable[[range], None], starts: range) -> None:
+    with ThreadPoolExecutor(2) as pool:  # numpy lets go of the interpreter's lock
+        list(pool.map(work, (starts[::2], starts[1::2])))
