@@ -250,14 +250,15 @@ def _comma(place: Place) -> Fault | None:
     if "COMMA" not in place.accepted or not begins_item:
         return None
     end = place.previous_end
-    diagnostic = Diagnostic(
-        "E0111",
-        f"a comma is missing before `{place.found}`",
-        Span(place.offset, place.span.end),
-        help="write `,` after what stands before it",
-        labels=() if end == place.offset else (Label(Span(end - 1, end), "after this"),),
+    return Fault(
+        Diagnostic(
+            "E0111",
+            f"a comma is missing before `{place.found}`",
+            place.span,
+            help="write `,` after what stands before it",
+            labels=(Label(Span(end - 1, end), "after this"),) if place.starts_line else (),
+        )
     )
-    return Fault(diagnostic)
 
 
 def _second_comparison(place: Place) -> Fault | None:
@@ -276,9 +277,7 @@ def _unexpected(place: Place) -> Fault:
         return Fault(
             Diagnostic("E0108", f"the policy ends where {expected} should follow", span, help=f"write {expected}")
         )
-    remedy = f"write {expected} before it"
-    if place.found == "." and re.match(r"\.\d", place.scan.masked[place.offset : place.offset + 2]):
-        remedy = "write a digit before the point, such as `0.5`"
+    remedy = "leave it out, or write a value before it" if place.found == "," else f"write {expected} before it"
     return Fault(Diagnostic("E0108", f"expected {expected}, found `{place.found}`", place.span, help=remedy))
 
 

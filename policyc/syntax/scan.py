@@ -25,9 +25,9 @@ LEXEME = re.compile(
       (?P<comment>\#[^\n]*)
     | (?P<string>"(?:\\.|[^"\\\n])*")
     | (?P<open_string>"[^\n]*)
-    | (?P<quoted>'[^'\n]*'|[“”„«][^“”»\n]*[“”»])
+    | (?P<quoted>'[^'\n]*'|[“”„«‘’‚][^“”»‘’\n]*[“”»‘’])
     | (?P<remark>//[^\n]*|--(?!-?[\w(])[^\n]*)
-    | (?P<number>[0-9](?:\w|\.(?=[0-9])|(?<=[eE])[+-](?=[0-9]))*)
+    | (?P<number>(?:[0-9]|\.[0-9])(?:\w|\.(?=[0-9])|(?<=[eE])[+-](?=[0-9]))*)
     | (?P<word>[^\W\d]\w*)
     | (?P<bracket>[()\[\]{}])
     | (?P<operator>==|<=|>=|!=|<>|=<|=>|\.\.|[<>≤≥≠=+\-*,.])
@@ -175,15 +175,12 @@ def _check_number(lexeme: str, span: Span) -> Diagnostic | None:
         written = number.group(1) or "0"
         digits, exponent = re.split("[eE]", lexeme)[0], int(written) if len(written) < MAX_DIGITS else MAX_DIGITS + 1
     else:
-        fraction = re.fullmatch(r"[0-9_]+\.[0-9_]+[A-Za-z]+", lexeme)
-        return Diagnostic(
-            "E0117",
-            f"`{_shown(lexeme)}` is not a number",
-            span,
-            help="a duration is a whole number of a smaller unit, such as `90min` for one and a half hours"
-            if fraction
-            else "write numbers as `12_000`, `0.05` or `1e-6`, and durations as `5min`",
-        )
+        remedy = "write numbers as `12_000`, `0.05` or `1e-6`, and durations as `5min`"
+        if lexeme.startswith("."):
+            remedy = f"write a digit before the point: `0{_shown(lexeme)}`"
+        elif re.fullmatch(r"[0-9_]+\.[0-9_]+[A-Za-z]+", lexeme):
+            remedy = "a duration is a whole number of a smaller unit, such as `90min` for one and a half hours"
+        return Diagnostic("E0117", f"`{_shown(lexeme)}` is not a number", span, help=remedy)
     if sum(c.isdigit() for c in digits) > MAX_DIGITS or abs(exponent) > MAX_DIGITS:
         return Diagnostic(
             "E0118",
