@@ -34,7 +34,7 @@ def render_markdown(content: Json) -> str:
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("policyc.emit"),
-        autoescape=lambda name: name is not None and ".html" in name,
+        autoescape=jinja2.select_autoescape(["html.jinja"], default_for_string=True, default=False),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -69,5 +69,6 @@ def markdown(text: str | None) -> str:
         return "–"
     pieces = str(text).replace("\n", " ").split("`")
     for index in range(0, len(pieces), 2):
-        pieces[index] = re.sub(r"([\\*_\[\]<>|#])", r"\\\1", pieces[index])
+        words = pieces[index].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        pieces[index] = re.sub(r"([\\*_\[\]|#])", r"\\\1", words)
     return "`".join(piece.replace("|", "\\|") if index % 2 else piece for index, piece in enumerate(pieces))

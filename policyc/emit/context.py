@@ -6,18 +6,18 @@ bytes.
 
 from __future__ import annotations
 
-from policyc_runtime.plan import Plan
-
+from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.bounds import implied_bounds
 from policyc.emit.blocks.correlation import correlation
 from policyc.emit.blocks.mechanism import accuracy, choice, mechanisms
-from policyc.emit.blocks.operation import checks, integrity, operation
+from policyc.emit.blocks.operation import checks, integrity, operation, sources
 from policyc.emit.blocks.pictures import pictures
 from policyc.emit.blocks.postprocessing import postprocessing
 from policyc.emit.blocks.product import data, participation, product
 from policyc.emit.blocks.promise import not_covered, promises
 from policyc.emit.blocks.wording import Json
+from policyc_runtime.plan import Plan
 
 CERTIFICATE_VERSION = "1"
 
@@ -32,7 +32,8 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
     """
-    return {
+    accounting = Accounting(plan)
+    content: Json = {
         "format": "policyc-certificate",
         "version": CERTIFICATE_VERSION,
         "product": product(plan),
@@ -40,9 +41,9 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
         "not_covered": not_covered(plan),
         "assumptions": assumptions(plan),
         "accuracy": accuracy(plan),
-        "correlation": correlation(plan),
-        "implied_bounds": implied_bounds(plan),
-        "mechanisms": mechanisms(plan),
+        "correlation": correlation(accounting),
+        "implied_bounds": implied_bounds(accounting),
+        "mechanisms": mechanisms(accounting),
         "choice": choice(plan),
         "postprocessing": postprocessing(plan, attachments),
         "data": data(plan),
@@ -51,5 +52,6 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
         "notices": [{"code": notice.code, "message": notice.message} for notice in plan.notices],
         "checks": checks(plan),
         "integrity": integrity(plan, attachments),
-        "pictures": pictures(plan),
+        "pictures": pictures(accounting),
     }
+    return {**content, "sources": sources(content)}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def thinned(values: Array, largest: int = LARGEST_POINTS) -> NDArray[np.int64]:
         return np.arange(count)
     edges = np.linspace(0, count, (largest - 2) // 2 + 1).astype(np.int64)
     kept = {0, count - 1}
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in pairwise(edges):
         kept.add(int(start + np.argmin(values[start:end])))
         kept.add(int(start + np.argmax(values[start:end])))
     return np.array(sorted(kept), dtype=np.int64)
@@ -72,17 +73,26 @@ def line_picture(picture: dict[str, Any]) -> str:
     xs = [x for line in series for x, _ in line]
     level = picture.get("level")
     highest = max([y for line in series for _, y in line] + ([float(level["value"])] if level else []))
-    ticks = nice_ticks(highest * 1.02)
-    frame = Frame(min(xs), max(xs), ticks[-1])
+    frame = Frame(min(xs), max(xs), highest * 1.08 or 1.0)
+    ticks = [tick for tick in nice_ticks(highest, 5) if tick <= frame.high_y]
     parts = [*_y_axis(frame, ticks), *_x_axis(frame)]
     if level:
         y = _at(frame.y(float(level["value"])))
         parts.append(f'<line class="level" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y}" y2="{y}"/>')
     for index, line in enumerate(series):
         path = _path(frame, line, stepped=picture["stepped"])
-        # A short stream is single releases: the dots say so, the line only guides the eye.
         parts.append(f'<path class="line s{index}" d="{path}"/>')
+        if picture["stepped"]:  # the first and the last budget are often the largest, and one step wide
+            parts += [
+                f'<circle class="dot s{index}" cx="{_at(frame.x(x))}" cy="{_at(frame.y(y))}" r="3"/>'
+                for x, y in ends(line)
+            ]
     return _svg(picture, HEIGHT, parts)
+
+
+def ends(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The first and the last point of a line."""
+    return [line[0], line[-1]]
 
 
 def _path(frame: Frame, line: Sequence[tuple[float, float]], *, stepped: bool) -> str:
@@ -129,9 +139,7 @@ def bar_picture(picture: dict[str, Any]) -> str:
         width = max(float(bar["value"]) / largest * room, 1.5)
         kind = "bar chosen" if bar["chosen"] else "bar"
         parts.append(f'<text class="name end" x="{name_width - 10:g}" y="{y + 16:g}">{escape(bar["name"])}</text>')
-        parts.append(
-            f'<rect class="{kind}" x="{name_width:g}" y="{y + 3:g}" width="{_at(width)}" height="18" rx="2"/>'
-        )
+        parts.append(f'<rect class="{kind}" x="{name_width:g}" y="{y + 3:g}" width="{_at(width)}" height="18" rx="2"/>')
         parts.append(
             f'<text class="value" x="{_at(name_width + width + 8)}" y="{y + 16.5:g}">{escape(bar["value"])}</text>'
         )
@@ -143,12 +151,14 @@ def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float
     name = escape(picture["id"])
     title, description = escape(picture["title"]), escape(picture["description"])
     if axis_x is None:
-        middle = (TOP + height - BOTTOM) / 2
+        x, y = (LEFT + WIDTH - RIGHT) / 2, (TOP + height - BOTTOM) / 2
+        base = f"{height - BOTTOM:g}"
+        below, beside = escape(picture["x"]), escape(picture["y"])
         parts = [
             *parts,
-            f'<line class="axis" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{height - BOTTOM:g}" y2="{height - BOTTOM:g}"/>',
-            f'<text class="label middle" x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{height - 6:g}">{escape(picture["x"])}</text>',
-            f'<text class="label middle" transform="translate(13 {middle:g}) rotate(-90)">{escape(picture["y"])}</text>',
+            f'<line class="axis" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{base}" y2="{base}"/>',
+            f'<text class="label middle" x="{x:g}" y="{height - 6:g}">{below}</text>',
+            f'<text class="label middle" transform="translate(13 {y:g}) rotate(-90)">{beside}</text>',
         ]
     else:
         parts = [*parts, f'<text class="label" x="{axis_x:g}" y="{height - 8:g}">{escape(picture["x"])}</text>']

@@ -11,23 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from policyc.emit.accounting import Accounting
+from policyc.emit.numbers import round_up
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy import backward_leakage, forward_leakage, supremum, total_leakage
-from policyc_runtime.verify import total_budgets
-
-Array = NDArray[np.float64]
-ENDLESS_STRETCH = 100
-
-
-@dataclass(frozen=True)
-class Leakage:
-    """Backward, forward and total leakage in nats, (steps,) each."""
-
-    backward: Array
-    forward: Array
-    total: Array
 
 
 @dataclass(frozen=True)
@@ -47,49 +33,10 @@ class StepTable:
         return len(self.columns["t"])
 
 
-def shown_steps(plan: Plan) -> int:
-    """The horizon; for an endless stream, a stretch from its start."""
-    if plan.stream.horizon is not None:
-        return plan.stream.horizon
-    longest = max(sum(len(s.epsilons) for s in release.schedule.segments) for release in plan.releases)
-    return max(ENDLESS_STRETCH, 2 * longest)
-
-
-def plan_leakage(plan: Plan, epsilons: Array | None = None) -> Leakage:
-    """Leakage at every step shown, the largest over all groups.
-
-    Args:
-        plan: a verified plan; without chains every step leaks its own budget.
-        epsilons: (steps,) budgets in nats, the plan's by default; fewer steps mean a stream that ends earlier.
-    """
-    budgets = total_budgets(plan, shown_steps(plan)) if epsilons is None else epsilons
-    groups = [group_leakage(plan, index, budgets) for index in range(len(plan.correlation.chains))]
-    if not groups:
-        return Leakage(budgets, budgets, budgets)
-    return Leakage(
-        np.maximum.reduce([group.backward for group in groups]),
-        np.maximum.reduce([group.forward for group in groups]),
-        np.maximum.reduce([group.total for group in groups]),
-    )
-
-
-def group_leakage(plan: Plan, index: int, epsilons: Array) -> Leakage:
-    """Leakage against the chain of one group; in an endless stream forward leakage is its supremum at every step."""
-    record = plan.correlation.chains[index]
-    chain = record.chain()
-    past, future = chain.backward_side(), chain.forward_side()
-    backward = backward_leakage(epsilons, past, lags=record.lags)
-    if plan.stream.horizon is None:
-        forward = np.full(len(epsilons), supremum(float(epsilons[0]), future, record.lags))
-        return Leakage(backward, forward, backward + (forward - epsilons))
-    forward = forward_leakage(epsilons, future, lags=record.lags)
-    return Leakage(backward, forward, total_leakage(epsilons, past, future, lags=record.lags))
-
-
 def step_rows(plan: Plan) -> StepTable:
     """The table of a plan's steps (of an endless stream: a stretch from its start)."""
-    steps = shown_steps(plan)
-    leakage = plan_leakage(plan)
+    accounting = Accounting(plan)
+    steps, leakage = accounting.steps, accounting.leakage
     texts = {release.name: _texts(release.schedule.epsilons(steps)) for release in plan.releases}
     single = len(plan.releases) == 1
     first = plan.releases[0]
@@ -115,8 +62,6 @@ def _texts(values: list[Decimal]) -> list[str]:
 
 
 def _sums(plan: Plan, steps: int) -> list[str]:
-    from policyc.emit.numbers import round_up
-
     known: dict[tuple[Decimal, ...], str] = {}
     rows = zip(*(release.schedule.epsilons(steps) for release in plan.releases), strict=True)
     texts = []

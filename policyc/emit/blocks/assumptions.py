@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from policyc_runtime.plan import AlphaDPT, Plan
-
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span
 from policyc.emit.numbers import shown
+from policyc_runtime.plan import AlphaDPT, Plan
 
 
 def assumptions(plan: Plan) -> list[JsonValue]:
     """Block C, most important first."""
-    entries = [_correlation(plan)]
+    entries: list[JsonValue] = [_correlation(plan)]
     if any(isinstance(target, AlphaDPT) for target in plan.targets):
         entries.append(_independence(plan))
     if plan.stream.cell is not None:
         entries.append(_one_place(plan))
-    return [*entries, _public_numbers(plan), _one_ledger(plan), _randomness(plan)]
+    return [*entries, _public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
 
 
 def whole_stream(plan: Plan) -> str:
@@ -31,23 +30,28 @@ def _correlation(plan: Plan) -> Json:
     if not chains:
         return {
             "id": "correlation",
+            "title": "Independent steps",
             "statement": "The steps of one user tell nothing of each other.",
             "vouched_by": f"the policy: {said(plan.correlation.evidence or 'no evidence given')}",
             "if_it_fails": f"Against any correlation there remains {whole_stream(plan)}.",
         }
     evidence = [
-        f"{said(record.evidence)} for {group_name(record)}" if record.group else said(record.evidence) for record in chains
+        f"{said(record.evidence)} for {group_name(record)}" if record.group else said(record.evidence)
+        for record in chains
     ]
     many = len(chains) > 1
     return {
         "id": "correlation",
+        "title": "The chain",
         "statement": (
-            f"Users move as the stated {'chains say' if many else 'chain says'}, and nobody knows better how a given user "
+            f"Users move as the stated {'chains say' if many else 'chain says'}, and nobody knows better how a given "
+            "user "
             f"moves; {'the chains are' if many else 'the chain is'} public and not learned from the protected stream."
         ),
         "vouched_by": f"the policy: {listed(evidence)}",
         "if_it_fails": (
-            "A slightly wrong chain raises total leakage as the table of tolerances says; against any correlation there "
+            "A slightly wrong chain raises total leakage as the table of tolerances says; against any correlation "
+            "there "
             f"remains {whole_stream(plan)}."
         ),
     }
@@ -60,6 +64,7 @@ def _independence(plan: Plan) -> Json:
         rest = f"all their events together leak at most m times {shown(total)} nats over {span(plan)}"
     return {
         "id": "independence",
+        "title": "Independent users",
         "statement": "Users move independently of each other.",
         "vouched_by": "whoever signs the policy; it cannot be checked here",
         "if_it_fails": f"For m users who move together, {rest}.",
@@ -70,16 +75,23 @@ def _one_place(plan: Plan) -> Json:
     cell = plan.stream.cell
     assert cell is not None, "only streams with cells have places"
     if cell.otherwise is not None:
-        absent = f"a user without an event counts as {quoted(cell.otherwise)}"
+        absent = f"a user without one counts as {quoted(cell.otherwise)}"
         vouched = "the run, which counts in this way"
     else:
         absent = "every user has an event in every step"
-        vouched = f"the run for one place; the policy for every user being somewhere, since it names no {quoted('otherwise')}"
+        vouched = (
+            f"the run for one place; the policy for every user being somewhere, since it names no {quoted('otherwise')}"
+        )
     return {
         "id": "one_place",
-        "statement": f"A user counts in exactly one cell at each step: the last event of the step counts, and {absent}.",
+        "title": "One place at a time",
+        "statement": (
+            f"A user counts in exactly one cell at each step: the last event of the step counts, and {absent}."
+        ),
         "vouched_by": vouched,
-        "if_it_fails": f"An absence is no value of the chain; against any correlation there remains {whole_stream(plan)}.",
+        "if_it_fails": (
+            f"An absence is no value of the chain; against any correlation there remains {whole_stream(plan)}."
+        ),
     }
 
 
@@ -87,25 +99,29 @@ def _public_numbers(plan: Plan) -> Json:
     population = "The population, the" if plan.stream.population is not None else "The"
     return {
         "id": "public_numbers",
-        "statement": f"{population} list of cells, the horizon and the start are public, not taken from the protected data.",
+        "title": "Public numbers",
+        "statement": (
+            f"{population} list of cells, the horizon and the start are public, not taken from the protected data."
+        ),
         "vouched_by": "whoever signs the policy; it cannot be checked here",
         "if_it_fails": "What these numbers give away is protected by nothing.",
     }
 
 
-def _one_ledger(plan: Plan) -> Json:
-    return {
-        "id": "one_ledger",
-        "statement": "The same data is released under this plan only once.",
-        "vouched_by": "the ledger, as long as every run uses the same one",
-        "if_it_fails": "Budgets of all runs and plans add up, step by step.",
-    }
+ONE_LEDGER: Json = {
+    "id": "one_ledger",
+    "title": "One ledger",
+    "statement": "The same data is released under this plan only once.",
+    "vouched_by": "the ledger, as long as every run uses the same one",
+    "if_it_fails": "Budgets of all runs and plans add up, step by step.",
+}
 
-
-def _randomness(plan: Plan) -> Json:
-    return {
-        "id": "randomness",
-        "statement": "The operating system's cryptographic generator cannot be predicted, and nobody sees noise before it is added.",
-        "vouched_by": "the operating system",
-        "if_it_fails": "Who predicts the noise sees the raw values.",
-    }
+UNPREDICTABLE_NOISE: Json = {
+    "id": "randomness",
+    "title": "Unpredictable noise",
+    "statement": (
+        "The operating system's cryptographic generator cannot be predicted, and nobody sees noise before it is added."
+    ),
+    "vouched_by": "the operating system",
+    "if_it_fails": "Who predicts the noise sees the raw values.",
+}

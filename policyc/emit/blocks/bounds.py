@@ -1,81 +1,73 @@
-"""What the plan promises for other units of privacy, so that nobody has to guess: one event, a window, a whole stream."""
+"""What the plan promises for other units of privacy, so that nobody has to guess: a step, a window, a whole stream."""
 
 from __future__ import annotations
 
-import numpy as np
-from policyc_runtime.plan import ChainRecord, Plan
-from policyc_runtime.privacy import supremum, window_leakage
-from policyc_runtime.verify import total_budgets
+from decimal import Decimal
 
-from policyc.emit.blocks.wording import JsonValue, span
-from policyc.emit.numbers import counted, exact, round_up
-from policyc.emit.steps import Array, shown_steps
+import numpy as np
+
+from policyc.emit.accounting import Accounting
+from policyc.emit.blocks.wording import Json, JsonValue, span
+from policyc.emit.numbers import counted, round_up
+from policyc_runtime.plan import ChainRecord
+from policyc_runtime.privacy import supremum, window_leakage
 
 WINDOWS = (1, 2, 7, 24)
 
 
-def implied_bounds(plan: Plan) -> list[JsonValue]:
-    """Block J. Each entry is a bound in nats, with its unit, adversary and time span."""
-    scope = span(plan)
-    entries: list[JsonValue] = [
-        {
-            "unit_of_privacy": "one event, one step",
-            "adversary": "takes steps as independent",
-            "value": exact(plan.claims.largest_budget),
-            "unit": "nats",
-            "time_scope": scope,
-            "from": "the largest budget of a step",
-        }
-    ]
-    entries += _windows(plan)
+def implied_bounds(accounting: Accounting) -> Json:
+    """Block J: upper bounds in nats for all that one user does in a window, against three kinds of adversaries."""
+    plan = accounting.plan
     total = plan.claims.budget_sum
-    entries.append(
-        {
-            "unit_of_privacy": "all events of one user",
-            "adversary": "knows any correlation whatever",
-            "value": None if total is None else exact(total),
-            "unit": "nats",
-            "time_scope": scope,
-            "from": "the sum of all budgets (user level, pure differential privacy)",
-        }
-    )
-    return entries
+    rows = [_window(accounting, width) for width in WINDOWS if width < len(accounting.budgets)]
+    whole = _bound(total)
+    rows.append(_row("all steps", "all", whole, whole if plan.correlation.chains else None, whole))
+    return {
+        "unit": "nats",
+        "unit_of_privacy": "everything that one user does in the steps named",
+        "time_scope": span(plan),
+        "adversaries": _adversaries(len(plan.correlation.chains)),
+        "rows": rows,
+        "from": (
+            "Steps taken as independent: the largest sum of budgets in a window. With the chain: that, and what leaks "
+            "into the window from both sides. Any correlation: the sum of all budgets, which is pure differential "
+            "privacy for a user."
+        ),
+    }
 
 
-def _windows(plan: Plan) -> list[JsonValue]:
-    budgets = total_budgets(plan, shown_steps(plan))
-    chains = plan.correlation.chains
-    entries: list[JsonValue] = []
-    for width in WINDOWS:
-        if width >= len(budgets):
-            break
-        steps = "any one step" if width == 1 else f"any {counted(width, 'step')} in a row"
-        unit = f"all events of one user in {steps}"
-        if width > 1:
-            plain = float(np.max(window_leakage(budgets, None, None, width)))
-            entries.append(_entry(plan, unit, "takes steps as independent", plain, "the largest sum of budgets in a window"))
-        if chains:
-            largest = max(_largest_window(plan, record, budgets, width) for record in chains)
-            who = "knows exactly the stated chain" + ("s" if len(chains) > 1 else "")
-            entries.append(_entry(plan, unit, who, largest, "the window's budgets, and what leaks into it from both sides"))
-    return entries
+def _adversaries(chains: int) -> list[JsonValue]:
+    """The columns of the table, weakest adversary first."""
+    stated = f"knows exactly the stated chain{'s' if chains > 1 else ''}"
+    known: list[JsonValue] = [{"key": "chain", "words": stated}] if chains else []
+    return [
+        {"key": "independent", "words": "takes steps as independent"},
+        *known,
+        {"key": "any", "words": "knows any correlation whatever"},
+    ]
 
 
-def _largest_window(plan: Plan, record: ChainRecord, budgets: Array, width: int) -> float:
+def _window(accounting: Accounting, width: int) -> JsonValue:
+    plan, budgets = accounting.plan, accounting.budgets
+    independent = float(np.max(window_leakage(budgets, None, None, width)))
+    chained = [_largest_window(accounting, record, width) for record in plan.correlation.chains]
+    words = "any one step" if width == 1 else f"any {counted(width, 'step')} in a row"
+    largest = _bound(max(chained)) if chained else None
+    return _row(words, str(width), _bound(independent), largest, _bound(plan.claims.budget_sum))
+
+
+def _row(words: str, steps: str, independent: str, chain: str | None, whatever: str) -> JsonValue:
+    return {"words": words, "steps": steps, "independent": independent, "chain": chain, "any": whatever}
+
+
+def _bound(value: float | Decimal | None) -> str:
+    return "no limit" if value is None else round_up(value)
+
+
+def _largest_window(accounting: Accounting, record: ChainRecord, width: int) -> float:
     """The largest leakage about `width` steps in a row, nats; in an endless stream both sides are at their supremum."""
     past, future = record.chain().backward_side(), record.chain().forward_side()
-    if plan.stream.horizon is not None:
-        return float(np.max(window_leakage(budgets, past, future, width, record.lags)))
-    epsilon = float(budgets[0])
+    if accounting.plan.stream.horizon is not None:
+        return float(np.max(window_leakage(accounting.budgets, past, future, width, record.lags)))
+    epsilon = float(accounting.budgets[0])
     return supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags) + (width - 2) * epsilon
-
-
-def _entry(plan: Plan, unit: str, adversary: str, value: float, source: str) -> JsonValue:
-    return {
-        "unit_of_privacy": unit,
-        "adversary": adversary,
-        "value": round_up(value),
-        "unit": "nats",
-        "time_scope": span(plan),
-        "from": source,
-    }

@@ -6,57 +6,66 @@ import hashlib
 from decimal import Decimal
 
 import numpy as np
-from policyc_runtime.plan import ChainRecord, Plan, canonical_json
-from policyc_runtime.privacy import supremum, total_leakage
-from policyc_runtime.records import Matrix
-from policyc_runtime.verify import total_budgets
 
+from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
-from policyc.emit.numbers import counted, exact, round_up, shown
-from policyc.emit.steps import plan_leakage, shown_steps
+from policyc.emit.numbers import counted, exact, round_up
+from policyc_runtime.plan import ChainRecord, canonical_json
+from policyc_runtime.privacy import supremum
+from policyc_runtime.records import Matrix
 
 LARGEST_INLINE_CHAIN = 20
 TOLERANCES = (Decimal("0.001"), Decimal("0.01"), Decimal("0.05"))
 GROWTH_STEPS = (1, 10, 100, 1_000, 10_000)
 
 
-def correlation(plan: Plan) -> Json:
+def correlation(accounting: Accounting) -> Json:
     """Block D."""
+    plan = accounting.plan
     if not plan.correlation.chains:
         return {
             "kind": "none",
+            "chains": [],
+            "growth": [],
+            "tolerance": [],
             "evidence": plan.correlation.evidence,
             "words": "Steps of one user are taken as independent: total leakage of a step is its own budget.",
         }
     return {
         "kind": "markov",
         "words": (
-            "A chain says how one user moves from step to step. What is published before and after a step tells something "
+            "A chain says how one user moves from step to step. What is published before and after a step tells "
+            "something "
             "of that step through the chain; leakage counts it."
         ),
-        "chains": [_chain(plan, record) for record in plan.correlation.chains],
-        "growth": growth(plan),
-        "tolerance": tolerance(plan),
+        "chains": [_chain(accounting, record) for record in plan.correlation.chains],
+        "growth": growth(accounting),
+        "tolerance": tolerance(accounting),
     }
 
 
-def _chain(plan: Plan, record: ChainRecord) -> Json:
+def _chain(accounting: Accounting, record: ChainRecord) -> Json:
+    plan = accounting.plan
     chain = record.chain()
-    stated = [name for name, matrix in (("forward", record.forward), ("backward", record.backward)) if matrix is not None]
+    stated = [
+        name for name, matrix in (("forward", record.forward), ("backward", record.backward)) if matrix is not None
+    ]
     return {
         "group": record.group,
         "name": group_name(record),
         "states": [*plan.stream.cell.states] if plan.stream.cell else [],
         "forward": _matrix(record.forward),
         "backward": _matrix(record.backward),
-        "initial": record.initial if isinstance(record.initial, str) or record.initial is None else [*map(exact, record.initial)],
+        "initial": record.initial
+        if isinstance(record.initial, str) or record.initial is None
+        else [*map(exact, record.initial)],
         "evidence": record.evidence,
         "stated": list(stated),
         "reversal": _reversal(record),
         "settled": chain.is_stationary_start,
         "lags": [str(lag) for lag in record.lags],
         "lags_words": _lags_words(record),
-        "supremum": _supremum(plan, record),
+        "supremum": _supremum(accounting, record),
     }
 
 
@@ -84,21 +93,24 @@ def _reversal(record: ChainRecord) -> str:
         return "both matrices are stated and used as they are; the chain has not settled, so they were not compared"
     derived = record.model_copy(update={"backward": None}).chain().backward
     largest = float(np.max(np.abs(derived - record.chain().backward)))
-    return f"both matrices are stated; the backward one differs from the Bayes reversal by at most {round_up(largest, 3)}"
+    return (
+        f"both matrices are stated; the backward one differs from the Bayes reversal by at most {round_up(largest, 3)}"
+    )
 
 
 def _lags_words(record: ChainRecord) -> str:
     if record.lags == (1,):
         return "one step at a time (CAO17)"
     return (
-        f"the least of the bounds through the chain's powers {', '.join(map(str, record.lags))}: the last k results are worth "
+        f"the least of the bounds through the chain's powers {', '.join(map(str, record.lags))}: the last k results "
+        "are worth "
         "at most the sum of their budgets, and the state k steps back is tied to today's by the k-th power"
     )
 
 
-def _supremum(plan: Plan, record: ChainRecord) -> Json:
+def _supremum(accounting: Accounting, record: ChainRecord) -> Json:
     """Where leakage would settle if the largest constant stretch of the schedule went on for ever."""
-    epsilon = _lasting_budget(plan)
+    epsilon = _lasting_budget(accounting)
     words = "if the longest stretch of equal budgets went on for ever"
     sides = (record.chain().backward_side(), record.chain().forward_side())
     total = sum(supremum(epsilon, side, record.lags) for side in sides) - epsilon
@@ -107,48 +119,50 @@ def _supremum(plan: Plan, record: ChainRecord) -> Json:
     return {"value": round_up(float(total)), "unit": "nats", "epsilon": round_up(epsilon), "words": words}
 
 
-def _lasting_budget(plan: Plan) -> float:
-    budgets = total_budgets(plan, shown_steps(plan))
+def _lasting_budget(accounting: Accounting) -> float:
+    budgets = accounting.budgets
     changes = np.flatnonzero(np.diff(budgets)) + 1
     edges = np.concatenate(([0], changes, [len(budgets)]))
     return float(budgets[edges[np.argmax(np.diff(edges))]])
 
 
-def growth(plan: Plan) -> list[JsonValue]:
+def growth(accounting: Accounting) -> list[JsonValue]:
     """The largest total leakage if the stream ended after t steps, for a few t up to the horizon."""
-    budgets = total_budgets(plan, shown_steps(plan))
-    if plan.stream.horizon is None:
+    horizon = accounting.plan.stream.horizon
+    if horizon is None:
         return []
-    ends = sorted({t for t in GROWTH_STEPS if t < len(budgets)} | {len(budgets)})
+    ends = sorted({t for t in GROWTH_STEPS if t < horizon} | {horizon})
     return [
-        {"steps": str(t), "words": counted(t, "step"), "total_leakage": round_up(float(np.max(plan_leakage(plan, budgets[:t]).total))), "unit": "nats"}
+        {
+            "steps": str(t),
+            "words": counted(t, "step"),
+            "total_leakage": round_up(accounting.largest_leakage(t)),
+            "unit": "nats",
+        }
         for t in ends
     ]
 
 
-def tolerance(plan: Plan) -> list[JsonValue]:
+def tolerance(accounting: Accounting) -> list[JsonValue]:
     """Total leakage when every row of a chain is known only within total variation rho; the sum of budgets caps it."""
-    return [_tolerated(plan, rho) for rho in TOLERANCES]
+    return [_tolerated(accounting, rho) for rho in TOLERANCES]
 
 
-def _tolerated(plan: Plan, rho: Decimal) -> Json:
-    total = max(_tolerant_leakage(plan, record, float(rho)) for record in plan.correlation.chains)
-    if plan.claims.budget_sum is not None and not total < plan.claims.budget_sum:
-        words = f"{shown(plan.claims.budget_sum)} nats, the sum of all budgets"
-        value: str | None = exact(plan.claims.budget_sum)
+def _tolerated(accounting: Accounting, rho: Decimal) -> Json:
+    whole_stream = accounting.plan.claims.budget_sum
+    total = accounting.largest_leakage(accounting.steps, float(rho))
+    if whole_stream is not None and not total < whole_stream:
+        value: str | None = round_up(whole_stream)
+        words = f"{value} nats, the sum of all budgets"
     elif np.isfinite(total):
-        words, value = f"{round_up(total)} nats", round_up(total)
+        value = round_up(total)
+        words = f"{value} nats"
     else:
-        words, value = "no limit over a stream without end", None
-    return {"rho": exact(rho), "total_leakage": value, "unit": "nats", "time_scope": span(plan), "words": words}
-
-
-def _tolerant_leakage(plan: Plan, record: ChainRecord, rho: float) -> float:
-    """The largest total leakage against any chain whose rows are within rho of the stated ones, nats."""
-    chain = record.chain()
-    past, future = chain.backward_side(rho), chain.forward_side(rho)
-    budgets = total_budgets(plan, shown_steps(plan))
-    if plan.stream.horizon is not None:
-        return float(np.max(total_leakage(budgets, past, future, record.lags)))
-    epsilon = float(budgets[0])
-    return supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags) - epsilon
+        value, words = None, "no limit over a stream without end"
+    return {
+        "rho": exact(rho),
+        "total_leakage": value,
+        "unit": "nats",
+        "time_scope": span(accounting.plan),
+        "words": words,
+    }

@@ -8,25 +8,24 @@ import re
 from decimal import Decimal
 from itertools import groupby
 
-from policyc_runtime.plan import Plan, ReleasePlan
-from policyc_runtime.records import Record
-
+from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import about, exact, grouped, sentence_case
-from policyc.emit.steps import shown_steps
+from policyc_runtime.plan import Candidate, Plan, ReleasePlan
+from policyc_runtime.records import Record
 
 LARGEST_STRETCHES = 8
 GENERATOR = "the operating system's cryptographic generator; no seed exists outside simulation"
 
 
-def mechanisms(plan: Plan) -> list[JsonValue]:
+def mechanisms(accounting: Accounting) -> list[JsonValue]:
     """Block G: one entry a release."""
-    return [_mechanism(plan, release) for release in plan.releases]
+    return [_mechanism(accounting, release) for release in accounting.plan.releases]
 
 
-def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
+def _mechanism(accounting: Accounting, release: ReleasePlan) -> Json:
     description, sources = described(release.mechanism)
-    stretches = _stretches(plan, release)
+    stretches = _stretches(accounting, release)
     return {
         "release": release.name,
         "name": release.mechanism.name,
@@ -36,7 +35,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         "generator": GENERATOR,
         "schedule": release.schedule.name,
         "unit": "nats",
-        "time_scope": span(plan),
+        "time_scope": span(accounting.plan),
         "stretches": stretches[:LARGEST_STRETCHES],
         "more_stretches": str(max(len(stretches) - LARGEST_STRETCHES, 0)),
         "table": "steps.csv",
@@ -44,7 +43,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
 
 
 def described(record: Record) -> tuple[str, list[JsonValue]]:
-    """What a mechanism or estimator says of itself, and the keys of its sources: its documentation is its description."""
+    """What a mechanism or estimator says of itself in its documentation, and the keys of its sources."""
     paragraphs = [" ".join(p.split()) for p in (inspect.getdoc(type(record)) or "").split("\n\n")]
     sources: list[JsonValue] = []
     words = []
@@ -62,15 +61,17 @@ def parameters(record: Record) -> Json:
     return {name: None if value is None else str(value) for name, value in fields.items()}
 
 
-def _stretches(plan: Plan, release: ReleasePlan) -> list[JsonValue]:
+def _stretches(accounting: Accounting, release: ReleasePlan) -> list[JsonValue]:
     """Consecutive steps of equal budget and scale."""
-    steps = shown_steps(plan)
+    steps = accounting.steps
     pairs = zip(release.schedule.epsilons(steps), release.schedule.scales(steps), strict=True)
     entries: list[JsonValue] = []
     start = 0
     for (epsilon, scale), members in groupby(pairs):
         count = sum(1 for _ in members)
-        last = "on" if plan.stream.horizon is None and start + count == steps else f"to {start + count - 1:,}"
+        last = (
+            "on" if accounting.plan.stream.horizon is None and start + count == steps else f"to {start + count - 1:,}"
+        )
         entries.append(
             {
                 "steps": f"{start:,}" if last == f"to {start:,}" else f"{start:,} {last}",
@@ -110,10 +111,7 @@ def choice(plan: Plan) -> list[JsonValue]:
     ]
 
 
-def _rank(candidate: object) -> tuple[bool, bool, float]:
-    from policyc_runtime.plan import Candidate
-
-    assert isinstance(candidate, Candidate)
+def _rank(candidate: Candidate) -> tuple[bool, bool, float]:
     error = candidate.predicted_error
     return not candidate.chosen, error is None, error or 0.0
 
@@ -126,7 +124,7 @@ def objective_words(plan: Plan) -> str:
 
 
 def accuracy(plan: Plan) -> list[JsonValue]:
-    """How far published values will be from the truth, known before any data: beside doing nothing, and the prior alone."""
+    """How far published values will be from the truth, beside noise alone and the prior alone."""
     return [_accuracy(plan, release) for release in plan.releases]
 
 
@@ -138,7 +136,9 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         "prior alone": predicted.prior_alone,
     }
     rows: list[JsonValue] = [
-        {"name": name, "error": about(value), "typical": _typical(plan, value)} for name, value in values.items() if value is not None
+        {"name": name, "error": about(value), "typical": _typical(plan, value)}
+        for name, value in values.items()
+        if value is not None
     ]
     return {
         "release": release.name,

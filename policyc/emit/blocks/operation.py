@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from policyc_runtime.plan import Plan
-from policyc_runtime.verify import verified_claims
-
 from policyc.emit.blocks.mechanism import GENERATOR
 from policyc.emit.blocks.wording import Json, JsonValue
+from policyc.emit.numbers import exact
+from policyc_runtime.plan import Plan
+from policyc_runtime.sources_cited import SOURCES
+from policyc_runtime.verify import verified_claims
 
 
 def operation() -> Json:
     """Block K: the same for every plan."""
     return {
         "ledger": (
-            "Every released step is written to an append-only, hash-chained ledger before anything is published; the ledger "
-            "knows the plan and the data file by their hashes."
+            "Every released step is written to an append-only, hash-chained ledger before anything is published. The "
+            "ledger knows "
+            "the plan by its digest and the data of every step by a keyed fingerprint; it holds no raw values."
         ),
         "rerun": "A step is released at most once. Running again gives the stored values and draws no new noise.",
         "refunds": "Nothing is ever given back after noise was drawn.",
         "randomness": GENERATOR,
         "known_limits": [
-            "Leakage is computed in 64-bit floating point, with every rounding against the plan; budgets and scales are exact.",
-            "The time that a run takes, and the memory it uses, may depend on the data; whoever can measure them is not covered.",
+            "Leakage is computed in 64-bit floating point, with every rounding against the plan; budgets and scales "
+            "are exact.",
+            "The time that a run takes, and the memory it uses, may depend on the data; whoever can measure them is "
+            "not covered.",
             "Who can read the ledger's directory, or the memory of a run, can see more than what is published.",
+            "A run that is refused because of its data tells whoever started it something about the data.",
             "Whether the stated chain is true cannot be seen from the plan.",
         ],
     }
@@ -51,14 +56,32 @@ def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
     """Block M."""
     source = plan.policy.source
     recorded = {source.name: source.sha256, **{file.name: file.sha256 for file in plan.policy.files}}
+    files: list[JsonValue] = [
+        {"name": name, "sha256": sha, "what": _what(plan, name)} for name, sha in recorded.items()
+    ]
+    for name, sha in sorted(attachments.items()):
+        files.append({"name": name, "sha256": sha, "what": ATTACHED.get(name, "attached")})
     return {
         "compiler": plan.compiler,
         "plan_digest": plan.digest,
-        "files": [
-            *({"name": name, "sha256": sha, "what": _what(plan, name)} for name, sha in recorded.items()),
-            *({"name": name, "sha256": sha, "what": ATTACHED.get(name, "attached")} for name, sha in sorted(attachments.items())),
-        ],
+        "claims": {name: None if value is None else exact(value) for name, value in plan.claims},
+        "files": files,
     }
+
+
+def sources(content: Json) -> Json:
+    """What the source keys that occur in a content stand for."""
+    keys: set[str] = set()
+    waiting: list[JsonValue] = [content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+            found = value.get("sources")
+            keys |= {str(key) for key in found} if isinstance(found, list) else set()
+        elif isinstance(value, list):
+            waiting += value
+    return {key: SOURCES[key] for key in sorted(keys)}
 
 
 ATTACHED = {

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from policyc_runtime.plan import AlphaDPT, Plan
-from policyc_runtime.verify import total_budgets
-
+from policyc.emit.accounting import Accounting, Array
 from policyc.emit.blocks.mechanism import objective_words
 from policyc.emit.blocks.wording import Json, JsonValue, span
-from policyc.emit.numbers import about, exact, round_up
-from policyc.emit.pictures import Array, thinned
-from policyc.emit.steps import plan_leakage, shown_steps
+from policyc.emit.numbers import about, duration, exact, round_up
+from policyc.emit.pictures import thinned
+from policyc_runtime.plan import AlphaDPT, Plan
 
 
-def pictures(plan: Plan) -> Json:
+def pictures(accounting: Accounting) -> Json:
     """Budgets per step, leakage per step, and the error of every candidate of each release."""
-    budgets = total_budgets(plan, shown_steps(plan))
-    content: Json = {"budgets": _budgets(plan, budgets)}
+    plan = accounting.plan
+    content: Json = {"budgets": _budgets(plan, accounting.budgets)}
     if plan.correlation.chains:
-        content["leakage"] = _leakage(plan)
+        content["leakage"] = _leakage(accounting)
     content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
     return content
 
@@ -31,7 +29,7 @@ def _budgets(plan: Plan, budgets: Array) -> Json:
         "id": "budgets",
         "title": "Budget of each step",
         "description": f"Budget in nats against step, over {span(plan)}.",
-        "x": f"step of {plan.stream.step_text}",
+        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
         "y": "budget of the step, nats",
         "stepped": True,
         "level": None,
@@ -39,15 +37,19 @@ def _budgets(plan: Plan, budgets: Array) -> Json:
     }
 
 
-def _leakage(plan: Plan) -> Json:
-    leakage = plan_leakage(plan)
+def _leakage(accounting: Accounting) -> Json:
+    plan, leakage = accounting.plan, accounting.leakage
     alphas = [target.alpha for target in plan.targets if isinstance(target, AlphaDPT)]
-    level: Json | None = {"name": f"promised, {exact(min(alphas))} nats", "value": exact(min(alphas))} if alphas else None
+    level: Json | None = (
+        {"name": f"promised, {exact(min(alphas))} nats", "value": exact(min(alphas))} if alphas else None
+    )
     return {
         "id": "leakage",
         "title": "Leakage about each step",
-        "description": f"Backward, forward and total leakage in nats against step, largest over groups, over {span(plan)}.",
-        "x": f"step of {plan.stream.step_text}",
+        "description": (
+            f"Backward, forward and total leakage in nats against step, largest over groups, over {span(plan)}."
+        ),
+        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
         "y": "leakage about the step, nats",
         "stepped": False,
         "level": level,
@@ -69,9 +71,11 @@ def _candidates(plan: Plan, index: int) -> Json:
         "description": f"Predicted {objective_words(plan)}; the chosen candidate stands out.",
         "x": objective_words(plan),
         "bars": [
-            {"name": f"{c.schedule}, {c.mechanism}, {c.estimator}", "value": about(c.predicted_error or 0.0), "chosen": c.chosen}
+            {
+                "name": f"{c.schedule}, {c.mechanism}, {c.estimator}",
+                "value": about(c.predicted_error or 0.0),
+                "chosen": c.chosen,
+            }
             for c in compared
         ],
     }
-
-

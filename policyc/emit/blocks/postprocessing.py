@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from policyc_runtime.plan import Plan, ReleasePlan
-
 from policyc.emit.blocks.mechanism import described, objective_words, parameters
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.numbers import about
+from policyc_runtime.plan import Plan, ReleasePlan
 
 
 def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from policyc_runtime.plan import Plan, ReleasePlan
-
 from policyc.emit.blocks.promise import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
+from policyc_runtime.plan import Plan, ReleasePlan
 
 LONGEST_LIST = 12
 
@@ -19,7 +18,7 @@ def product(plan: Plan) -> Json:
         "name": plan.policy.name,
         "purpose": plan.policy.purpose,
         "compiler": plan.compiler,
-        "releases": [{"name": r.name, "what": _what(plan, r), "values_per_step": str(len(r.cells))} for r in plan.releases],
+        "releases": [{"name": r.name, "what": _what(r), "values_per_step": str(len(r.cells))} for r in plan.releases],
         "step": {"text": stream.step_text, "milliseconds": str(stream.step_milliseconds)},
         "horizon": {"steps": horizon, "words": _horizon(plan)},
         "delivery": plan.delivery.kind,
@@ -45,7 +44,7 @@ def _delivered(plan: Plan) -> str:
     }[plan.delivery.kind]
 
 
-def _what(plan: Plan, release: ReleasePlan) -> str:
+def _what(release: ReleasePlan) -> str:
     if release.query.by is None:
         return f"{quoted(release.name)}, the number of users present"
     names = [quoted(cell) for cell in release.cells]
@@ -55,7 +54,7 @@ def _what(plan: Plan, release: ReleasePlan) -> str:
 
 def _published(plan: Plan) -> str:
     stream = plan.stream
-    what = listed([_what(plan, release) for release in plan.releases])
+    what = listed([_what(release) for release in plan.releases])
     noise = "Noise is added to every value first; what is published afterwards uses no data but the noisy values."
     return f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}. {noise}"
 
@@ -74,11 +73,21 @@ def data(plan: Plan) -> Json:
         "columns": columns,
         "cells": None if cell is None else _cells(plan),
         "unprotected": unprotected(plan),
-        "bad_rows": (
-            "An event with an unknown cell, an unreadable time or a time outside the horizon stops the run before any noise is "
-            "drawn. A late event cannot change a step that was released: the data file's hash is bound to the ledger."
-        ),
+        "bad_rows": _bad_rows(plan),
     }
+
+
+def _bad_rows(plan: Plan) -> str:
+    cell = plan.stream.cell
+    unknown = "" if cell is None else "an unknown cell, "
+    counted_as = ""
+    if cell is not None and cell.otherwise is not None:
+        unknown, counted_as = "", f" An unknown cell counts as {quoted(cell.otherwise)}."
+    return (
+        f"A row with {unknown}a missing user, an unreadable time or a time outside the horizon stops the run before "
+        "any noise "
+        f"is drawn.{counted_as} Late events cannot change a step that was released: a run on changed data is refused."
+    )
 
 
 def _cells(plan: Plan) -> Json:

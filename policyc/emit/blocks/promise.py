@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from policyc_runtime.plan import AlphaDPT, EventLevel, Plan
-
+from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted, relation_words, secret, span, step, user
 from policyc.emit.numbers import exact, likelihood_factor, sentence_case, shown
+from policyc_runtime.plan import AlphaDPT, EventLevel, Plan
 
 
 def promises(plan: Plan) -> list[JsonValue]:
@@ -24,9 +24,11 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         1: "exactly how users move (the stated chain)",
     }.get(chains, "exactly how users of each group move (the stated chains)")
     sentence = (
-        f"An adversary who sees everything that is published over {span(plan)}, who knows all about every other user and "
+        f"An adversary who sees everything that is published over {span(plan)}, who knows all about every other user "
+        "and "
         f"{knowledge}, learns about one event, {secret(plan)} of {user(plan)} in {step(plan)}, at most "
-        f"{exact(target.alpha)} nats: no published result is more than {factor} times as likely for one value of that event "
+        f"{exact(target.alpha)} nats: no published result is more than {factor} times as likely for one value of "
+        "that event "
         "as for any other."
     )
     claimed = plan.claims.total_leakage
@@ -34,21 +36,26 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         **_entry(plan, index, target.kind, "alpha-DP_T", exact(target.alpha)),
         "sentence": sentence,
         "in_odds": (
-            f"Whatever the adversary believed before, the odds between any two values of the event change by a factor of "
+            "Whatever the adversary believed before, the odds between any two values of the event change by a "
+            "factor of "
             f"at most {factor}, over {span(plan)} taken together."
         ),
         "factor": factor,
         "adversary": f"knows all about every other user, and {knowledge}",
         "holds": f"at every step, looking back from the end of {span(plan)}",
-        "recomputed": f"{exact(claimed)} nats, largest total leakage over {span(plan)}" if claimed is not None else None,
+        "recomputed": f"{exact(claimed)} nats, largest total leakage over {span(plan)}"
+        if claimed is not None
+        else None,
         "theorem": "total leakage is backward plus forward leakage minus the budget of the step itself",
         "derivation": (
-            "Backward leakage at step t is the budget of t plus what earlier results tell through the chain; forward leakage "
-            "the same with later results; the budget of t would be counted twice, so it is taken off once. The plan was "
+            "Backward leakage at step t is the budget of t plus what earlier results tell through the chain; forward "
+            "leakage "
+            "the same with later results; the budget of t would be counted twice, so it is taken off once. The plan "
+            "was "
             "found by one algorithm and checked by another, with every rounding against it."
         ),
         "sources": ["CAO17"],
-        "conditional_on": ["correlation", "independence", "one_place", "one_ledger", "randomness"],
+        "conditional_on": _rests_on(plan),
     }
 
 
@@ -57,24 +64,33 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
     return {
         **_entry(plan, index, target.kind, "event-level differential privacy", exact(target.epsilon)),
         "sentence": (
-            f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every other user "
+            f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every "
+            "other user "
             f"and every other step, learns about one event, {secret(plan)} of {user(plan)} in {step(plan)}, at most "
             f"{exact(target.epsilon)} nats: no published result is more than {factor} times as likely for one value of "
             "that event as for any other."
         ),
         "in_odds": (
-            f"Whatever the adversary believed before, the odds between any two values of the event change by a factor of "
-            f"at most {factor}, over {span(plan)} taken together, as long as the steps of one user tell nothing of each other."
+            "Whatever the adversary believed before, the odds between any two values of the event change by a "
+            "factor of "
+            f"at most {factor}, over {span(plan)} taken together, as long as the steps of one user tell nothing of "
+            "each other."
         ),
         "factor": factor,
-        "adversary": "knows all about every other user and every other step; does not use that steps of one user are related",
+        "adversary": (
+            "knows all about every other user and every other step; does not use that steps of one user are related"
+        ),
         "holds": f"at every step of {span(plan)}",
         "recomputed": f"{exact(plan.claims.largest_budget)} nats, largest budget of one step over {span(plan)}",
         "theorem": "a step protects its own event by its own budget",
         "derivation": "The largest budget of a step, all releases together, in exact fractions.",
-        "sources": ["DR14"],
-        "conditional_on": ["correlation", "one_place", "one_ledger", "randomness"],
+        "sources": [],
+        "conditional_on": _rests_on(plan),
     }
+
+
+def _rests_on(plan: Plan) -> list[JsonValue]:
+    return [entry["title"] for entry in assumptions(plan) if isinstance(entry, dict)]
 
 
 def _entry(plan: Plan, index: int, kind: str, name: str, value: str) -> Json:
@@ -89,7 +105,8 @@ def _entry(plan: Plan, index: int, kind: str, name: str, value: str) -> Json:
         "neighboring_relation": plan.relation.value,
         "neighbors": relation_words(plan),
         "sensitivity": [
-            {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": r.sensitivity_reason} for r in plan.releases
+            {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}
+            for r in plan.releases
         ],
     }
 
@@ -108,8 +125,9 @@ def not_covered(plan: Plan) -> list[JsonValue]:
         {
             "title": "People who move together",
             "text": (
-                "Users are assumed to be independent. What families or convoys do together leaks up to as many times "
-                "more as there are people in the group."
+                "Users are assumed to be independent. What a family or a convoy does together is told by every one "
+                "of them, "
+                "so it is hidden less well than what one person does."
             ),
         },
         {
@@ -123,7 +141,8 @@ def not_covered(plan: Plan) -> list[JsonValue]:
         {
             "title": "Everything outside this plan",
             "text": (
-                "The raw data itself, whoever can read it or the ledger's key, and other releases made from the same data: "
+                "The raw data itself, whoever can read it or the ledger's key, and other releases made from the same "
+                "data: "
                 "their budgets add to these."
             ),
         },
@@ -134,7 +153,10 @@ def not_covered(plan: Plan) -> list[JsonValue]:
 def _more_than_one_event(plan: Plan) -> Json:
     return {
         "title": "More than one event of a user",
-        "text": f"The promise is for one event at a time. For all events of a user together it is weaker: {_whole_stream(plan)}.",
+        "text": (
+            "The promise is for one event at a time. For all events of a user together it is weaker: "
+            f"{_whole_stream(plan)}."
+        ),
     }
 
 
@@ -150,15 +172,24 @@ def unprotected(plan: Plan) -> list[JsonValue]:
     stream = plan.stream
     entries: list[JsonValue] = []
     if stream.population is not None:
-        entries.append({"name": "population", "value": str(stream.population), "words": f"the population, {stream.population:,}"})
+        entries.append(
+            {"name": "population", "value": str(stream.population), "words": f"the population, {stream.population:,}"}
+        )
     if stream.start is None:
-        entries.append({"name": "start", "value": None, "words": "the moment of the first event, at which the stream starts"})
+        entries.append(
+            {"name": "start", "value": None, "words": "the step of the first event, at which the stream starts"}
+        )
     else:
-        entries.append({"name": "start", "value": stream.start, "words": f"the moment at which the stream starts, {stream.start}"})
+        entries.append(
+            {"name": "start", "value": stream.start, "words": f"the moment at which the stream starts, {stream.start}"}
+        )
     if stream.cell is not None:
         words = f"the list of {len(stream.cell.states):,} values of {quoted(stream.cell.column)}"
         entries.append({"name": "cells", "value": str(len(stream.cell.states)), "words": words})
-    entries.append({"name": "horizon", "value": None if stream.horizon is None else str(stream.horizon), "words": "the horizon"})
+    entries.append({"name": "end", "value": None, "words": "the step of the last event, at which a run stops"})
+    entries.append(
+        {"name": "horizon", "value": None if stream.horizon is None else str(stream.horizon), "words": "the horizon"}
+    )
     return entries
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from policyc_runtime.plan import ChainRecord, NeighboringRelation, Plan
-
 from policyc.emit.numbers import counted, duration
+from policyc_runtime.plan import ChainRecord, NeighboringRelation, Plan
 
 Json = dict[str, "JsonValue"]
 JsonValue = str | int | bool | None | list["JsonValue"] | Json

@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+
+from policyc import __version__
 from policyc_runtime.plan import (
     AlphaDPT,
     BudgetSegment,
@@ -30,8 +32,6 @@ from policyc_runtime.plan import (
     Schedule,
     StreamRecord,
 )
-
-from policyc import __version__
 
 TRAFFIC_CHAIN = (("0.33", "0.33", "0.34"), ("0.80", "0.10", "0.10"), ("0.05", "0.90", "0.05"))
 FLEET_CHAIN = (
@@ -88,7 +88,7 @@ def rounded(value: Any) -> Decimal:
 
 def candidates(chosen: str, errors: dict[str, float]) -> tuple[Candidate, ...]:
     best = errors[chosen]
-    return tuple(
+    compared = [
         Candidate(
             schedule=name.split(" ")[0],
             mechanism="laplace",
@@ -98,16 +98,16 @@ def candidates(chosen: str, errors: dict[str, float]) -> tuple[Candidate, ...]:
             reason="lowest predicted error" if name == chosen else f"{error / best:.2f} times the error of the best",
         )
         for name, error in errors.items()
-    ) + (
-        Candidate(
-            schedule=chosen.split(" ")[0],
-            mechanism="laplace",
-            estimator="map(prior = frequency)",
-            predicted_error=None,
-            chosen=False,
-            reason="its prior is the first noisy release, which is not known before the run",
-        ),
+    ]
+    refused = Candidate(
+        schedule=chosen.split(" ")[0],
+        mechanism="laplace",
+        estimator="map(prior = frequency)",
+        predicted_error=None,
+        chosen=False,
+        reason="its prior is the first noisy release, which is not known before the run",
     )
+    return (*compared, refused)
 
 
 def count_constraints(release: str, cells: int, population: int) -> tuple[ConstraintRow, ...]:
@@ -241,7 +241,9 @@ def fleet_plan() -> Plan:
             signal=None,
             method="4,096 evenly spread points stand for true counts and noise; nothing random, nothing protected",
         ),
-        candidates=candidates("quantified mle()", {"quantified mle()": 59.4, "uniform mle()": 60.0, "bounded mle()": 60.0}),
+        candidates=candidates(
+            "quantified mle()", {"quantified mle()": 59.4, "uniform mle()": 60.0, "bounded mle()": 60.0}
+        ),
     )
     return sealed(
         Plan(

@@ -1,0 +1,84 @@
+"""Budgets and leakage of a plan's steps, computed once through the kernel and shared by tables, blocks and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.plan import ChainRecord, Plan
+from policyc_runtime.privacy import backward_leakage, forward_leakage, supremum, total_leakage
+from policyc_runtime.verify import total_budgets
+
+Array = NDArray[np.float64]
+ENDLESS_STRETCH = 100
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """Backward, forward and total leakage in nats, (steps,) each."""
+
+    backward: Array
+    forward: Array
+    total: Array
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """What every step of a plan spends and leaks; of an endless stream, a stretch from its start."""
+
+    plan: Plan
+
+    @cached_property
+    def steps(self) -> int:
+        """How many steps are shown: the horizon, or a stretch from the start of an endless stream."""
+        if self.plan.stream.horizon is not None:
+            return self.plan.stream.horizon
+        longest = max(sum(len(s.epsilons) for s in release.schedule.segments) for release in self.plan.releases)
+        return max(ENDLESS_STRETCH, 2 * longest)
+
+    @cached_property
+    def budgets(self) -> Array:
+        """Budget of each step in nats, all releases together, rounded up, (steps,)."""
+        return total_budgets(self.plan, self.steps)
+
+    @cached_property
+    def leakage(self) -> Leakage:
+        """Leakage at every step, the largest over all groups; without chains every step leaks its own budget."""
+        groups = [self._of_group(record) for record in self.plan.correlation.chains]
+        if not groups:
+            return Leakage(self.budgets, self.budgets, self.budgets)
+        return Leakage(
+            np.maximum.reduce([group.backward for group in groups]),
+            np.maximum.reduce([group.forward for group in groups]),
+            np.maximum.reduce([group.total for group in groups]),
+        )
+
+    def _of_group(self, record: ChainRecord) -> Leakage:
+        chain = record.chain()
+        past, future = chain.backward_side(), chain.forward_side()
+        backward = backward_leakage(self.budgets, past, lags=record.lags)
+        if self.plan.stream.horizon is None:  # later releases go on for ever: forward leakage is at its supremum
+            forward = np.full(self.steps, supremum(float(self.budgets[0]), future, record.lags))
+        else:
+            forward = forward_leakage(self.budgets, future, lags=record.lags)
+        return Leakage(backward, forward, backward + (forward - self.budgets))
+
+    def largest_leakage(self, steps: int, row_tolerance: float = 0.0) -> float:
+        """The largest total leakage in nats, over all groups, if the stream ended after `steps` steps.
+
+        Args:
+            steps: of a stream with a horizon; ignored for an endless one.
+            row_tolerance: total variation within which the rows of every chain are known.
+        """
+        return max(self._largest(record, steps, row_tolerance) for record in self.plan.correlation.chains)
+
+    def _largest(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:
+        chain = record.chain()
+        past, future = chain.backward_side(row_tolerance), chain.forward_side(row_tolerance)
+        if self.plan.stream.horizon is not None:
+            return float(np.max(total_leakage(self.budgets[:steps], past, future, lags=record.lags)))
+        epsilon = float(self.budgets[0])
+        return supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags) - epsilon

@@ -1,0 +1,141 @@
+"""The directory that `compile` writes: plan, model, certificate, steps, and the policy with the files it names.
+
+Every file is written beside its place and then renamed, so a reader finds either the old file or the new one. A ledger
+in the directory is never moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path, PurePosixPath
+
+from policyc.emit.certificate import render_html, render_json, render_markdown
+from policyc.emit.context import certificate_content
+from policyc.emit.steps import render_steps, step_rows
+from policyc_runtime.errors import KernelError
+from policyc_runtime.plan import Plan, load_plan
+
+PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
+CERTIFICATE, PAGE, TEXT = "certificate.json", "certificate.html", "certificate.md"
+LEDGER = "ledger.sqlite"
+ATTACHED = (PLAN, MODEL, STEPS)
+OUTSIDE = "outside"
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of a file's bytes, hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def stored_name(name: str) -> str:
+    """Where a file that the policy names is kept below the directory; files from elsewhere lose their way there."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+        return f"{OUTSIDE}/{sha256(name.encode())[:8]}-{path.name}"
+    return str(path)
+
+
+def rendered_files(plan: Plan, map_model_text: str) -> dict[str, bytes]:
+    """Every file that follows from the plan, by name.
+
+    Raises:
+        PlanRejectedError: a claim of the plan does not hold.
+    """
+    files = {
+        PLAN: plan.to_json().encode(),
+        MODEL: map_model_text.encode(),
+        STEPS: render_steps(step_rows(plan), "csv").encode(),
+    }
+    content = certificate_content(plan, {name: sha256(files[name]) for name in ATTACHED})
+    files[CERTIFICATE] = render_json(content).encode()
+    files[PAGE] = render_html(content).encode()
+    files[TEXT] = render_markdown(content).encode()
+    return files
+
+
+def save(
+    directory: Path, plan: Plan, policy_text: str | bytes, policy_files: dict[str, bytes], map_model_text: str
+) -> Path:
+    """Write a plan's directory; an older plan of the same policy there is replaced, unless its ledger is.
+
+    Args:
+        directory: created when missing; otherwise it must be empty or hold a plan.
+        plan: verified while its certificate is rendered.
+        policy_text: the policy as it was read.
+        policy_files: the files the policy names, by the names that the plan records.
+        map_model_text: the emitted model.
+
+    Raises:
+        KernelError: E0806 when the directory holds something else; E0807 when it holds the ledger of another plan.
+        PlanRejectedError: a claim of the plan does not hold.
+    """
+    files = rendered_files(plan, map_model_text)
+    own = {plan.policy.source.name: policy_text.encode() if isinstance(policy_text, str) else policy_text}
+    for name, content in {**own, **policy_files}.items():
+        if stored_name(name) in files:
+            message = f"a file of the policy has the name of a file that is written: `{name}`"
+            raise KernelError("E0806", message, where=str(directory), help="give the policy's file another name")
+        files[stored_name(name)] = content
+    stale = _stale_files(directory, plan, set(files))
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        for name, content in files.items():
+            (beside / name).parent.mkdir(parents=True, exist_ok=True)
+            (beside / name).write_bytes(content)
+        _move(beside, directory, files, stale)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return directory
+
+
+def _move(beside: Path, directory: Path, files: dict[str, bytes], stale: list[Path]) -> None:
+    """Rename a new directory whole; in an old one file by file, the plan last, so that a broken-off save is found."""
+    if not directory.exists():
+        beside.chmod(0o755)
+        beside.rename(directory)
+        return
+    for name in sorted(files, key=lambda name: name == PLAN):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (beside / name).replace(directory / name)
+    for path in stale:
+        path.unlink(missing_ok=True)
+
+
+def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
+    """Files of an older plan that the new one does not have.
+
+    Raises:
+        KernelError: E0806, E0807.
+    """
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
+        return []
+    if not (directory / PLAN).is_file():
+        raise KernelError(
+            "E0806",
+            "this is not a plan directory, so nothing is written into it",
+            where=str(directory),
+            help="compile into another directory with -o",
+        )
+    old = _old_plan(directory)
+    if (directory / LEDGER).exists() and (old is None or old.digest != plan.digest):
+        raise KernelError(
+            "E0807",
+            "the directory holds the ledger of another plan",
+            where=str(directory / LEDGER),
+            because="a ledger says what was spent under its own plan, and must stay beside it",
+            help="compile into another directory with -o",
+        )
+    if old is None:
+        return []
+    recorded = [old.policy.source.name, *(file.name for file in old.policy.files)]
+    return [directory / stored_name(name) for name in recorded if stored_name(name) not in new]
+
+
+def _old_plan(directory: Path) -> Plan | None:
+    try:
+        return load_plan(directory)
+    except KernelError:
+        return None

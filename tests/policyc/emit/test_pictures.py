@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from policyc.emit.pictures import bar_picture, line_picture, nice_ticks, thinned
+
+LINE = {
+    "id": "leakage",
+    "title": "Leakage <of> steps",
+    "description": "a & b",
+    "x": "step",
+    "y": "nats",
+    "stepped": False,
+    "level": {"name": "alpha", "value": "1"},
+    "series": [{"name": "total", "points": [[0, "0.5"], [1, "0.75"], [2, "1"]]}],
+}
+BARS = {
+    "id": "candidates-1",
+    "title": "Errors",
+    "description": "of all",
+    "x": "error",
+    "bars": [{"name": "a<b", "value": "2", "chosen": True}, {"name": "c", "value": "0", "chosen": False}],
+}
+
+
+def test_thinning_keeps_ends_and_extremes() -> None:
+    """A long series keeps its ends, its largest and its smallest value, and at most 600 points."""
+    values = np.sin(np.arange(100_000) / 7.0)
+    values[54_321], values[12_345] = 9.0, -9.0
+    kept = thinned(values)
+    assert len(kept) <= 600
+    assert {0, 99_999, 54_321, 12_345} <= set(kept.tolist())
+    assert np.array_equal(kept, np.unique(kept))
+
+
+def test_a_short_series_is_kept_whole() -> None:
+    """600 points and fewer are all drawn."""
+    assert thinned(np.zeros(600)).tolist() == list(range(600))
+
+
+@pytest.mark.parametrize("picture", [line_picture(LINE), bar_picture(BARS)])
+def test_pictures_are_accessible_and_sound(picture: str) -> None:
+    """A picture is well-formed, has a title and a description that name it, and escapes what it is given."""
+    root = ET.fromstring(picture)
+    assert root.attrib["role"] == "img"
+    labels = root.attrib["aria-labelledby"].split()
+    assert [root[0].attrib["id"], root[1].attrib["id"]] == labels
+    assert root[0].text
+    assert root[1].text
+
+
+def test_the_height_is_to_scale() -> None:
+    """Twice the value is drawn twice as high above the axis."""
+    root = ET.fromstring(line_picture({**LINE, "level": None}))
+    path = next(part.attrib["d"] for part in root if part.tag == "path")
+    heights = [226.0 - float(piece.split(" ")[1]) for piece in path[1:].split("L")]
+    assert heights[2] / heights[0] == pytest.approx(2.0, rel=2e-3)
+
+
+@pytest.mark.parametrize("flat", [[[0, "0.5"]], [[0, "0"], [1, "0"]]])
+def test_flat_and_single_values_are_drawn(flat: list[list[object]]) -> None:
+    """One step, and budgets of zero, still make a picture."""
+    ET.fromstring(line_picture({**LINE, "level": None, "stepped": True, "series": [{"name": "x", "points": flat}]}))
+
+
+def test_ticks_are_round_and_reach_the_top() -> None:
+    """Axis marks are round numbers from zero to at least the highest value."""
+    assert nice_ticks(1.0, 5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert nice_ticks(0.0) == [0.0, 1.0]
+    assert nice_ticks(287.0, 5)[-1] >= 287
