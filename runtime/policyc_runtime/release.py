@@ -24,7 +24,7 @@ from policyc_runtime.output import Release, Series, output_paths, read_release
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
-from policyc_runtime.sources.moments import iso_moment, moment_of, step_microseconds
+from policyc_runtime.sources.moments import moment_of, step_times
 
 STEPS_A_TRANSACTION = 4096
 
@@ -75,8 +75,9 @@ def release(
                 help="use a schedule that releases every step",
             )
     source = randomness or SystemRandomness()
-    outputs = [] if output is None else list(output_paths(plan, output).values())
-    with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs) as book:
+    outputs = {} if output is None else output_paths(plan, output)
+    with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
+        _check_outputs(plan, book, outputs)
         raw = _read(plan, events_or_counts, counts, steps, book)
         run = _Run(plan, raw, book, source)
         while not run.advance(steps_a_transaction):
@@ -93,6 +94,15 @@ def _read(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger)
     if counts:
         return read_counts(data, plan, start=book.start, steps=steps)
     return read_events(data, plan, start=book.start, steps=steps, at_least=book.steps)
+
+
+def _check_outputs(plan: Plan, book: Ledger, outputs: Mapping[str, Path]) -> None:
+    """Nothing when what is published already is in the ledger: an older copy of a ledger would draw it again."""
+    with book.transaction():
+        for name, file in outputs.items():
+            if file.exists():
+                stored = _stored(plan, book, book.steps)
+                _verify_series(stored.series[name], stored.times, file)
 
 
 class _Run:
@@ -166,7 +176,7 @@ class _Run:
         epsilon: Decimal,
         scale: Decimal,
     ) -> Entry:
-        values = [int(value) for value in published.tolist()] if part.integer else published.tolist()
+        values = [round(value) for value in published.tolist()] if part.integer else published.tolist()
         return Entry(
             step=step,
             release=part.name,
@@ -195,14 +205,6 @@ def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
             released=released.reshape(shape),
         )
     return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
-
-
-def step_times(plan: Plan, start: int | None, steps: int) -> tuple[str, ...]:
-    """The moment each step begins, ISO; empty texts without a start."""
-    if start is None:
-        return ("",) * steps
-    length = step_microseconds(plan)
-    return tuple(iso_moment(start + step * length) for step in range(steps))
 
 
 def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> None:
@@ -246,8 +248,9 @@ def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> None:
             "E0827",
             "the released values are not the ledger's",
             where=f"{file}: row {row + 1}",
-            because="only what the ledger holds was paid for",
-            help="run the plan again on its ledger: it writes the stored values and draws nothing",
+            because="either the file was altered, or the ledger is an older copy, or of another run",
+            help="restore the ledger of this file if it is newer; else move the file away and run again: steps that the "
+            "ledger holds are written from it",
         )
 
 

@@ -52,3 +52,11 @@ def whole_step_before(moment: int, step: int) -> int:
 def iso_moment(moment: int) -> str:
     """ISO text without zone, with fractions of a second only where there are any."""
     return (EPOCH + moment * MICROSECOND).replace(tzinfo=None).isoformat()
+
+
+def step_times(plan: Plan, start: int | None, steps: int) -> tuple[str, ...]:
+    """The moment each step begins, ISO; empty texts without a start."""
+    if start is None:
+        return ("",) * steps
+    length = step_microseconds(plan)
+    return tuple(iso_moment(start + step * length) for step in range(steps))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class InputTable:
     Args:
         path: where.
         source: what to select from, as SQL.
-        columns: for each column's name, its SQL identifier.
+        columns: for each column's name, how SQL says it.
         types: for each column's name, its duckdb type.
     """
 
@@ -43,7 +44,7 @@ class InputTable:
     types: dict[str, str]
 
     def column(self, name: str, meaning: str, others: tuple[str, ...] = ()) -> str:
-        """The SQL identifier of a column.
+        """How SQL says a column.
 
         Raises:
             DataError: it is missing; lists the columns only when some of them are the policy's, because otherwise the
@@ -148,7 +149,8 @@ def open_table(connection: DuckDBPyConnection, path: str | Path) -> InputTable:
     )
     places = {name: f"c{index}" for index, name in reversed(list(enumerate(header)))}
     repeated = {name for name in header if header.count(name) > 1}
-    columns = {name: place for name, place in places.items() if name not in repeated}
+    # wrapped, because duckdb moves a TRY_CAST of a bare column into its CSV reader, where it fails instead of trying
+    columns = {name: f"nullif({place}, '')" for name, place in places.items() if name not in repeated}
     return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"))
 
 
@@ -159,7 +161,7 @@ def _csv_header(file: Path) -> list[str]:
             text = handle.read(LARGEST_HEADER)
     except UnicodeDecodeError:
         raise _unreadable(file, "it is not UTF-8 text", "convert it to UTF-8") from None
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         raise _unreadable(file, "it cannot be read to its end", "write it again") from None
     try:
         header = next(csv.reader(iter(text.splitlines(keepends=True)), strict=True), [])

@@ -1,0 +1,251 @@
+"""How accurate a plan will be, tried on users drawn from its own chains. Nothing of this is a release.
+
+Users move independently, as the plan says they do; noise is drawn at the plan's scales from a seed; every estimator
+that applies is run on the same noisy values. So the table shows what the plan is worth where its assumptions hold, beside
+the prior alone, which needs no data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, get_args
+
+import numpy as np
+
+from policyc_runtime.errors import KernelError
+from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, estimator_kinds
+from policyc_runtime.output import NOT_A_RELEASE, Release, Series
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.sources.moments import declared_start, step_times
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.privacy import Chain
+
+    Array = NDArray[np.float64]
+
+Number = TypeVar("Number", bound=np.generic)
+
+LONGEST_SIMULATION = 1000
+PRIOR_ALONE = "prior alone"
+
+
+@dataclass(frozen=True)
+class SimulatedError:
+    """Mean error over steps and cells, in counts, of one way to publish; standard errors over repetitions.
+
+    Standard errors are nan with one repetition. `chosen` marks the plan's own estimator.
+    """
+
+    release: str
+    estimator: str
+    mean_squared_error: float
+    mean_squared_error_stderr: float
+    mean_absolute_error: float
+    mean_absolute_error_stderr: float
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """What a simulation found. NOT A RELEASE.
+
+    Args:
+        errors: for every release, `prior alone` and then the estimators.
+        predicted: for every release, the error the plan predicts for what it publishes, in the objective's unit.
+        objective: which error the plan minimises.
+        steps: how many steps were simulated.
+        repeat: how often.
+        groups: how many kinds of users; the population was split evenly among them.
+        example: the first repetition, marked.
+        truth: for every release, the simulated users' counts of the example, (steps, cells).
+    """
+
+    errors: tuple[SimulatedError, ...]
+    predicted: dict[str, float]
+    objective: str
+    steps: int
+    repeat: int
+    groups: int
+    example: Release
+    truth: dict[str, NDArray[np.int64]]
+
+    def table_lines(self) -> list[str]:
+        """The table a person reads."""
+        lines = [f"{NOT_A_RELEASE}: simulated users, noise from a seed; {self.steps:,} steps, {self.repeat} times"]
+        if self.groups > 1:
+            lines.append(
+                f"the population was split evenly among {self.groups} groups; the policy does not say how large"
+            )
+        for release, predicted in self.predicted.items():
+            unit = self.objective.replace("_", " ")
+            lines += ["", f"{release}: the plan predicts a {unit} of {predicted:.4g}"]
+            lines.append(f"  {'estimator':<28}{'mean squared error':>24}{'mean absolute error':>24}")
+            for error in (error for error in self.errors if error.release == release):
+                squared = _with_stderr(error.mean_squared_error, error.mean_squared_error_stderr)
+                absolute = _with_stderr(error.mean_absolute_error, error.mean_absolute_error_stderr)
+                mark = "  <- the plan's" if error.chosen else ""
+                lines.append(f"  {error.estimator:<28}{squared:>24}{absolute:>24}{mark}")
+        return lines
+
+
+def simulate(
+    plan: Plan,
+    seed: int,
+    repeat: int,
+    estimators: Sequence[Estimator] | None = None,
+    *,
+    steps: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SimulationResult:
+    """Run a plan on simulated users.
+
+    Args:
+        plan: with a population and at least one chain.
+        seed: makes the simulation repeatable; never used in a release.
+        repeat: how many independent streams, >= 1.
+        estimators: what to compare; default every one that applies.
+        steps: default the horizon, at most 1000.
+        progress: called with (repetitions done, repetitions in all).
+
+    Raises:
+        KernelError: the plan does not say how many users there are or how they move.
+    """
+    population = plan.stream.population
+    if population is None:
+        raise _cannot("the policy gives no population", "add `population 12_000` to the stream, the number of users")
+    if not plan.correlation.chains or plan.stream.cell is None:
+        remedy = "add `correlation markov(forward = ..., initial = stationary, evidence = ...)` and a `cell`"
+        raise _cannot("the policy does not say how users move", remedy)
+    length = min(plan.stream.horizon or LONGEST_SIMULATION, steps or LONGEST_SIMULATION)
+    chains = [record.chain() for record in plan.correlation.chains]
+    variants = {part.name: _variants(plan, part, estimators) for part in plan.releases}
+    randomness = SimulationRandomness(seed)
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    example: dict[str, Series] = {}
+    truth: dict[str, NDArray[np.int64]] = {}
+    for turn in range(repeat):
+        states = simulate_counts(chains, population, length, randomness.generator)
+        for part in plan.releases:
+            raw = counts_of_states(plan, part, states)
+            noisy = part.mechanism.add_noise(raw, part.schedule.scales(length), randomness)
+            tried = {PRIOR_ALONE: expected_counts(plan, part, chains, length)}
+            for name, variant in variants[part.name].items():
+                tried[name] = estimate_release(plan, variant, noisy.astype(np.float64), np.empty((0, raw.shape[1])))
+            for name, values in tried.items():
+                distance = np.abs(values - raw)
+                found.setdefault((part.name, name), []).append((float((distance**2).mean()), float(distance.mean())))
+            if turn == 0:
+                truth[part.name] = raw
+                example[part.name] = _series(part, noisy, tried[estimator_title(part.estimator)])
+        if progress is not None:
+            progress(turn + 1, repeat)
+    return SimulationResult(
+        errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
+        predicted={part.name: part.predicted.published for part in plan.releases},
+        objective=plan.objective,
+        steps=length,
+        repeat=repeat,
+        groups=len(chains),
+        example=Release(example, step_times(plan, declared_start(plan), length), is_release=False),
+        truth=truth,
+    )
+
+
+def simulate_counts(
+    chains: Sequence[Chain], population: int, steps: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Counts of independent users by state, exactly in law: each group's counts move by multinomial draws.
+
+    Args:
+        chains: one a group; the population is split evenly, the first groups take what is left over.
+        population: users, >= 0.
+        steps: T, >= 1.
+        generator: of a simulation.
+
+    Returns:
+        (T, states).
+    """
+    counts = np.zeros((steps, chains[0].states), dtype=np.int64)
+    for group, chain in enumerate(chains):
+        users = population // len(chains) + (group < population % len(chains))
+        now = generator.multinomial(users, _law(chain.marginal(0)))
+        moves = _law(chain.forward)
+        counts[0] += now
+        for step in range(1, steps):
+            now = generator.multinomial(now, moves).sum(axis=0)
+            counts[step] += now
+    return counts
+
+
+def expected_counts(plan: Plan, part: ReleasePlan, chains: Sequence[Chain], steps: int) -> Array:
+    """What the chains alone predict, (steps, cells): the population times the law of a user, nothing rounded."""
+    population = plan.stream.population or 0
+    users = [population // len(chains) + (group < population % len(chains)) for group in range(len(chains))]
+    states = sum(n * chain.marginals(steps) for n, chain in zip(users, chains, strict=True))
+    return counts_of_states(plan, part, np.asarray(states, dtype=np.float64))
+
+
+def counts_of_states(plan: Plan, part: ReleasePlan, states: NDArray[Number]) -> NDArray[Number]:
+    """(steps, cells of a release) from (steps, states)."""
+    if part.query.by is not None or plan.stream.cell is None:
+        return states
+    present: NDArray[Number] = states[:, : len(plan.stream.cell.cells)].sum(axis=1, keepdims=True)
+    return present
+
+
+def estimator_title(estimator: Estimator) -> str:
+    """An estimator as the policy language writes it, such as `map(prior = uniform)`."""
+    values = estimator.model_dump(mode="json", exclude={"name"})
+    return f"{estimator.name}({', '.join(f'{name} = {value}' for name, value in values.items())})"
+
+
+def _variants(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
+    """The release with each estimator that applies, the plan's own among them."""
+    constraints = ConstraintSet.of(part)
+    tried = [part.estimator, *(estimators if estimators is not None else _all_estimators())]
+    applying = [kind for kind in tried if kind.reason_against(len(plan.correlation.chains), constraints) is None]
+    titles = {estimator_title(kind): part.model_copy(update={"estimator": kind}) for kind in applying}
+    return dict(sorted(titles.items()))
+
+
+def _all_estimators() -> list[Estimator]:
+    """Every estimator there is, with every value of a choice it offers."""
+    found: list[Estimator] = []
+    for kind in estimator_kinds().values():
+        choices = {name: get_args(field.annotation) for name, field in kind.model_fields.items() if name != "name"}
+        for values in itertools.product(*choices.values()):
+            found.append(kind.model_validate(dict(zip(choices, values, strict=True))))
+    return found
+
+
+def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]]) -> SimulatedError:
+    release, title = place
+    values = np.array(pairs)
+    mean = values.mean(axis=0)
+    stderr = values.std(axis=0, ddof=1) / math.sqrt(len(pairs)) if len(pairs) > 1 else np.full(2, np.nan)
+    own = title == estimator_title(plan.release_named(release).estimator)
+    return SimulatedError(release, title, float(mean[0]), float(stderr[0]), float(mean[1]), float(stderr[1]), own)
+
+
+def _series(part: ReleasePlan, noisy: NDArray[np.int64], values: Array) -> Series:
+    released = np.rint(values).astype(np.int64) if part.integer else values
+    return Series(part.name, part.query.by, part.cells, noisy, released)
+
+
+def _law(rows: Array) -> Array:
+    """Probabilities that numpy accepts: rows sum to 1 within 1e-9 in a plan, and here as nearly as floats can."""
+    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))
+
+
+def _with_stderr(mean: float, stderr: float) -> str:
+    return f"{mean:.4g}" if math.isnan(stderr) else f"{mean:.4g} ± {stderr:.2g}"
+
+
+def _cannot(reason: str, remedy: str) -> KernelError:
+    return KernelError("E0819", "there is nothing to draw simulated users from", because=reason, help=remedy)

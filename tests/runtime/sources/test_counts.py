@@ -1,0 +1,121 @@
+"""Ready counts are taken as they are, whole, or refused with their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plans import make_counts, make_plan, make_release
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.plan import Plan
+from policyc_runtime.sources import counts_of_array, read_counts
+
+GOOD = ["0,EWR,1", "0,JFK,2", "0,LGA,3", "0,away,14", "1,EWR,0", "1,JFK,0", "1,LGA,0", "1,away,20"]
+
+
+def write(directory: Path, rows: list[str], header: str = "step,origin,count") -> Path:
+    path = directory / "counts.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def refusal(path: Any, plan: Plan | None = None) -> DataError:
+    with pytest.raises(DataError) as caught:
+        read_counts(path, plan or make_plan())
+    return caught.value
+
+
+def test_counts_are_read_in_any_order(tmp_path: Path) -> None:
+    """Rows may stand in any order, the value column may have the release's name, and Parquet is read alike."""
+    import duckdb
+
+    expected = [[1, 2, 3, 14], [0, 0, 0, 20]]
+    path = write(tmp_path, GOOD[::-1])
+    assert read_counts(path, make_plan()).counts["parked"].tolist() == expected
+    parquet = tmp_path / "counts.parquet"
+    duckdb.sql(f"COPY (FROM read_csv('{path}')) TO '{parquet}'")
+    assert read_counts(parquet, make_plan()).counts["parked"].tolist() == expected
+    named = write(tmp_path, GOOD, "step,origin,parked")
+    assert read_counts(named, make_plan()).counts["parked"].tolist() == expected
+    assert read_counts(named, make_plan(), steps=1).counts["parked"].tolist() == expected[:1]
+
+
+def test_one_number_a_step_needs_no_cell(tmp_path: Path) -> None:
+    """A release without cells has one row a step."""
+    plan = make_plan(cells=None, chains=(), population=None)
+    assert read_counts(write(tmp_path, ["0,3", "1,4"], "step,count"), plan).counts["parked"].tolist() == [[3], [4]]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "place"),
+    [
+        ((2, "0,LGA,-3"), "E0818", "row 3"),
+        ((2, "0,LGA,2.5"), "E0818", "row 3"),
+        ((2, "0,LGA,many"), "E0818", "row 3"),
+        ((2, "0,LGA,"), "E0818", "row 3"),
+        ((2, "0,LGA,nan"), "E0818", "row 3"),
+        ((2, "0,LGA,1e300"), "E0818", "row 3"),
+        ((2, "-1,LGA,3"), "E0818", "row 3"),
+        ((2, "0.5,LGA,3"), "E0818", "row 3"),
+        ((2, "0,BOS,3"), "E0814", "row 3"),
+        ((2, "0,JFK,2"), "E0818", "row 3"),
+        ((2, "999,LGA,3"), "E0815", "row 3"),
+        ((7, "1,away,21"), "E0817", "counts.csv"),
+        ((7, "1,away,19"), "E0817", "counts.csv"),
+        ((7, "2,away,20"), "E0818", "counts.csv"),
+    ],
+)
+def test_a_count_that_is_none_is_named(tmp_path: Path, change: tuple[int, str], code: str, place: str) -> None:
+    """Each kind of wrong count is refused with its code and its row."""
+    rows = list(GOOD)
+    rows[change[0]] = change[1]
+    error = refusal(write(tmp_path, rows))
+    assert error.code == code
+    assert (error.where or "").endswith(place)
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (slice(0, 7), "the count of cell `away` at step 1 is missing"),
+        (slice(1, 8), "the count of cell `EWR` at step 0 is missing"),
+        (slice(4, 8), "the count of cell `EWR` at step 0 is missing"),
+    ],
+)
+def test_a_gap_is_named_by_step_and_cell(tmp_path: Path, kept: slice, message: str) -> None:
+    """Every step from 0 on has every cell."""
+    assert refusal(write(tmp_path, GOOD[kept])).message == message
+
+
+def test_no_rows_and_no_column_are_refused(tmp_path: Path) -> None:
+    """A header alone is no data, and a missing column is named."""
+    assert refusal(write(tmp_path, [])).code == "E0816"
+    assert refusal(write(tmp_path, GOOD, "step,origin,number")).code == "E0811"
+    assert refusal(write(tmp_path, GOOD, "steps,origin,count")).code == "E0811"
+
+
+def test_releases_with_different_cells_need_events(tmp_path: Path) -> None:
+    """One table cannot have rows by cell and rows without."""
+    plan = make_plan(releases=(make_release("present", by=None), make_release("parked")))
+    assert refusal(write(tmp_path, GOOD), plan).code == "E0818"
+
+
+def test_arrays_are_checked_like_files() -> None:
+    """Counts in memory must be whole numbers of the right shape that fit the plan."""
+    plan = make_plan()
+    counts = make_counts(5)
+    assert counts_of_array(counts, plan).counts["parked"].tolist() == counts.tolist()
+    wrong: list[Any] = [
+        counts[:, :3],
+        counts.astype(float),
+        -counts,
+        np.zeros((0, 4), int),
+        counts + 1,
+        make_counts(400),
+    ]
+    for array in wrong:
+        with pytest.raises(DataError):
+            counts_of_array(array, plan)

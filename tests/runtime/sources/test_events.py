@@ -1,0 +1,287 @@
+"""Events become the counts they should, and everything else is refused with its place."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plans import make_plan, make_release
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.sources import read_events
+from policyc_runtime.sources.moments import iso_moment
+
+HEADER = "tailnum,departed_at,origin,dest\n"
+MARKER = "N0SECRET"
+
+
+def write(directory: Path, rows: str, name: str = "events.csv", header: str = HEADER) -> Path:
+    path = directory / name
+    path.write_text(header + rows, encoding="utf-8")
+    return path
+
+
+def refusal(path: Path, plan: Any = None, **options: Any) -> DataError:
+    with pytest.raises(DataError) as caught:
+        read_events(path, plan or make_plan(), **options)
+    error = caught.value
+    said = " ".join(filter(None, (error.message, error.where, error.because, error.help)))
+    assert MARKER not in said, "a refusal quoted data"
+    return error
+
+
+def test_the_last_cell_of_a_step_counts(tmp_path: Path) -> None:
+    """A user seen in two cells of one step is in the later one, whatever the order of the rows."""
+    rows = ["a,2013-01-01T20:00:00,JFK,x", "a,2013-01-01T08:00:00,EWR,x", "b,2013-01-01T09:00:00,EWR,x"]
+    for order in (rows, rows[::-1]):
+        counts = read_events(write(tmp_path, "\n".join(order) + "\n"), make_plan())
+        assert counts.counts["parked"].tolist() == [[1, 1, 0, 18]]
+
+
+def test_a_tie_goes_to_the_first_cell(tmp_path: Path) -> None:
+    """Two cells at the same moment: the one listed first in the policy, whatever the order of the rows."""
+    rows = ["a,2013-01-01T08:00:00,LGA,x", "a,2013-01-01T08:00:00,JFK,x"]
+    for order in (rows, rows[::-1]):
+        assert read_events(write(tmp_path, "\n".join(order)), make_plan()).counts["parked"].tolist() == [[0, 1, 0, 19]]
+
+
+def test_the_same_event_twice_counts_once(tmp_path: Path) -> None:
+    """A repeated row changes neither the counts nor the digest."""
+    row = "a,2013-01-01T08:00:00,EWR,x\n"
+    once, twice = (read_events(write(tmp_path, row * times), make_plan()) for times in (1, 2))
+    assert once.counts["parked"].tolist() == twice.counts["parked"].tolist() == [[1, 0, 0, 19]]
+    assert once.digests == twice.digests
+
+
+def test_steps_without_events_are_everyone_absent(tmp_path: Path) -> None:
+    """Gaps are steps like others, and `steps` asks for exactly so many."""
+    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\na,2013-01-03T08:00:00,JFK,x\n")
+    absent, all_steps = [0, 0, 0, 20], [[1, 0, 0, 19], [0, 0, 0, 20], [0, 1, 0, 19]]
+    assert read_events(path, make_plan()).counts["parked"].tolist() == all_steps
+    assert read_events(path, make_plan(), steps=2).counts["parked"].tolist() == all_steps[:2]
+    assert read_events(path, make_plan(), steps=4).counts["parked"].tolist() == [*all_steps, absent]
+    assert read_events(path, make_plan(), at_least=4).counts["parked"].tolist() == [*all_steps, absent]
+
+
+def test_counts_equal_a_plain_loop(tmp_path: Path) -> None:
+    """Random events, counted by a dictionary, give the same numbers from CSV, gzipped CSV and Parquet."""
+    import duckdb
+
+    draw = random.Random(5)
+    events = [
+        (
+            f"u{draw.randrange(15)}",
+            f"2013-01-{draw.randrange(1, 20):02}T{draw.randrange(24):02}:{draw.randrange(60):02}:00",
+        )
+        for _ in range(400)
+    ]
+    rows = [(user, moment, draw.choice(["EWR", "JFK", "LGA", "BOS"])) for user, moment in events]
+    last: dict[tuple[str, str], tuple[str, int]] = {}
+    order = ["BOS", "LGA", "JFK", "EWR"]
+    for user, moment, cell in rows:
+        key = (user, moment[:10])
+        last[key] = max(last.get(key, ("", 0)), (moment, order.index(cell)))
+    first = min(moment for _, moment, _ in rows)[:10]
+    expected = np.zeros((19, 4), dtype=int)
+    for (_, day), (_, cell_index) in last.items():
+        expected[int(day[8:]) - int(first[8:]), 3 - cell_index] += cell_index > 0
+    expected[:, 3] = 20 - expected[:, :3].sum(axis=1)
+    plain = write(tmp_path, "".join(f"{user},{moment},{cell},x\n" for user, moment, cell in rows))
+    zipped = tmp_path / "events.csv.gz"
+    zipped.write_bytes(gzip.compress(plain.read_bytes()))
+    parquet = tmp_path / "events.parquet"
+    duckdb.sql(f"COPY (FROM read_csv('{plain}')) TO '{parquet}'")
+    found = [read_events(path, make_plan()) for path in (plain, zipped, parquet)]
+    for counts in found:
+        assert counts.counts["parked"].tolist() == expected[: counts.steps].tolist()
+        assert counts.digests == found[0].digests
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "place"),
+    [
+        (f"{MARKER},2013-01-02T08:00:00,BOS,x", "E0814", "row 2"),
+        (f"{MARKER},2013-01-02T08:00:00,,x", "E0814", "row 2"),
+        (f"{MARKER},31/01/2013,EWR,x", "E0812", "row 2"),
+        (f"{MARKER},,EWR,x", "E0812", "row 2"),
+        (f"{MARKER},infinity,EWR,x", "E0812", "row 2"),
+        (f",2013-01-02T08:00:00,{MARKER},x", "E0813", "row 2"),
+        (f" ,2013-01-02T08:00:00,{MARKER},x", "E0813", "row 2"),
+        (f"{MARKER},2014-01-01T00:00:00,EWR,x", "E0815", "row 2"),
+        (f"{MARKER},2013-01-02", "E0810", "line 3"),
+        (f'"{MARKER},2013-01-02T08:00:00,EWR,x', "E0810", "line 3"),
+    ],
+)
+def test_a_bad_row_is_named_and_not_quoted(tmp_path: Path, row: str, code: str, place: str) -> None:
+    """Each kind of bad row is refused with its code and place, and none of its values."""
+    plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
+    path = write(tmp_path, f"a,2013-01-01T08:00:00,EWR,x\n{row}\nb,2013-01-03T08:00:00,EWR,x\n")
+    error = refusal(path, plan)
+    assert error.code == code
+    assert error.where is not None
+    assert error.where.endswith(place)
+
+
+def test_an_event_before_the_start_is_refused(tmp_path: Path) -> None:
+    """The start of the plan, or of the first run, is where the stream begins."""
+    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\n")
+    assert refusal(path, make_plan(start="2013-01-02")).code == "E0815"
+    assert refusal(path, start=1357084800_000_000).code == "E0815"
+
+
+def test_an_unknown_cell_is_otherwise_where_there_is_one(tmp_path: Path) -> None:
+    """With `otherwise`, who is in a cell outside the policy is not in any of its cells."""
+    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\na,2013-01-01T09:00:00,BOS,x\n")
+    assert read_events(path, make_plan()).counts["parked"].tolist() == [[0, 0, 0, 20]]
+
+
+def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
+    """The columns that are there are listed, and a near one is suggested."""
+    error = refusal(write(tmp_path, "a,2013-01-01,EWR,x\n", header="tailnum,departed,origin,dest\n"))
+    assert error.code == "E0811"
+    assert "`dest`" in (error.because or "")
+    assert "`departed`" in (error.help or "")
+
+
+def test_a_file_without_header_is_not_quoted(tmp_path: Path) -> None:
+    """A first row of data is not listed as if it were column names."""
+    assert refusal(write(tmp_path, "", header=f"{MARKER},2013-01-01T08:00:00,EWR\n")).code == "E0811"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "reason"),
+    [
+        ("e.csv", b"", "E0816", "nothing"),
+        ("e.csv", HEADER.encode(), "E0816", "nothing"),
+        ("e.csv", HEADER.encode() + b"N\xe90,2013-01-01,EWR,x\n", "E0810", "UTF-8"),
+        ("e.csv", b"\xff\xfe" + HEADER.encode("utf-16-le"), "E0810", "UTF-8"),
+        ("e.parquet", b"PAR1 and then nothing", "E0810", "Parquet"),
+        ("e.parquet", HEADER.encode(), "E0810", "Parquet"),
+        ("e.csv.gz", b"\x1f\x8b\x08\x00 broken", "E0810", "end"),
+        ("e.json", b"{}", "E0810", "suffix"),
+    ],
+)
+def test_an_unreadable_file_says_why(tmp_path: Path, name: str, content: bytes, code: str, reason: str) -> None:
+    """Empty, of another encoding, truncated, of another kind: each with its own reason."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    error = refusal(path)
+    assert error.code == code
+    assert reason in (error.because or "")
+
+
+def test_a_truncated_parquet_is_refused(tmp_path: Path) -> None:
+    """Half a Parquet file is not read as far as it goes."""
+    import duckdb
+
+    path = tmp_path / "e.parquet"
+    duckdb.sql(f"COPY (SELECT 'a' AS tailnum, DATE '2013-01-01' AS departed_at, 'EWR' AS origin) TO '{path}'")
+    assert read_events(path, make_plan()).steps == 1
+    path.write_bytes(path.read_bytes()[:-40])
+    assert refusal(path).code == "E0810"
+
+
+def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
+    """Neither is an empty file."""
+    assert refusal(tmp_path / "none.csv").because == "there is no such file"
+    assert refusal(tmp_path).because == "it is not a file"
+
+
+def test_a_parquet_time_must_be_a_time(tmp_path: Path) -> None:
+    """Whole numbers are not guessed to be seconds."""
+    import duckdb
+
+    path = tmp_path / "e.parquet"
+    duckdb.sql(f"COPY (SELECT 'a' AS tailnum, 1356998400 AS departed_at, 'EWR' AS origin) TO '{path}'")
+    assert refusal(path).code == "E0812"
+
+
+def test_byte_order_mark_quotes_and_line_ends_are_read(tmp_path: Path) -> None:
+    """A BOM, CRLF, quoted commas and quoted line breaks are well-formed CSV."""
+    path = tmp_path / "events.csv"
+    rows = 'tailnum,departed_at,origin\r\n"a,1",2013-01-01T08:00:00,EWR\r\n"b\r\n2",2013-01-01T08:00:00,EWR\r\n'
+    path.write_bytes(b"\xef\xbb\xbf" + rows.encode())
+    assert read_events(path, make_plan()).counts["parked"].tolist() == [[2, 0, 0, 18]]
+
+
+def test_an_offset_is_honoured(tmp_path: Path) -> None:
+    """A time with an offset is the moment it names; one without is taken as written."""
+    path = write(tmp_path, "a,2013-01-01T23:30:00-02:00,EWR,x\nb,2013-01-02T01:30:00,EWR,x\n")
+    counts = read_events(path, make_plan())
+    assert counts.counts["parked"].tolist() == [[2, 0, 0, 18]]
+    assert counts.start is not None
+    assert iso_moment(counts.start) == "2013-01-02T00:00:00"
+
+
+def test_weeks_begin_on_mondays(tmp_path: Path) -> None:
+    """Without a start, step 0 of a weekly stream begins on the Monday at or before the first event."""
+    path = write(tmp_path, "a,2013-01-03T08:00:00,EWR,x\n")
+    start = read_events(path, make_plan(step_milliseconds=7 * 86_400_000)).start
+    assert start is not None
+    assert iso_moment(start) == "2012-12-31T00:00:00"
+
+
+def test_users_must_fit_the_population(tmp_path: Path) -> None:
+    """More users than the population, or fewer where everyone must be somewhere, are refused with the step."""
+    rows = "".join(f"u{user},2013-01-01T08:00:00,EWR,x\n" for user in range(3))
+    path = write(tmp_path, rows)
+    assert "at step 0" in refusal(path, make_plan(population=2)).message
+    everywhere = {"otherwise": None, "chains": ([[0.8, 0.1, 0.1]] * 3,)}
+    assert "in no cell at step 0" in refusal(path, make_plan(population=4, **everywhere)).message
+    assert read_events(path, make_plan(population=3, **everywhere)).counts["parked"].tolist() == [[3, 0, 0]]
+
+
+def test_absence_needs_a_public_population(tmp_path: Path) -> None:
+    """The number of users in the data is not public, so it does not stand in for the population."""
+    error = refusal(write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\n"), make_plan(population=None))
+    assert error.code == "E0817"
+
+
+def test_one_number_a_step_is_the_users_in_a_cell(tmp_path: Path) -> None:
+    """Without `by` users present are counted; who is elsewhere is not."""
+    plan = make_plan(releases=(make_release("present", by=None), make_release("parked")))
+    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\nb,2013-01-01T08:00:00,BOS,x\nc,2013-01-01T08:00:00,JFK,x\n")
+    counts = read_events(path, plan).counts
+    assert counts["present"].tolist() == [[2]]
+    assert counts["parked"].tolist() == [[1, 1, 0, 18]]
+
+
+def test_a_change_that_leaves_the_counts_alone_changes_the_digest(tmp_path: Path) -> None:
+    """Two users who swap cells are another data set."""
+    first = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\nb,2013-01-01T08:00:00,JFK,x\n", "one.csv")
+    second = write(tmp_path, "b,2013-01-01T08:00:00,EWR,x\na,2013-01-01T08:00:00,JFK,x\n", "two.csv")
+    one, two = (read_events(path, make_plan()) for path in (first, second))
+    assert one.counts["parked"].tolist() == two.counts["parked"].tolist()
+    assert one.digests != two.digests
+
+
+@pytest.mark.slow
+def test_ten_million_rows_are_read(tmp_path: Path) -> None:
+    """1e7 rows are counted right in the memory of a laptop; the row number of a bad one is exact."""
+    import duckdb
+
+    path = tmp_path / "big.parquet"
+    duckdb.sql(
+        "COPY (SELECT 'user' || (hash(i) % 200000) AS tailnum, "
+        "TIMESTAMP '2013-01-01' + to_milliseconds(i * 3153) AS departed_at, "
+        f"['EWR', 'JFK', 'LGA'][(1 + hash(i * 7) % 3)::BIGINT] AS origin FROM range(10000000) r(i)) TO '{path}'"
+    )
+    begin = time.perf_counter()
+    counts = read_events(path, make_plan(population=200_000)).counts["parked"]
+    print(f"1e7 rows in {time.perf_counter() - begin:.1f} s")
+    present = duckdb.sql(
+        f"SELECT count(DISTINCT tailnum) FROM '{path}' GROUP BY departed_at::DATE ORDER BY departed_at::DATE"
+    ).fetchall()
+    assert counts[:, :3].sum(axis=1).tolist() == [users for (users,) in present]
+    bad = tmp_path / "bad.parquet"
+    duckdb.sql(
+        f"COPY (SELECT tailnum, departed_at, if(rn = 7654321, 'BOS', origin) AS origin FROM "
+        f"(SELECT *, file_row_number + 1 AS rn FROM read_parquet('{path}', file_row_number = true))) TO '{bad}'"
+    )
+    plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
+    assert (refusal(bad, plan).where or "").endswith("row 7654321")
