@@ -31,7 +31,7 @@ def _promise(plan: Plan, index: int) -> str:
         claimed = plan.claims.total_leakage
         return (
             f"alpha-DP_T: at most {target.alpha} nats about one user at one step, over {_span(plan)}, "
-            f"against who knows the chain (audited: {float(claimed or 0):.6g})"
+            f"against who knows the chain (audited: {claimed})"
         )
     return f"event level: at most {target.epsilon} nats about one user at one step, steps taken as independent"
 

@@ -1,0 +1,197 @@
+"""The commands, run as a user runs them: output, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init")
+
+
+def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("policyc", path=str(Path(sys.executable).parent))
+    assert program is not None, "policyc is installed beside this Python"
+    command = [program, *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory, gallery) -> Path:
+    """A folder with the gallery in it and the fleet policy compiled and run on the shipped extract."""
+    folder = tmp_path_factory.mktemp("fleet")
+    for file in gallery.iterdir():
+        shutil.copy(file, folder / file.name)
+    assert policyc("compile", "fleet.policy", cwd=folder).returncode == 0
+    ran = policyc("run", "fleet.plan", "--input", "departures_january.csv.gz", "--output", "parked.csv", cwd=folder)
+    assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command, tmp_path):
+    """`policyc COMMAND --help` exits 0 and shows how the command is used."""
+    shown = policyc(command, "--help", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert f"policyc {command} " in shown.stdout.split("Usage")[1].replace("Usage", "", 1)
+
+
+def test_a_run_releases_the_steps_of_the_input(fleet):
+    """28 days of the extract are released: four values a day that add up to the population and are whole numbers."""
+    rows = [line.split(",") for line in (fleet / "parked.csv").read_text().splitlines()]
+    assert rows[0] == ["step", "time", "origin", "noisy", "released"]
+    assert len(rows) == 1 + 28 * 4
+    for step in range(28):
+        values = [int(row[4]) for row in rows[1:] if row[0] == str(step)]
+        assert sum(values) == 4037
+        assert min(values) >= 0
+
+
+def test_running_again_gives_the_same_file(fleet):
+    """A second run draws nothing: the output is the same to the byte."""
+    again = policyc("run", "fleet.plan", "--input", "departures_january.csv.gz", "--output", "again.csv", cwd=fleet)
+    assert again.returncode == 0
+    assert (fleet / "again.csv").read_bytes() == (fleet / "parked.csv").read_bytes()
+
+
+def test_verify_prints_one_line_a_claim(fleet):
+    """All claims of plan, certificate, ledger and release hold; exit 0."""
+    checked = policyc("verify", "fleet.plan", "--release", "parked.csv", cwd=fleet)
+    assert checked.returncode == 0, checked.stdout
+    lines = checked.stdout.splitlines()
+    assert lines[-1] == f"{len(lines) - 1} claims hold"
+    assert all(line.startswith("holds ") for line in lines[:-1])
+    assert any("released values are exactly the ledger's" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "name", ["plan.json", "certificate.html", "certificate.json", "certificate.md", "map_model.py"]
+)
+def test_verify_names_what_was_altered(fleet, tmp_path, name):
+    """One changed character in any artefact: exit 1, and the line that fails is named on standard error."""
+    copy = tmp_path / "fleet.plan"
+    shutil.copytree(fleet / "fleet.plan", copy)
+    text = (copy / name).read_text()
+    (copy / name).write_text(text.replace("4037", "4038", 1) if "4037" in text else text + "#")
+    checked = policyc("verify", copy, cwd=tmp_path)
+    assert checked.returncode == 1
+    assert "error[E08" in checked.stderr
+
+
+def test_a_changed_input_is_refused_with_the_reason(fleet, tmp_path):
+    """One event moved to another cell of a released step: exit 1, the step is named, no value is printed."""
+    import gzip
+
+    lines = gzip.decompress((fleet / "departures_january.csv.gz").read_bytes()).decode().splitlines()
+    lines[-1] = lines[-1].rsplit(",", 1)[0] + (",EWR" if not lines[-1].endswith("EWR") else ",JFK")
+    (tmp_path / "changed.csv").write_text("\n".join(lines) + "\n")
+    shutil.copytree(fleet / "fleet.plan", tmp_path / "fleet.plan")
+    again = policyc("run", "fleet.plan", "--input", "changed.csv", "--output", "out.csv", cwd=tmp_path)
+    assert again.returncode == 1
+    assert "error[E08" in again.stderr
+    assert "27" in again.stderr
+    assert lines[-1].split(",")[0] not in again.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_show_has_one_row_a_step_in_every_format(fleet):
+    """CSV and JSON have the named columns; total leakage never exceeds 1."""
+    table = policyc("show", "fleet.plan", cwd=fleet).stdout.splitlines()
+    rows = policyc("show", "fleet.plan", "--format", "csv", cwd=fleet).stdout.splitlines()
+    records = json.loads(policyc("show", "fleet.plan", "--format", "json", cwd=fleet).stdout)
+    assert rows[0] == "t,epsilon,scale,backward_leakage,forward_leakage,total_leakage,expected_error"
+    assert len(rows) == len(table) == 366
+    assert len(records) == 365
+    assert all(float(row.split(",")[5]) <= 1.0 for row in rows[1:])
+
+
+def test_compile_shows_each_stage(fleet):
+    """`--emit tree|policy|plan` prints the stage and writes nothing."""
+    for stage, word in (("tree", "PolicyHeader"), ("policy", "MarkovCorrelation"), ("plan", '"policyc-plan"')):
+        shown = policyc("compile", "traffic.policy", "--emit", stage, cwd=fleet)
+        assert shown.returncode == 0
+        assert word in shown.stdout
+    assert not (fleet / "traffic.plan").exists()
+
+
+def test_findings_come_as_text_json_and_sarif(fleet):
+    """`check` exits 1 on an error and shows it in the format asked for."""
+    bad = fleet / "bad.policy"
+    bad.write_text((fleet / "traffic.policy").read_text().replace("0.80, 0.10", "0.70, 0.10"))
+    text = policyc("check", "bad.policy", cwd=fleet)
+    assert text.returncode == 1
+    assert "error[E0401]" in text.stderr
+    (record,) = json.loads(policyc("check", "bad.policy", "--format", "json", cwd=fleet).stdout)
+    assert record["code"] == "E0401"
+    sarif = json.loads(policyc("check", "bad.policy", "--format", "sarif", cwd=fleet).stdout)
+    assert sarif["version"] == "2.1.0"
+    assert sarif["runs"][0]["results"][0]["ruleId"] == "E0401"
+
+
+def test_fmt_checks_and_rewrites(fleet):
+    """`fmt --check` exits 1 on a policy that is not in canonical form; after `fmt` it exits 0."""
+    messy = fleet / "messy.policy"
+    messy.write_text((fleet / "traffic.policy").read_text().replace("deliver   offline", "deliver      offline"))
+    assert policyc("fmt", "--check", "messy.policy", cwd=fleet).returncode == 1
+    assert policyc("fmt", "messy.policy", cwd=fleet).returncode == 0
+    assert policyc("fmt", "--check", "messy.policy", cwd=fleet).returncode == 0
+
+
+def test_simulate_is_marked_and_compares_estimators(fleet):
+    """A simulation says NOT A RELEASE, and shows every estimator beside the prior alone; a seed repeats it."""
+    first = policyc("simulate", "traffic.policy", "--seed", "5", "--repeat", "2", "--output", "sim.csv", cwd=fleet)
+    assert first.returncode == 0, first.stderr
+    for word in ("NOT A RELEASE", "prior alone", "mle()", "map(prior = initial)"):
+        assert word in first.stdout
+    assert policyc("simulate", "traffic.policy", "--seed", "5", "--repeat", "2", cwd=fleet).stdout in first.stdout
+    assert "NOT A RELEASE" in (fleet / "sim.csv").read_text()
+    refused = policyc("verify", "fleet.plan", "--release", "sim.csv", cwd=fleet)
+    assert refused.returncode == 1
+
+
+def test_init_writes_a_policy_that_compiles(tmp_path):
+    """`policyc init` writes a policy that compiles as it stands, and never overwrites one."""
+    assert policyc("init", "first", cwd=tmp_path).returncode == 0
+    assert policyc("fmt", "--check", "first.policy", cwd=tmp_path).returncode == 0
+    assert policyc("compile", "first.policy", cwd=tmp_path).returncode == 0
+    assert policyc("init", "first", cwd=tmp_path).returncode == 1
+    assert policyc("init", "no good", cwd=tmp_path).returncode == 1
+
+
+def test_explain_prints_the_page(tmp_path):
+    """`explain` prints a code's page; an unknown code suggests near ones and exits 2."""
+    assert policyc("explain", "e0401", cwd=tmp_path).stdout.startswith("# E0401")
+    unknown = policyc("explain", "E0499", cwd=tmp_path)
+    assert unknown.returncode == 2
+    assert "did you mean" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile", "missing.policy"),
+        ("check", "missing.policy"),
+        ("verify", "missing.plan"),
+        ("show", "missing.plan"),
+        ("run", "missing.plan", "--input", "a.csv", "--output", "b.csv"),
+        ("simulate", "missing.policy"),
+        ("fmt", "missing.policy"),
+    ],
+)
+def test_a_missing_file_is_one_clear_message(arguments, tmp_path):
+    """Missing files exit 1 with one finding that has a remedy, and no traceback."""
+    failed = policyc(*arguments, cwd=tmp_path)
+    assert failed.returncode == 1
+    assert "error[E" in failed.stderr
+    assert "= help:" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def test_wrong_usage_exits_2(tmp_path):
+    """An unknown command or a missing option is a usage error."""
+    assert policyc("publish", cwd=tmp_path).returncode == 2
+    assert policyc("run", "x.plan", cwd=tmp_path).returncode == 2
