@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 SOURCES: Final[dict[str, str]] = {
-    "BW18": "B. Balle, Y.-X. Wang: Improving the Gaussian mechanism for differential privacy: analytical calibration and "
-    "optimal denoising. ICML 2018.",
-    "CAO17": "Y. Cao, M. Yoshikawa, Y. Xiao, L. Xiong: Quantifying differential privacy under temporal correlations. ICDE 2017.",
-    "CAO23": "Y. Cao, S. Cao, P. Pappachan, A. Nakamura, M. Yoshikawa: maximum a posteriori post-processing of differentially "
-    "private streams under temporal correlations. DBSec 2023.",
-    "CKS20": "C. Canonne, G. Kamath, T. Steinke: The discrete Gaussian for differential privacy. NeurIPS 2020.",
-    "KOGA22": "T. Koga, C. Meehan, K. Chaudhuri: Privacy amplification by subsampling in time domain. AISTATS 2022.",
-    "ZKL22": "X. Zhang, M. M. Khalili, M. Liu: Differentially private real-time release of sequential data. ACM TOPS 2022.",
+    "BW18": (
+        "B. Balle, Y.-X. Wang: Improving the Gaussian Mechanism for Differential Privacy: Analytical Calibration and "
+        "Optimal Denoising. ICML 2018."
+    ),
+    "CAO17": (
+        "Y. Cao, M. Yoshikawa, Y. Xiao, L. Xiong: Quantifying Differential Privacy under Temporal Correlations. "
+        "ICDE 2017."
+    ),
+    "CAO23": (
+        "X. Cao, Y. Cao, P. Pappachan, A. Nakamura, M. Yoshikawa: Differentially Private Streaming Data Release under "
+        "Temporal Correlations via Post-processing. DBSec 2023."
+    ),
+    "CKS20": "C. Canonne, G. Kamath, T. Steinke: The Discrete Gaussian for Differential Privacy. NeurIPS 2020.",
+    "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
+    "ZKL22": (
+        "X. Zhang, M. M. Khalili, M. Liu: Differentially Private Real-Time Release of Sequential Data. "
+        "ACM Transactions on Privacy and Security, 2022."
+    ),
 }

@@ -1,7 +1,8 @@
 """What a schedule of budgets leaks about one step of a user whose states are correlated: forward mathematics only."""
 
 from policyc_runtime.privacy.audit import audited_loss_bound, audited_stationary_leakage, audited_total_leakage
-from policyc_runtime.privacy.chains import Chain, Side, reversal, useful_lags
+from policyc_runtime.privacy.chains import Chain
+from policyc_runtime.privacy.lags import useful_lags
 from policyc_runtime.privacy.leakage import (
     backward_leakage,
     forward_leakage,
@@ -11,6 +12,7 @@ from policyc_runtime.privacy.leakage import (
     window_leakage,
 )
 from policyc_runtime.privacy.loss import LossFunction, transition_matrix
+from policyc_runtime.privacy.sides import Side, reversal
 
 __all__ = [
     "Chain",

@@ -1,6 +1,6 @@
-"""The other route to a schedule's leakage: every number is proposed by the hull and decided here, without hull or search.
+"""The other route to a schedule's leakage: the hull proposes every number, and it is decided here, without search.
 
-L(alpha) <= bound exactly when for all ordered pairs of rows sum_j (q_j - e^bound d_j)^+ <= (e^bound - 1) / (e^alpha - 1).
+L(alpha) <= bound exactly when sum_j (q_j - e^bound d_j)^+ <= (e^bound - 1) / (e^alpha - 1) for all pairs of rows.
 The left side is rounded up and the right side down, so what is accepted holds for the floats as they stand.
 
 Source: CAO17 (the loss function). The audit form is ours.
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.privacy.chains import Chain, Side
+from policyc_runtime.privacy.chains import Chain
 from policyc_runtime.privacy.leakage import Lags, SideLike, as_side, inherited, lag_set
 from policyc_runtime.privacy.loss import transition_matrix
+from policyc_runtime.privacy.sides import Side
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +55,7 @@ def audited_loss_bound(
 
 
 def _sides_of_inequality(a: Floats, b: Floats, row_tolerance: float) -> tuple[Floats, Floats]:
-    """mu = e^b - 1 rounded down and (e^b - 1) / (e^a - 1) rounded down, minus what uncertain rows may add."""
+    """Rounded down: mu = e^b - 1, and (e^b - 1) / (e^a - 1) minus what uncertain rows may add."""
     mu = np.expm1(np.minimum(b, _LARGEST)) * (1 - 8 * _U)
     with np.errstate(invalid="ignore", divide="ignore"):
         right = np.exp(b - a) * (np.expm1(-b) / np.expm1(-a))
@@ -159,9 +160,7 @@ def audited_total_leakage(epsilons: ArrayLike, chain: Chain | tuple[SideLike, Si
     budgets: list[float] = array.tolist()
     backward, forward = _sides(chain)
     before = _audited_prior(budgets, backward, lag_set(lags), "backward leakage")
-    after = _audited_prior(
-        budgets[::-1], forward.reversed(len(budgets)), lag_set(lags), "forward leakage, from the end"
-    )[::-1]
+    after = _audited_prior(budgets[::-1], forward.reversed(), lag_set(lags), "forward leakage, from the end")[::-1]
     return np.array([_up(_up(b, e), f) for b, e, f in zip(before, budgets, after, strict=True)])
 
 
@@ -174,7 +173,7 @@ def _audited_prior(budgets: Sequence[float], side: Side, lags: tuple[int, ...], 
 
 
 def audited_stationary_leakage(epsilon: float, chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1) -> float:
-    """An upper bound of total leakage under a constant budget that holds for every step of an endless stream; inf for none.
+    """An upper bound of total leakage, for every step of an endless stream with a constant budget; inf for none.
 
     A leakage B that lag k maps below itself, k epsilon + L_k(B) <= B, is never exceeded: that inequality is audited.
 

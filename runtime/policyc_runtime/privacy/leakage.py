@@ -1,9 +1,9 @@
 """Leakage of a schedule of budgets: what all releases together tell about one step.
 
-Backward leakage obeys B_t <= (last k budgets) + L(B_{t-k}) for every lag k, where L belongs to the law of the state k steps
-back given today's; the smallest bound is taken. k = 1 is the paper's recursion. Forward leakage is the same, run from the end.
-A step without release (epsilon 0) passes on what the last released step leaked, through the law of the whole gap: L is never
-composed over steps in which nothing was released.
+Backward leakage obeys B_t <= (last k budgets) + L(B_{t-k}) for every lag k, where L belongs to the law of the state k
+steps back given today's; the smallest bound is taken. k = 1 is the paper's recursion. Forward leakage is the same, run
+from the end. A step without release (epsilon 0) passes on what the last released step leaked, through the law of the
+whole gap: L is never composed over steps in which nothing was released.
 
 Source: CAO17 for k = 1. Larger lags are ours.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from policyc_runtime.privacy.chains import NoSide, PowersSide, Side, StackSide
+from policyc_runtime.privacy.sides import NoSide, PowersSide, Side, StackSide
 
 Floats = NDArray[np.float64]
 SideLike = ArrayLike | Side | None
@@ -45,7 +45,7 @@ def lag_set(lags: Lags) -> tuple[int, ...]:
 
 
 def coarse(gap: int) -> int:
-    """The gap with its five leading binary digits kept: a shorter gap has a larger L, so few matrices serve all long gaps."""
+    """The gap with its five leading binary digits kept: a shorter gap has a larger L; few matrices serve all gaps."""
     shift = max(0, gap.bit_length() - 5)
     return gap >> shift << shift
 
@@ -115,7 +115,7 @@ def _prior(epsilons: list[float], matrices: SideLike, lags: Lags) -> list[float]
 
 
 def _posterior(epsilons: list[float], matrices: SideLike, lags: Lags) -> list[float]:
-    return _prior(epsilons[::-1], as_side(matrices).reversed(len(epsilons)), lags)[::-1]
+    return _prior(epsilons[::-1], as_side(matrices).reversed(), lags)[::-1]
 
 
 def backward_leakage(epsilons: ArrayLike, backward: SideLike, lags: Lags = 1) -> Floats:
@@ -123,14 +123,14 @@ def backward_leakage(epsilons: ArrayLike, backward: SideLike, lags: Lags = 1) ->
 
     Args:
         epsilons: shape (T,), budget of each step; 0 is no release.
-        backward: law of the state before given the state now: (n, n), or (T - 1, n, n) with entry t - 1 between steps t - 1
-            and t, or a side of a `Chain`, or None for no correlation.
+        backward: law of the state before given the state now: (n, n), or (T - 1, n, n) with entry t - 1 between steps
+            t - 1 and t, or a side of a `Chain`, or None for no correlation.
         lags: K for lags 1..K, or particular lags; 1 is the paper's recursion.
 
     Source: CAO17.
     """
     budgets = _check(epsilons)
-    return np.array(budgets) + np.array(_prior(budgets, backward, lags))
+    return np.asarray(np.array(budgets) + np.array(_prior(budgets, backward, lags)))
 
 
 def forward_leakage(epsilons: ArrayLike, forward: SideLike, lags: Lags = 1) -> Floats:
@@ -144,7 +144,7 @@ def forward_leakage(epsilons: ArrayLike, forward: SideLike, lags: Lags = 1) -> F
     Source: CAO17.
     """
     budgets = _check(epsilons)
-    return np.array(budgets) + np.array(_posterior(budgets, forward, lags))
+    return np.asarray(np.array(budgets) + np.array(_posterior(budgets, forward, lags)))
 
 
 def total_leakage(epsilons: ArrayLike, backward: SideLike, forward: SideLike, lags: Lags = 1) -> Floats:
@@ -168,19 +168,21 @@ def window_leakage(epsilons: ArrayLike, backward: SideLike, forward: SideLike, w
     before = np.array(_prior(budgets, backward, lags))
     after = np.array(_posterior(budgets, forward, lags))
     if width == 1:
-        return before + np.array(budgets) + after
+        return np.asarray(before + np.array(budgets) + after)
     within = np.array([math.fsum(budgets[t : t + width]) for t in range(len(budgets) - width + 1)])
-    return before[: len(within)] + within + after[width - 1 :]
+    return np.asarray(before[: len(within)] + within + after[width - 1 :])
 
 
 def supremum(epsilon: float, matrices: SideLike, lags: Lags = 1) -> float:
-    """Leakage that a constant budget never exceeds on one side, however many steps; inf where there is no such bound.
+    """Leakage that a constant budget never exceeds on one side, however many steps; inf where no such bound is known.
 
     Where the law depends on the step, the steps until it settles are followed one by one.
 
     Source: CAO17 for lag 1, in closed form.
     """
     side, chosen = as_side(matrices), lag_set(lags)
+    if side.settled == math.inf:
+        return math.inf
     settled = int(side.settled)
     limit = min(side.loss(settled + k, k).supremum(k * epsilon) for k in chosen)
     if settled == 0 or limit == math.inf:
@@ -189,11 +191,13 @@ def supremum(epsilon: float, matrices: SideLike, lags: Lags = 1) -> float:
 
 
 def largest_constant_budget(bound: float, matrices: SideLike, lags: Lags = 1) -> float:
-    """The largest constant budget that keeps the leakage of one side at or below `bound` for ever: max_k (b - L_k(b)) / k.
+    """The largest constant budget that keeps the leakage of one side within `bound` for ever: max_k (b - L_k(b)) / k.
 
     Source: CAO17 for lag 1.
     """
     side, chosen = as_side(matrices), lag_set(lags)
+    if side.settled == math.inf:
+        return 0.0
     settled = int(side.settled)
     steps = range(1, settled + 1) if settled else ()
     limit = max((bound - side.loss(settled + k, k)(bound)) / k for k in chosen)

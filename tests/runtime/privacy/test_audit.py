@@ -1,0 +1,124 @@
+"""The audit: accepts what holds, refuses what does not, and costs next to no budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from runpy import run_path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policyc_runtime.errors import PlanRejectedError
+from policyc_runtime.privacy import (
+    Chain,
+    LossFunction,
+    audited_loss_bound,
+    audited_stationary_leakage,
+    audited_total_leakage,
+    supremum,
+    total_leakage,
+)
+from policyc_runtime.privacy import audit as audit_module
+
+oracles = run_path(str(Path(__file__).with_name("oracles.py")))
+MATRICES = oracles["reference_matrices"]()
+ALPHAS = np.array([1e-12, 1e-6, 0.01, 0.5, 1.0, 3.0, 30.0, 699.0, 701.0, 1e4, 1e6])
+
+
+def random_matrix(n, seed):
+    rng = np.random.default_rng(seed)
+    P = rng.random((n, n)) ** 2 * (rng.random((n, n)) < 0.8) + 1e-3 * (np.eye(n) + np.roll(np.eye(n), 1, axis=1))
+    return P / P.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("P", [*MATRICES.values(), random_matrix(7, 1), random_matrix(60, 2)])
+def test_accepts_and_refuses(P):
+    """L plus a few ulps is accepted from 1e-12 to 1e6 nats; L less 1e-9 is refused."""
+    L = LossFunction(P)
+    values = L(ALPHAS)
+    assert audited_loss_bound(P, ALPHAS, values * (1 + 2e-14)).all()
+    above_zero = values > 0
+    assert not audited_loss_bound(P, ALPHAS[above_zero], values[above_zero] * (1 - 1e-9)).any()
+
+
+@given(st.integers(2, 5), st.integers(0, 10**6), st.sampled_from(ALPHAS.tolist()) | st.floats(1e-3, 20))
+@settings(max_examples=60, deadline=None)
+def test_never_accepts_below_exact_arithmetic(n, seed, alpha):
+    """No bound below L in 60-digit arithmetic is accepted, not even by one part in 1e14."""
+    P = random_matrix(n, seed)
+    exact = oracles["brute_force"](P.tolist(), alpha)
+    if exact > 0:
+        assert not audited_loss_bound(P, [alpha], [exact * (1 - 1e-14)])[0]
+        assert audited_loss_bound(P, [alpha], [min(alpha, exact * (1 + 2e-14))])[0]
+
+
+def test_trivial_bounds():
+    """The leakage itself is always a bound; negative, unknown and infinite numbers show nothing."""
+    alpha = np.array([1.0, 0.0, 1.0, np.nan, np.inf, 1.0])
+    bound = np.array([1.0, 0.0, -1.0, 0.5, 5.0, np.nan])
+    assert audited_loss_bound(np.eye(2), alpha, bound).tolist() == [True, True, False, False, False, False]
+
+
+def test_row_tolerance():
+    """Uncertain rows are audited by the same inequality, widened."""
+    P = MATRICES["slide_F"]
+    L = LossFunction(P, row_tolerance=0.01)
+    assert audited_loss_bound(P, ALPHAS[1:6], L(ALPHAS[1:6]) * (1 + 1e-13), 0.01).all()
+    assert not audited_loss_bound(P, ALPHAS[1:6], L(ALPHAS[1:6]) * (1 - 1e-9), 0.01).any()
+
+
+@given(st.integers(2, 5), st.integers(0, 10**6), st.lists(st.floats(0, 2), min_size=1, max_size=30), st.integers(1, 4))
+@settings(max_examples=50, deadline=None)
+def test_audited_leakage(n, seed, epsilons, lags):
+    """The audited leakage is never below the computed one, and above it by less than 1e-12 on short schedules."""
+    chain = Chain(forward=random_matrix(n, seed), initial=np.full(n, 1 / n))
+    computed = total_leakage(epsilons, chain.backward_side(), chain.forward_side(), lags)
+    audited = audited_total_leakage(epsilons, chain, lags)
+    assert (audited >= computed).all()
+    assert (audited <= computed * (1 + 1e-12)).all()
+
+
+def test_audit_costs_no_budget():
+    """A schedule whose leakage is alpha (1 - 3e-13) is accepted under alpha, for 20,000 steps of a well-mixed chain."""
+    chain = Chain(forward=MATRICES["slide_F"])
+    alpha = 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        worst = sum(supremum(middle, side) for side in (chain.backward_side(), chain.forward_side())) - middle
+        low, high = (middle, high) if worst <= alpha * (1 - 3e-13) else (low, middle)
+    assert audited_total_leakage(np.full(20_000, low), chain).max() <= alpha
+    assert audited_stationary_leakage(low, chain) <= alpha
+
+
+@given(st.integers(2, 5), st.integers(0, 10**6), st.floats(0.01, 2))
+@settings(max_examples=30, deadline=None)
+def test_audited_supremum(n, seed, epsilon):
+    """The audited limit covers every step of a long constant stream, closely; it is infinite where there is none."""
+    chain = Chain(forward=random_matrix(n, seed))
+    sides = chain.backward_side(), chain.forward_side()
+    expected = sum(supremum(epsilon, side, 3) for side in sides) - epsilon
+    found = audited_stationary_leakage(epsilon, chain, 3)
+    if expected < np.inf:
+        assert found >= total_leakage(np.full(300, epsilon), *sides, 3).max()
+        assert found >= expected
+        assert found <= expected * (1 + 1e-9)
+    else:
+        assert found == np.inf
+
+
+def test_a_wrong_proposal_is_refused(monkeypatch):
+    """If the hull proposed too little, the audit would refuse and name the step."""
+    monkeypatch.setattr(audit_module, "_outward", lambda width: 1 - 1e-9)
+    with pytest.raises(PlanRejectedError) as caught:
+        audited_total_leakage([0.5, 0.5, 0.5], Chain(forward=MATRICES["slide_F"]))
+    assert caught.value.code == "E0801"
+    assert caught.value.where == "backward leakage, step 1"
+
+
+def test_endless_streams_need_one_law():
+    """A chain that is still settling has no audited limit for endless streams."""
+    with pytest.raises(PlanRejectedError, match="endless"):
+        audited_stationary_leakage(0.1, Chain(forward=MATRICES["slide_F"], initial=[1, 0, 0]))
