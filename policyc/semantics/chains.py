@@ -9,16 +9,17 @@ from __future__ import annotations
 from policyc.semantics.policy import Matrix
 
 FURTHEST_POWER = 64
+_LARGE = 60  # states from which the kernel's arrays are worth loading
 
 
 def supports(matrix: Matrix) -> list[int]:
-    """For each row, the set of states with a positive probability.
+    """For each row, the set of states with a probability that is positive as a float, as the kernel sees it.
 
     >>> from decimal import Decimal as D
     >>> supports(((D("0.5"), D("0.5")), (D(0), D(1))))
     [3, 2]
     """
-    return [sum(1 << j for j, p in enumerate(row) if p > 0) for row in matrix]
+    return [int("".join("1" if float(p) > 0 else "0" for p in reversed(row)), 2) for row in matrix]
 
 
 def transposed(rows: list[int], within: int) -> list[int]:
@@ -35,11 +36,14 @@ def _bits(states: int) -> list[int]:
 
 def _after(rows: list[int], steps: list[int]) -> list[int]:
     """Supports of the product: first `rows`, then `steps`."""
+    everywhere = (1 << len(steps)) - 1
     product = []
     for row in rows:
         reached = 0
-        for state in _bits(row):
-            reached |= steps[state]
+        while row and reached != everywhere:
+            lowest = row & -row
+            reached |= steps[lowest.bit_length() - 1]
+            row ^= lowest  # noqa: PLW2901  # the row is used up
         product.append(reached)
     return product
 
@@ -91,8 +95,26 @@ def stationary_law(matrix: Matrix) -> list[float] | None:
         return None
     states = _bits(classes[0])
     a = [[float(matrix[i][j]) for j in states] for i in states]
-    size = len(states)
-    for n in range(size - 1, 0, -1):
+    if len(states) > _LARGE:
+        import numpy as np
+
+        from policyc_runtime.privacy.chains import stationary_law as by_the_kernel
+
+        weights: list[float] | None = by_the_kernel(np.array(a)).tolist()
+    else:
+        weights = _eliminated(a)
+    if weights is None:
+        return None
+    whole = sum(weights)
+    law = [0.0] * len(matrix)
+    for state, weight in zip(states, weights, strict=True):
+        law[state] = weight / whole
+    return law
+
+
+def _eliminated(a: list[list[float]]) -> list[float] | None:
+    """Weights in proportion to the stationary law, or None when they are too small for floats; `a` is used up."""
+    for n in range(len(a) - 1, 0, -1):
         total = sum(a[n][:n])
         if total <= 0:
             return None
@@ -103,13 +125,9 @@ def stationary_law(matrix: Matrix) -> list[float] | None:
                 for j in range(n):
                     a[i][j] += factor * a[n][j]
     weights = [1.0]
-    for n in range(1, size):
+    for n in range(1, len(a)):
         weights.append(sum(weights[i] * a[i][n] for i in range(n)))
-    whole = sum(weights)
-    law = [0.0] * len(matrix)
-    for state, weight in zip(states, weights, strict=True):
-        law[state] = weight / whole
-    return law
+    return weights
 
 
 def largest_reversal_error(forward: Matrix, backward: Matrix) -> tuple[float, int, int] | None:
@@ -122,11 +140,13 @@ def largest_reversal_error(forward: Matrix, backward: Matrix) -> tuple[float, in
     law = stationary_law(forward)
     if law is None:
         return None
+    ahead = [[float(p) for p in row] for row in forward]
     worst = (0.0, 0, 0)
     for i, here in enumerate(law):
         if here <= 0:
             continue
-        for j, before in enumerate(law):
-            difference = abs(before * float(forward[j][i]) / here - float(backward[i][j]))
-            worst = max(worst, (difference, i, j))
+        differences = [abs(law[j] * ahead[j][i] / here - entry) for j, entry in enumerate(map(float, backward[i]))]
+        largest = max(differences)
+        if largest > worst[0]:
+            worst = (largest, i, differences.index(largest))
     return worst

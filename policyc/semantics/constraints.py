@@ -125,7 +125,10 @@ def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstrai
 
 
 def _dense(coefficients: Coefficients, length: int) -> Vector:
-    return tuple(coefficients.get(i, Decimal(0)) for i in range(length))
+    values = [Decimal(0)] * length
+    for index, value in coefficients.items():
+        values[index] = value
+    return tuple(values)
 
 
 def _says_something(scope: Scope, tree: Comparison, forms: Forms) -> bool:

@@ -51,8 +51,6 @@ def _contradiction(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:
     by_span: dict[Span, list[LinearConstraint]] = {}
     for row in block.constraints:
         by_span.setdefault(row.span, []).append(row)
-    if any(not n.is_finite() for row in block.constraints for n in (*row.current, *row.previous, row.bound)):
-        return
     conflict = conflicting(list(by_span.values()), policy.stream.horizon)
     if not conflict:
         return
