@@ -123,7 +123,7 @@ class Coin:
         down = Context(prec=digits, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
         up = Context(prec=digits, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
         top, bottom = Decimal(self._exponent.numerator), Decimal(self._exponent.denominator)
-        # exp rounds to nearest whatever the context says, so one step out is a bound; a plain minus would round to 28 digits
+        # exp rounds to nearest whatever the context says: one step out is a bound; a plain minus rounds to 28 digits
         low = down.next_minus(down.exp(up.divide(top, bottom).copy_negate()))
         high = up.next_plus(up.exp(down.divide(top, bottom).copy_negate()))
         smallest, largest = Fraction(low), Fraction(high)
