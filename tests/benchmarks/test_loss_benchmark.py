@@ -1,4 +1,4 @@
-"""How fast the loss function is, each time beside the alternative in the same run: ratios are printed, never asserted."""
+"""How fast the loss function is, beside the alternative in the same run: ratios are printed, never asserted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The temporal loss function L of a transition matrix: what passes from one step's leakage to the next step's.
 
 Leakage `a` about one step passes at most log1p(G E / (1 + D E)) on to a correlated step, E = e^a - 1, where D = d(S)
-and G = q(S) - d(S) for two rows q, d and a set S of columns; L(a) is the maximum over all ordered pairs and sets. That is
+and G = q(S) - d(S) for two rows q, d and a set S of columns; L(a) is the maximum over all pairs and sets. That is
 L(a) = log1p(mu) where mu = E max (G - mu D). The corners of the maximum do not depend on `a`: the hull is built once.
 
 Source: CAO17 (the function and Algorithm 1). The hull is ours.
@@ -27,7 +27,7 @@ _LARGE = 256  # states from which one value is first sought in single precision
 
 
 def transition_matrix(matrix: ArrayLike) -> Floats:
-    """Check that a matrix is row-stochastic, and return it with rows that sum to 1 to the last digit.
+    """Check that a matrix is row-stochastic, and return it with rows that sum to 1 within 1e-14.
 
     Args:
         matrix: shape (n, n), probabilities; rows may miss 1 by 1e-9, as printed decimals do.
@@ -54,7 +54,8 @@ def transition_matrix(matrix: ArrayLike) -> Floats:
             because="a row lists the probabilities of all states, given one",
             help="divide the row by its sum, or correct the entry that is off",
         )  # fmt: skip
-    return np.asarray(P / sums[:, None])
+    # a matrix that went through here once is left as it is: audits must see the very floats
+    return np.asarray(P / np.where(np.abs(sums - 1) > 1e-14, sums, 1.0)[:, None])
 
 
 class LossFunction:
