@@ -49,10 +49,10 @@ def check_file(path: str | Path) -> tuple[Source, Tree, Policy, tuple[Diagnostic
     source = read_source(file)
     tree = parse_policy(source)
     policy, findings = resolve_policy(tree, file.parent)
-    _stop_at_errors(source, findings)
-    assert policy is not None, "a policy without errors was resolved"
-    findings = [*findings, *check_policy(policy)]
-    _stop_at_errors(source, findings)
+    if policy is not None:
+        findings = [*findings, *check_policy(policy)]
+    if policy is None or any(finding.severity is Severity.ERROR for finding in findings):
+        raise PolicyError(source, findings)
     return source, tree, policy, tuple(findings)
 
 
@@ -67,8 +67,3 @@ def compile_policy(path: str | Path) -> Compilation:
     source, tree, policy, findings = check_file(path)
     plan, more = make_plan(policy, findings)
     return Compilation(Path(path), source, tree, policy, plan, (*findings, *more))
-
-
-def _stop_at_errors(source: Source, findings: list[Diagnostic]) -> None:
-    if any(finding.severity is Severity.ERROR for finding in findings):
-        raise PolicyError(source, findings)
