@@ -67,7 +67,6 @@ def brute_force(P: Sequence[Sequence[float]], alpha: float) -> float:
     with localcontext(prec=60, Emax=10**9, Emin=-(10**9)):
         E = Decimal(alpha).exp() - 1
         rows = [[Decimal(float(p)) for p in row] for row in P]
-        rows = [[p / sum(row) for p in row] for row in rows]
         best = Decimal(1)
         for q, d in itertools.permutations(rows, 2):
             for S in itertools.product((0, 1), repeat=len(q)):
