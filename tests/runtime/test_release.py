@@ -1,0 +1,194 @@
+"""A plan and data make a release that reads back exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plans import make_counts, make_plan, make_release, row
+
+from policyc_runtime.errors import DataError, KernelError, LedgerError, PlanRejectedError, ReleaseError
+from policyc_runtime.output import output_paths, read_release, write_release
+from policyc_runtime.plan import BudgetSegment, Schedule
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.release import release, release_claims, verify_release
+
+EVENTS = "tailnum,departed_at,origin\na,2013-01-01T08:00:00,EWR\nb,2013-01-02T08:00:00,JFK\n"
+
+
+def test_a_release_satisfies_the_constraints(tmp_path: Path) -> None:
+    """Published values are whole, not negative and add up; noisy ones are whole numbers as drawn."""
+    done = release(make_plan(), make_counts(50), tmp_path / "l")
+    assert done.is_release
+    assert done.released.dtype == done.noisy.dtype == np.int64
+    assert (done.released >= 0).all()
+    assert (done.released.sum(axis=1) == 20).all()
+    assert (done.cells, done.name, len(done.steps)) == (("EWR", "JFK", "LGA", "away"), "parked", 50)
+
+
+def test_noise_has_the_plans_scale(tmp_path: Path) -> None:
+    """Over 8,000 draws the variance is the mechanism's, within five standard errors."""
+    plan, counts = make_plan(horizon=2000), make_counts(2000)
+    noise = (release(plan, counts, tmp_path / "l").noisy - counts).ravel()
+    part = plan.releases[0]
+    variance = part.mechanism.variance(part.schedule.scales(1)[0])
+    assert abs(noise.var() / variance - 1) < 5 * np.sqrt(5 / noise.size)
+    assert abs(noise.mean()) < 5 * np.sqrt(variance / noise.size)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("integer", [True, False])
+def test_a_file_reads_back_exactly(tmp_path: Path, suffix: str, integer: bool) -> None:
+    """Every number, whole or not, comes back as it was, and verification against the ledger holds."""
+    plan = make_plan(integer=integer, start="2013-01-01")
+    path = tmp_path / f"out{suffix}"
+    done = release(plan, make_counts(30), tmp_path / "l", output=path)
+    assert write_release(done, path) == [path]
+    found = read_release(path, "origin")
+    assert np.array_equal(found.noisy, done.noisy.ravel())
+    assert np.array_equal(found.released, done.released.ravel())
+    assert found.cells == list(done.cells) * 30
+    verify_release(plan, tmp_path / "l", path)
+    assert all(claim.holds for claim in release_claims(plan, tmp_path / "l", path))
+    assert {place.name for place in tmp_path.iterdir()} == {"l", "l.key", path.name}
+
+
+def test_the_columns_are_the_promised_ones(tmp_path: Path) -> None:
+    """Step, time, the cell column, noisy, released; the time is the moment the step begins."""
+    events = tmp_path / "events.csv"
+    events.write_text(EVENTS)
+    write_release(release(make_plan(), events, tmp_path / "l"), tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == "step,time,origin,noisy,released"
+    assert lines[5].startswith("1,2013-01-02T00:00:00,EWR,")
+    assert len(lines) == 9
+    plain = make_plan(cells=None, chains=(), population=None)
+    write_release(release(plain, events, tmp_path / "m"), tmp_path / "plain.csv")
+    assert (tmp_path / "plain.csv").read_text().splitlines()[0] == "step,time,noisy,released"
+
+
+def test_later_events_extend_a_release(tmp_path: Path) -> None:
+    """The start and the values of the first run stay; events that are gone from a released step are a change."""
+    events, path, plan = tmp_path / "events.csv", tmp_path / "l", make_plan()
+    events.write_text(EVENTS)
+    first = release(plan, events, path, steps=4)
+    events.write_text(EVENTS + "a,2013-01-06T08:00:00,LGA\n")
+    second = release(plan, events, path)
+    assert np.array_equal(second.noisy[:4], first.noisy)
+    assert second.times[:4] == first.times
+    assert len(second.steps) == 6
+    events.write_text(EVENTS)
+    with pytest.raises(LedgerError) as caught:
+        release(plan, events, path)
+    assert caught.value.message == "the data of step 5 changed after it was released"
+
+
+def test_an_altered_release_is_found(tmp_path: Path) -> None:
+    """One changed value, a missing row, rows in another order, more rows: each is named."""
+    plan, path = make_plan(), tmp_path / "out.csv"
+    write_release(release(plan, make_counts(3), tmp_path / "l"), path)
+    lines = path.read_text().splitlines()
+    step, time, cell, noisy, released = lines[6].split(",")
+    changed = [*lines[:6], ",".join((step, time, cell, noisy, str(int(released) + 1))), *lines[7:]]
+    swapped = [*lines[:6], lines[7], lines[6], *lines[8:]]
+    for broken, place in (
+        (changed, "row 6"),
+        (lines[:-1], "row 12"),
+        (swapped, "row 6"),
+        ([*lines, lines[-1]], "row 13"),
+    ):
+        path.write_text("\n".join(broken) + "\n")
+        with pytest.raises(ReleaseError) as caught:
+            verify_release(plan, tmp_path / "l", path)
+        assert caught.value.code == "E0827"
+        assert (caught.value.where or "").endswith(place)
+    path.write_text("\n".join(lines[:9]) + "\n")
+    verify_release(plan, tmp_path / "l", path)
+
+
+def test_several_releases_go_to_a_file_each(tmp_path: Path) -> None:
+    """Files are named after the releases, and each is checked."""
+    plan = make_plan(releases=(make_release("present", by=None), make_release("parked")))
+    events, path = tmp_path / "events.csv", tmp_path / "out.csv"
+    events.write_text(EVENTS)
+    done = release(plan, events, tmp_path / "l", output=path)
+    assert write_release(done, path) == list(output_paths(plan, path).values())
+    assert (tmp_path / "out-present.csv").exists()
+    assert (tmp_path / "out-parked.csv").exists()
+    verify_release(plan, tmp_path / "l", path)
+    assert done.series["present"].noisy.shape == (2, 1)
+
+
+def test_simulated_values_say_so_and_are_refused(tmp_path: Path) -> None:
+    """Seeded noise marks every row of the file, and verification refuses it."""
+    plan = make_plan()
+    release(plan, make_counts(2), tmp_path / "l")
+    done = release(plan, make_counts(2), tmp_path / "s", randomness=SimulationRandomness(3))
+    for name in ("out.csv", "out.parquet"):
+        write_release(done, tmp_path / name)
+        assert read_release(tmp_path / name, "origin").simulated
+        with pytest.raises(ReleaseError) as caught:
+            verify_release(plan, tmp_path / "l", tmp_path / name)
+        assert caught.value.code == "E0828"
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert all(line.endswith(",NOT A RELEASE") for line in lines[1:])
+
+
+def test_step_limits_hold_and_real_time_does_not_look_ahead(tmp_path: Path) -> None:
+    """`x - previous(x) <= 3` holds over transactions; in real time a longer stream starts with the same values."""
+    limits = tuple(row({cell: 1}, "<=", 3, {cell: -1}) for cell in range(4))
+    for delivery in ("realtime", "offline"):
+        plan = make_plan(delivery=delivery, constraints=(*limits, *(row({cell: 1}, ">=", 0) for cell in range(4))))
+        seeds = [SimulationRandomness(5) for _ in range(2)]
+        done = release(plan, make_counts(12), tmp_path / delivery, randomness=seeds[0], steps_a_transaction=5)
+        assert (np.diff(done.released, axis=0) <= 3).all()
+        if delivery == "realtime":
+            short = release(plan, make_counts(5), tmp_path / "s", randomness=seeds[1], steps_a_transaction=5)
+            assert np.array_equal(short.released, done.released[:5])
+
+
+def test_nothing_is_spent_on_what_cannot_be_written(tmp_path: Path) -> None:
+    """A wrong suffix or a missing directory is refused before the ledger exists."""
+    for output in (tmp_path / "out.json", tmp_path / "no" / "out.csv"):
+        with pytest.raises(ReleaseError) as caught:
+            release(make_plan(), make_counts(2), tmp_path / "l", output=output)
+        assert caught.value.code == "E0826"
+    assert not (tmp_path / "l").exists()
+
+
+def test_a_plan_that_was_altered_is_not_run(tmp_path: Path) -> None:
+    """The plan is verified before anything else."""
+    plan = make_plan().model_copy(update={"compiler": "somebody"})
+    with pytest.raises(PlanRejectedError):
+        release(plan, make_counts(2), tmp_path / "l")
+    assert not (tmp_path / "l").exists()
+
+
+def test_steps_without_a_release_are_refused(tmp_path: Path) -> None:
+    """A schedule with empty steps needs an estimator that this version does not have."""
+    part = make_release()
+    segment = part.schedule.segments[0]
+    sparse = BudgetSegment(
+        epsilons=(*segment.epsilons, 0), scales=(*segment.scales, 0), expected_errors=(1.0, 1.0), repeats=2
+    )
+    part = part.model_copy(update={"schedule": Schedule(name="sparse", segments=(sparse,))})
+    with pytest.raises(KernelError) as caught:
+        release(make_plan(horizon=4, releases=(part,)), make_counts(2), tmp_path / "l")
+    assert caught.value.code == "E0829"
+
+
+def test_bad_data_spends_nothing(tmp_path: Path) -> None:
+    """After a refusal of the data the ledger has no entry, and a good run follows."""
+    with pytest.raises(DataError):
+        release(make_plan(), -make_counts(2), tmp_path / "l")
+    assert len(release(make_plan(), make_counts(2), tmp_path / "l").steps) == 2
+
+
+def test_progress_reaches_the_end(tmp_path: Path) -> None:
+    """Progress is told after every transaction, and ends complete."""
+    told: list[tuple[int, int]] = []
+    release(
+        make_plan(), make_counts(7), tmp_path / "l", progress=lambda *done: told.append(done), steps_a_transaction=3
+    )
+    assert told == [(3, 7), (6, 7), (7, 7)]
