@@ -8,17 +8,16 @@ at every whole number, so that finitely many are exact. The squared distance of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from policyc_runtime.errors import ReleaseError
+from policyc_runtime.estimation.program import Program
 from policyc_runtime.estimation.separable import SquaredCost, minimise_reals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import highspy
     from numpy.typing import NDArray
 
     from policyc_runtime.estimation.constraints import ConstraintSet
@@ -32,171 +31,6 @@ SPREAD = (0, 1, -1, 3, -3, 10, -10, 30, -30, 100, -100)  # units from the first 
 
 
 Cost = TypeVar("Cost", bound="SeparableCost")
-
-
-class LinearRows(NamedTuple):
-    """Low <= A x <= high over the values of some consecutive rows, row after row."""
-
-    starts: NDArray[np.int32]
-    columns: NDArray[np.int32]
-    coefficients: Array
-    low: Array
-    high: Array
-
-
-def linear_rows(constraints: ConstraintSet, rows: int, previous: Array | None) -> LinearRows:
-    """The constraints of `rows` consecutive steps; `previous` is fixed, and None before step 0."""
-    entries: list[tuple[list[int], list[float], float, float]] = []
-    for row in range(rows):
-        for index, relation in enumerate(constraints.relations):
-            before, bound = constraints.previous[index], float(constraints.bounds[index])
-            columns = [row * constraints.cells + int(cell) for cell in np.flatnonzero(constraints.current[index])]
-            coefficients = constraints.current[index][constraints.current[index] != 0].tolist()
-            if before.any():
-                if row > 0:
-                    columns += [(row - 1) * constraints.cells + int(cell) for cell in np.flatnonzero(before)]
-                    coefficients += before[before != 0].tolist()
-                elif previous is None:
-                    continue  # nothing before step 0
-                else:
-                    bound -= float(before @ previous)
-            low = -np.inf if relation == "<=" else bound
-            entries.append((columns, coefficients, low, np.inf if relation == ">=" else bound))
-    return LinearRows(
-        np.cumsum([0, *(len(entry[0]) for entry in entries)])[:-1].astype(np.int32),
-        np.array([column for entry in entries for column in entry[0]], dtype=np.int32),
-        np.array([number for entry in entries for number in entry[1]], dtype=np.float64),
-        np.array([entry[2] for entry in entries]),
-        np.array([entry[3] for entry in entries]),
-    )
-
-
-class Program:
-    """A growing linear program over values, their distances to the noisy ones, and heights of their curves."""
-
-    def __init__(
-        self, constraints: ConstraintSet, possible: NDArray[np.bool_], least: float, previous: Array | None
-    ) -> None:
-        """`possible` (rows, cells) says which values may differ from 0; `least` is the least any may be."""
-        import highspy
-
-        lower, upper = constraints.cell_bounds
-
-        self._solver: highspy.Highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in _OPTIONS.items():
-            self._solver.setOptionValue(option, value)
-        self._constraints = constraints
-        self._count = possible.size
-        self._columns(
-            np.zeros(self._count),
-            np.broadcast_to(np.maximum(lower, least), possible.shape).ravel(),
-            np.where(possible, upper, np.minimum(upper, 0.0)).ravel(),
-        )
-        held = linear_rows(constraints, len(possible), previous)
-        self._rows(held.low, held.high, held.starts, held.columns, held.coefficients)
-
-    def _columns(self, prices: Array, lower: Array, upper: Array) -> int:
-        """New columns; where they start."""
-        first = int(self._solver.getNumCol())
-        nothing = np.array([], dtype=np.int32)
-        self._solver.addCols(
-            prices.size, prices, lower, upper, 0, np.zeros(prices.size, dtype=np.int32), nothing, nothing.astype(float)
-        )
-        return first
-
-    def _rows(
-        self, low: Array, high: Array, starts: NDArray[np.int32], columns: NDArray[np.int32], coefficients: Array
-    ) -> None:
-        self._solver.addRows(low.size, low, high, columns.size, starts, columns, coefficients)
-
-    def add_distances(self, noisy: Array, prices: Array) -> int:
-        """Columns for |values - noisy|; where they start."""
-        first = self._columns(prices, np.zeros(noisy.size), np.full(noisy.size, np.inf))
-        values = np.arange(noisy.size)
-        for sign in (1.0, -1.0):  # distance + sign value >= sign noisy
-            self._pairs(first + values, values, np.full(noisy.size, sign), sign * noisy)
-        return first
-
-    def _pairs(self, heights: NDArray[np.intp], values: NDArray[np.intp], slopes: Array, low: Array) -> None:
-        """Rows height + slope value >= low."""
-        columns = np.column_stack([heights, values]).astype(np.int32).ravel()
-        coefficients = np.column_stack([np.ones(len(low)), slopes]).ravel()
-        starts = (2 * np.arange(len(low))).astype(np.int32)
-        self._rows(low, np.full(len(low), np.inf), starts, columns, coefficients)
-
-    def add_heights(self) -> int:
-        """Columns for the heights of the curves above their line at the first guess, each >= 0; where they start."""
-        return self._columns(np.ones(self._count), np.zeros(self._count), np.full(self._count, np.inf))
-
-    def add_lines(self, first: int, cells: NDArray[np.intp], at: Array, heights: Array, slopes: Array) -> None:
-        """Rows height >= heights + slopes (value - at), for some cells."""
-        self._pairs(first + cells, cells, -slopes, heights - slopes * at)
-
-    def demand_whole(self, *, whole: bool) -> None:
-        """Values are whole numbers from now on, or real ones again."""
-        import highspy
-
-        kind = highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
-        columns = np.arange(self._count, dtype=np.int32)
-        self._solver.changeColsIntegrality(self._count, columns, np.full(self._count, kind))
-
-    def set_prices(self, first: int, prices: Array) -> None:
-        """The cost of a unit in each column from `first` on."""
-        columns = np.arange(first, first + prices.size, dtype=np.int32)
-        self._solver.changeColsCost(prices.size, columns, prices)
-
-    def limit(self, first: int, most: float) -> None:
-        """The columns from `first` on, one a value, add up to at most this."""
-        columns = np.arange(first, first + self._count, dtype=np.int32)
-        self._rows(np.array([-np.inf]), np.array([most]), np.zeros(1, dtype=np.int32), columns, np.ones(self._count))
-
-    def set_squares(self, noisy: Array) -> None:
-        """The cost is half the squared distance of the values to the noisy ones."""
-        import highspy
-
-        total = int(self._solver.getNumCol())
-        self.set_prices(0, np.concatenate([-noisy, np.zeros(total - noisy.size)]))
-        starts = np.minimum(np.arange(total + 1), noisy.size).astype(np.int32)
-        places = np.arange(noisy.size, dtype=np.int32)
-        triangular = int(highspy.HessianFormat.kTriangular)
-        self._solver.passHessian(total, noisy.size, triangular, starts[:-1], places, np.ones(noisy.size))
-
-    def runs(self) -> bool:
-        """Whether the solver comes to an end with it."""
-        import highspy
-
-        self._solver.run()
-        return bool(self._solver.getModelStatus() != highspy.HighsModelStatus.kSolveError)
-
-    def solve(self, row: int | None) -> tuple[Array, float]:
-        """All columns at the optimum, and its cost; `row` is named when there is none."""
-        import highspy
-
-        self._solver.run()
-        status = self._solver.getModelStatus()
-        none = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
-        if status in none:
-            raise self._constraints.contradiction(row)
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise ReleaseError(
-                "E0834",
-                "the solver gave up on the constraints of `postprocess`",
-                where=None if row is None else f"step {self._constraints.first_step + row}",
-                because=f"HiGHS says: {self._solver.modelStatusToString(status).lower()}",
-                help="fewer or simpler constraints, or leave out `integer`, and compile again",
-            )
-        solution = np.array(self._solver.getSolution().col_value, dtype=np.float64)
-        return solution, float(self._solver.getInfo().objective_function_value)
-
-
-_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,  # the same values on every machine
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
-    "mip_feasibility_tolerance": 1e-9,
-    "mip_rel_gap": 0.0,
-}
 
 
 def minimise_under_constraints(cost: SeparableCost, constraints: ConstraintSet, previous: Array | None) -> Array:
@@ -308,7 +142,7 @@ class _Curves:
         for offset in SPREAD:
             self._support(program, first, self._guess + offset, self.possible)
         shape, count = self._guess.shape, self._guess.size
-        demanded = False
+        demanded = False  # what is found satisfies the constraints in every round; rounds only bring the cost down
         for _ in range(ROUNDS):
             solution = program.solve(row)[0]
             values = np.maximum(solution[:count].reshape(shape), self._cost.least)
