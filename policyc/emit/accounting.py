@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.plan import ChainRecord, Plan
-from policyc_runtime.privacy import backward_leakage, forward_leakage, supremum, total_leakage
+from policyc_runtime.privacy import Side, backward_leakage, forward_leakage, supremum, total_leakage
 from policyc_runtime.verify import total_budgets
 
 Array = NDArray[np.float64]
@@ -56,9 +56,20 @@ class Accounting:
             np.maximum.reduce([group.total for group in groups]),
         )
 
+    @cached_property
+    def _sides(self) -> dict[tuple[int, float], tuple[Side, Side]]:
+        return {}
+
+    def sides(self, record: ChainRecord, row_tolerance: float = 0.0) -> tuple[Side, Side]:
+        """The laws backward and forward of one group's chain; kept, for their loss functions are costly to build."""
+        key = (self.plan.correlation.chains.index(record), row_tolerance)
+        if key not in self._sides:
+            chain = record.chain()
+            self._sides[key] = chain.backward_side(row_tolerance), chain.forward_side(row_tolerance)
+        return self._sides[key]
+
     def _of_group(self, record: ChainRecord) -> Leakage:
-        chain = record.chain()
-        past, future = chain.backward_side(), chain.forward_side()
+        past, future = self.sides(record)
         backward = backward_leakage(self.budgets, past, lags=record.lags)
         if self.plan.stream.horizon is None:  # later releases go on for ever: forward leakage is at its supremum
             forward = np.full(self.steps, supremum(float(self.budgets[0]), future, record.lags))
@@ -76,8 +87,7 @@ class Accounting:
         return max(self._largest(record, steps, row_tolerance) for record in self.plan.correlation.chains)
 
     def _largest(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:
-        chain = record.chain()
-        past, future = chain.backward_side(row_tolerance), chain.forward_side(row_tolerance)
+        past, future = self.sides(record, row_tolerance)
         if self.plan.stream.horizon is not None:
             return float(np.max(total_leakage(self.budgets[:steps], past, future, lags=record.lags)))
         epsilon = float(self.budgets[0])

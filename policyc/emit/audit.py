@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from policyc import __version__
 from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.directory import ATTACHED, CERTIFICATE, PAGE, PLAN, STEPS, TEXT, sha256, stored_name
 from policyc.emit.steps import render_steps, step_rows
+from policyc.version import __version__
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError
 from policyc_runtime.plan import Plan, load_plan

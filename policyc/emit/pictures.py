@@ -162,7 +162,8 @@ def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float
         ]
     else:
         parts = [*parts, f'<text class="label" x="{axis_x:g}" y="{height - 8:g}">{escape(picture["x"])}</text>']
+    kind = "lines" if axis_x is None else "bars"
     return (
-        f'<svg viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc">'
+        f'<svg class="{kind}" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc">'
         f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>{"".join(parts)}</svg>'
     )

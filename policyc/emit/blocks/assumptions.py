@@ -12,9 +12,7 @@ def assumptions(plan: Plan) -> list[JsonValue]:
     entries: list[JsonValue] = [_correlation(plan)]
     if any(isinstance(target, AlphaDPT) for target in plan.targets):
         entries.append(_independence(plan))
-    if plan.stream.cell is not None:
-        entries.append(_one_place(plan))
-    return [*entries, _public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
+    return [*entries, _one_count(plan), _public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
 
 
 def whole_stream(plan: Plan) -> str:
@@ -71,27 +69,26 @@ def _independence(plan: Plan) -> Json:
     }
 
 
-def _one_place(plan: Plan) -> Json:
+def _one_count(plan: Plan) -> Json:
     cell = plan.stream.cell
-    assert cell is not None, "only streams with cells have places"
-    if cell.otherwise is not None:
+    counted = "the run, when it counts events; whoever made them, when it is given ready counts"
+    if cell is None:
+        statement, vouched = "A user counts at most once in a step, however many events it has.", counted
+    elif cell.otherwise is not None:
         absent = f"a user without one counts as {quoted(cell.otherwise)}"
-        vouched = "the run, which counts in this way"
+        statement = f"A user counts in exactly one cell at each step: the last event of the step counts, and {absent}."
+        vouched = counted
     else:
-        absent = "every user has an event in every step"
-        vouched = (
-            f"the run for one place; the policy for every user being somewhere, since it names no {quoted('otherwise')}"
+        statement = (
+            "A user counts in exactly one cell at each step: the last event of the step counts, and every user has one."
         )
+        vouched = f"{counted}; the policy for every user being somewhere, since it names no {quoted('otherwise')}"
     return {
-        "id": "one_place",
-        "title": "One place at a time",
-        "statement": (
-            f"A user counts in exactly one cell at each step: the last event of the step counts, and {absent}."
-        ),
+        "id": "one_count",
+        "title": "One count a step",
+        "statement": statement,
         "vouched_by": vouched,
-        "if_it_fails": (
-            f"An absence is no value of the chain; against any correlation there remains {whole_stream(plan)}."
-        ),
+        "if_it_fails": f"For a user who counts at most m times in a step there remains m times {whole_stream(plan)}.",
     }
 
 

@@ -66,7 +66,7 @@ def _bound(value: float | Decimal | None) -> str:
 
 def _largest_window(accounting: Accounting, record: ChainRecord, width: int) -> float:
     """The largest leakage about `width` steps in a row, nats; in an endless stream both sides are at their supremum."""
-    past, future = record.chain().backward_side(), record.chain().forward_side()
+    past, future = accounting.sides(record)
     if accounting.plan.stream.horizon is not None:
         return float(np.max(window_leakage(accounting.budgets, past, future, width, record.lags)))
     epsilon = float(accounting.budgets[0])

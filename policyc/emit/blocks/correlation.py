@@ -112,8 +112,7 @@ def _supremum(accounting: Accounting, record: ChainRecord) -> Json:
     """Where leakage would settle if the largest constant stretch of the schedule went on for ever."""
     epsilon = _lasting_budget(accounting)
     words = "if the longest stretch of equal budgets went on for ever"
-    sides = (record.chain().backward_side(), record.chain().forward_side())
-    total = sum(supremum(epsilon, side, record.lags) for side in sides) - epsilon
+    total = sum(supremum(epsilon, side, record.lags) for side in accounting.sides(record)) - epsilon
     if not np.isfinite(total):
         return {"value": None, "words": f"none: total leakage would grow without limit {words}"}
     return {"value": round_up(float(total)), "unit": "nats", "epsilon": round_up(epsilon), "words": words}

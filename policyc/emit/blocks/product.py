@@ -103,7 +103,7 @@ def _cells(plan: Plan) -> Json:
 
 def participation(plan: Plan) -> Json:
     """Block F, for promises about one event."""
-    counts = "its last event of the step" if plan.stream.cell is not None else "once, however many events it has"
+    counts = "only the last event" if plan.stream.cell is not None else "only one"
     return {
         "bound": "none: the promise is for one event, so a user may take part in every step",
         "per_step": "1",

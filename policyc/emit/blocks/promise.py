@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.assumptions import assumptions
-from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted, relation_words, secret, span, step, user
+from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, secret, span, step, user
 from policyc.emit.numbers import exact, likelihood_factor, sentence_case, shown
 from policyc_runtime.plan import AlphaDPT, EventLevel, Plan
 
@@ -46,17 +46,32 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         "recomputed": f"{exact(claimed)} nats, largest total leakage over {span(plan)}"
         if claimed is not None
         else None,
-        "theorem": "total leakage is backward plus forward leakage minus the budget of the step itself",
-        "derivation": (
-            "Backward leakage at step t is the budget of t plus what earlier results tell through the chain; forward "
-            "leakage "
-            "the same with later results; the budget of t would be counted twice, so it is taken off once. The plan "
-            "was "
-            "found by one algorithm and checked by another, with every rounding against it."
+        "theorem": (
+            "total leakage is backward plus forward leakage minus the budget of the step itself"
+            if chains
+            else "where steps are independent, total leakage is the budget of the step itself"
         ),
+        "derivation": _derivation(plan),
         "sources": ["CAO17"],
         "conditional_on": _rests_on(plan),
     }
+
+
+def _derivation(plan: Plan) -> str:
+    checked = "The plan was found by one algorithm and checked by another, with every rounding against it."
+    if not plan.correlation.chains:
+        return f"The largest budget of a step, all releases together. {checked}"
+    lagged = any(record.lags != (1,) for record in plan.correlation.chains)
+    own = (
+        " Bounds over several lags are this compiler's own; they are never looser than those of CAO17."
+        if lagged
+        else ""
+    )
+    return (
+        "Backward leakage at step t is the budget of t plus what earlier results tell through the chain; forward leakage "
+        "the same with later results; the budget of t would be counted twice, so it is taken off once."
+        f"{own} {checked}"
+    )
 
 
 def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
@@ -195,4 +210,4 @@ def unprotected(plan: Plan) -> list[JsonValue]:
 
 def _unprotected_sentence(plan: Plan) -> str:
     words = [str(entry["words"]) for entry in unprotected(plan) if isinstance(entry, dict)]
-    return f"{sentence_case(listed(words))}."
+    return f"{sentence_case('; '.join(words))}."

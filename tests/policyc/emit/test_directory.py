@@ -165,3 +165,53 @@ def test_a_policy_file_cannot_take_the_plan_s_place(tmp_path: Path, traffic: Pla
     with pytest.raises(KernelError) as refused:
         save(tmp_path / "traffic.plan", traffic, TRAFFIC_TEXT, files, MODEL)
     assert refused.value.code == "E0806"
+
+
+POLICY = """
+policy wards "Patients by ward, hourly"
+stream stays {
+  user patient
+  time at
+  cell ward in {"emergency", "surgery"} otherwise "away"
+  step 1h
+  horizon 48 steps
+  population 500
+}
+release occupancy = count(stays) by ward
+target alpha_dpt(alpha = 0.8)
+correlation markov(forward = file("in.csv"), initial = stationary, evidence = "statistics") for inpatients
+correlation markov(
+  forward = [[0.3, 0.1, 0.6], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]],
+  initial = stationary, evidence = "statistics") for outpatients
+deliver realtime
+objective mean_absolute_error
+postprocess occupancy { sum(occupancy) == population, occupancy >= 0 }
+"""
+
+
+def test_a_compiled_policy_is_saved_with_its_files(tmp_path: Path) -> None:
+    """What the compiler makes of a policy with two groups and a file is written, whole, and every claim holds."""
+    from policyc import compile_policy
+
+    (tmp_path / "in.csv").write_text("0.7,0.1,0.2\n0.1,0.7,0.2\n0.1,0.1,0.8\n")
+    (tmp_path / "wards.policy").write_text(POLICY)
+    directory = compile_policy(tmp_path / "wards.policy").save(tmp_path / "wards.plan")
+    assert names(directory) == WRITTEN - {"fleet.policy", "fleet_transitions.csv"} | {"wards.policy", "in.csv"}
+    assert [claim for claim in verify_directory(directory) if claim.holds is not True] == []
+    page = (directory / "certificate.html").read_text()
+    assert "inpatients" in page
+    assert "outpatients" in page
+
+
+def test_a_policy_changed_meanwhile_is_refused(tmp_path: Path) -> None:
+    """A file that is no longer what was compiled is not saved beside the plan."""
+    from policyc import compile_policy
+
+    (tmp_path / "in.csv").write_text("0.7,0.1,0.2\n0.1,0.7,0.2\n0.1,0.1,0.8\n")
+    (tmp_path / "wards.policy").write_text(POLICY)
+    compilation = compile_policy(tmp_path / "wards.policy")
+    (tmp_path / "in.csv").write_text("0.6,0.2,0.2\n0.1,0.7,0.2\n0.1,0.1,0.8\n")
+    with pytest.raises(KernelError) as refused:
+        compilation.save(tmp_path / "wards.plan")
+    assert refused.value.code == "E0803"
+    assert not (tmp_path / "wards.plan").exists()
