@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policyc.version import __version__
+
 if TYPE_CHECKING:
     from policyc.diagnostics import PolicyError
     from policyc.pipeline import Compilation, compile_policy
 
-__version__ = "0.1.0"
 __all__ = ["Compilation", "PolicyError", "__version__", "compile_policy"]
 
 

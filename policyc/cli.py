@@ -14,10 +14,9 @@ import typer
 from policyc import __version__
 
 if TYPE_CHECKING:
-    from policyc_runtime.simulation import SimulationResult
-
     from policyc.diagnostics import Diagnostic, Source
     from policyc_runtime.claims import Claim
+    from policyc_runtime.plan import Plan
 
 FINDINGS, USAGE, INTERNAL = 1, 2, 3
 LEDGER_NAME = "ledger.sqlite"
@@ -180,8 +179,8 @@ def fmt(
     policyc fmt policies/*.policy --check
     """
     from policyc.diagnostics import Source
-    from policyc_runtime.files import write_text
     from policyc.syntax import format_policy, parse_policy, read_source
+    from policyc_runtime.files import write_text
 
     changed = False
     for file in files:
@@ -324,17 +323,28 @@ def simulate(
     policyc simulate traffic.policy --repeat 20
     policyc simulate fleet.plan --seed 7 --output example.csv
     """
-    from policyc.pipeline import simulate_plan
+    from policyc_runtime.output import write_release
+    from policyc_runtime.simulation import simulate as simulate_plan
 
+    plan = _plan_of(target)
     with _progress("simulating") as progress:
-        result = simulate_plan(target, seed, repeat, output, progress)
-    _show_simulation(result)
+        result = simulate_plan(plan, seed, repeat, progress=progress)
+    typer.echo("\n".join(result.table_lines()))
+    if output is not None:
+        for path in write_release(result.example, output):
+            typer.echo(f"one simulated run, marked NOT A RELEASE: {path}")
 
 
-def _show_simulation(result: SimulationResult) -> None:
-    from policyc.emit.summary import render_simulation
+def _plan_of(target: Path) -> Plan:
+    from policyc_runtime.plan import load_plan
 
-    typer.echo(render_simulation(result))
+    if target.is_dir() or target.suffix in {".plan", ".json"}:
+        return load_plan(target)
+    from policyc.pipeline import compile_policy
+
+    compilation = compile_policy(target)
+    _show_findings(compilation.diagnostics, compilation.source)
+    return compilation.plan
 
 
 @app.command()

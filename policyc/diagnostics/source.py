@@ -21,7 +21,7 @@ class Source:
 
     Args:
         name: how messages name the file, such as `traffic.policy`.
-        text: the whole text, newlines as `\\n`, without byte order mark.
+        text: the whole text, lines ending in line feeds, without byte order mark.
         sha256: of the file's bytes, hexadecimal; empty for text that is no file.
     """
 

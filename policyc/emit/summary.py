@@ -10,7 +10,6 @@ from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan
 
 if TYPE_CHECKING:
     from policyc_runtime.output import Release
-    from policyc_runtime.simulation import SimulationResult
 
 
 def render_summary(plan: Plan, directory: Path) -> str:
@@ -75,8 +74,3 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     lines += [f"  {path}" for path in written]
     lines.append("running this again gives the same values; new steps are released when the input has them")
     return "\n".join(lines)
-
-
-def render_simulation(result: SimulationResult) -> str:
-    """The error of every estimator on simulated users, beside the prior alone. Marked NOT A RELEASE."""
-    return "\n".join(result.table_lines())

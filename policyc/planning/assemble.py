@@ -7,11 +7,11 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
 
-from policyc import __version__
 from policyc.diagnostics import Diagnostic
 from policyc.planning.choice import Choice
 from policyc.planning.schedules import Allocation, exact
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, LinearConstraint, MarkovCorrelation, Policy
+from policyc.version import __version__
 from policyc_runtime.mechanisms import Mechanism
 from policyc_runtime.plan import (
     AlphaDPT,

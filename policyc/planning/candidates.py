@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +21,7 @@ from policyc.planning.schedules import (
     exact,
 )
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy
-from policyc_runtime.estimation import Estimator, estimator_kinds
+from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import Mechanism
 from policyc_runtime.privacy import Chain, useful_lags
@@ -190,9 +188,6 @@ def representative_steps(start: int, end: int) -> list[tuple[int, int]]:
 
 def estimators(chains: int, constraints: ConstraintSet) -> Iterator[Estimator | Refused]:
     """Every estimator with every setting, or the reason why it does not apply."""
-    for kind in estimator_kinds().values():
-        settings = {name: get_args(info.annotation) for name, info in kind.model_fields.items() if name != "name"}
-        for values in product(*settings.values()):
-            estimator = kind.model_validate(dict(zip(settings, values, strict=True)))
-            reason = estimator.reason_against(chains, constraints)
-            yield estimator if reason is None else Refused(estimator.described(), reason)
+    for estimator in every_estimator():
+        reason = estimator.reason_against(chains, constraints)
+        yield estimator if reason is None else Refused(estimator.described(), reason)

@@ -1,22 +1,21 @@
 """How accurate a plan will be, tried on users drawn from its own chains. Nothing of this is a release.
 
 Users move independently, as the plan says they do; noise is drawn at the plan's scales from a seed; every estimator
-that applies is run on the same noisy values. So the table shows what the plan is worth where its assumptions hold, beside
-the prior alone, which needs no data.
+that applies is run on the same noisy values. So the table shows what the plan is worth where its assumptions hold,
+beside the prior alone, which needs no data.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from policyc_runtime.errors import KernelError
-from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, estimator_kinds
+from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, every_estimator
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources.moments import declared_start, step_times
@@ -142,7 +141,7 @@ def simulate(
                 found.setdefault((part.name, name), []).append((float((distance**2).mean()), float(distance.mean())))
             if turn == 0:
                 truth[part.name] = raw
-                example[part.name] = _series(part, noisy, tried[estimator_title(part.estimator)])
+                example[part.name] = _series(part, noisy, tried[part.estimator.described()])
         if progress is not None:
             progress(turn + 1, repeat)
     return SimulationResult(
@@ -199,29 +198,13 @@ def counts_of_states(plan: Plan, part: ReleasePlan, states: NDArray[Number]) -> 
     return present
 
 
-def estimator_title(estimator: Estimator) -> str:
-    """An estimator as the policy language writes it, such as `map(prior = uniform)`."""
-    values = estimator.model_dump(mode="json", exclude={"name"})
-    return f"{estimator.name}({', '.join(f'{name} = {value}' for name, value in values.items())})"
-
-
 def _variants(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
     """The release with each estimator that applies, the plan's own among them."""
     constraints = ConstraintSet.of(part)
-    tried = [part.estimator, *(estimators if estimators is not None else _all_estimators())]
+    tried = [part.estimator, *(estimators if estimators is not None else every_estimator())]
     applying = [kind for kind in tried if kind.reason_against(len(plan.correlation.chains), constraints) is None]
-    titles = {estimator_title(kind): part.model_copy(update={"estimator": kind}) for kind in applying}
+    titles = {kind.described(): part.model_copy(update={"estimator": kind}) for kind in applying}
     return dict(sorted(titles.items()))
-
-
-def _all_estimators() -> list[Estimator]:
-    """Every estimator there is, with every value of a choice it offers."""
-    found: list[Estimator] = []
-    for kind in estimator_kinds().values():
-        choices = {name: get_args(field.annotation) for name, field in kind.model_fields.items() if name != "name"}
-        for values in itertools.product(*choices.values()):
-            found.append(kind.model_validate(dict(zip(choices, values, strict=True))))
-    return found
 
 
 def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]]) -> SimulatedError:
@@ -229,7 +212,7 @@ def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]])
     values = np.array(pairs)
     mean = values.mean(axis=0)
     stderr = values.std(axis=0, ddof=1) / math.sqrt(len(pairs)) if len(pairs) > 1 else np.full(2, np.nan)
-    own = title == estimator_title(plan.release_named(release).estimator)
+    own = title == plan.release_named(release).estimator.described()
     return SimulatedError(release, title, float(mean[0]), float(stderr[0]), float(mean[1]), float(stderr[1]), own)
 
 

@@ -4,8 +4,16 @@ All of this is post-processing: it sees released values and public constants onl
 """
 
 from policyc_runtime.estimation.constraints import ConstraintSet
-from policyc_runtime.estimation.estimator import AnyEstimator, Estimator, estimator_kinds
+from policyc_runtime.estimation.estimator import AnyEstimator, Estimator, estimator_kinds, every_estimator
 from policyc_runtime.estimation.map import map_counts
 from policyc_runtime.estimation.stream import estimate_release
 
-__all__ = ["AnyEstimator", "ConstraintSet", "Estimator", "estimate_release", "estimator_kinds", "map_counts"]
+__all__ = [
+    "AnyEstimator",
+    "ConstraintSet",
+    "Estimator",
+    "estimate_release",
+    "estimator_kinds",
+    "every_estimator",
+    "map_counts",
+]

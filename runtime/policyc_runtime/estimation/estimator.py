@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -69,6 +70,16 @@ class Estimator(Record):
 def estimator_kinds() -> dict[str, type[Estimator]]:
     """All estimators by name."""
     return find_kinds("policyc_runtime.estimation", Estimator)  # type: ignore[type-abstract]
+
+
+def every_estimator() -> list[Estimator]:
+    """Every estimator there is, with every value of a choice it offers."""
+    found: list[Estimator] = []
+    for kind in estimator_kinds().values():
+        choices = {name: get_args(field.annotation) for name, field in kind.model_fields.items() if name != "name"}
+        for values in product(*choices.values()):
+            found.append(kind.model_validate(dict(zip(choices, values, strict=True))))
+    return found
 
 
 AnyEstimator = SerializeAsAny[Annotated[Estimator, BeforeValidator(load_kind(estimator_kinds))]]
