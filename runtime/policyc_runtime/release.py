@@ -249,8 +249,8 @@ def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> None:
             "the released values are not the ledger's",
             where=f"{file}: row {row + 1}",
             because="either the file was altered, or the ledger is an older copy, or of another run",
-            help="restore the ledger of this file if it is newer; else move the file away and run again: steps that the "
-            "ledger holds are written from it",
+            help="restore the ledger of this file if it is newer; else move the file away and run again: steps that "
+            "the ledger holds are written from it",
         )
 
 
