@@ -71,6 +71,7 @@ def _independence(plan: Plan) -> Json:
 
 def _one_count(plan: Plan) -> Json:
     cell = plan.stream.cell
+    times = "m times " if plan.claims.budget_sum is not None else ""
     counted = "the run, when it counts events; whoever made them, when it is given ready counts"
     if cell is None:
         statement, vouched = "A user counts at most once in a step, however many events it has.", counted
@@ -88,7 +89,7 @@ def _one_count(plan: Plan) -> Json:
         "title": "One count a step",
         "statement": statement,
         "vouched_by": vouched,
-        "if_it_fails": f"For a user who counts at most m times in a step there remains m times {whole_stream(plan)}.",
+        "if_it_fails": f"For a user who counts at most m times in a step there remains {times}{whole_stream(plan)}.",
     }
 
 

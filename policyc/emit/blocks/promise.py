@@ -38,7 +38,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         "in_odds": (
             "Whatever the adversary believed before, the odds between any two values of the event change by a "
             "factor of "
-            f"at most {factor}, over {span(plan)} taken together."
+            f"at most {factor}, over {span(plan)}, taken together."
         ),
         "factor": factor,
         "adversary": f"knows all about every other user, and {knowledge}",
@@ -68,8 +68,8 @@ def _derivation(plan: Plan) -> str:
         else ""
     )
     return (
-        "Backward leakage at step t is the budget of t plus what earlier results tell through the chain; forward leakage "
-        "the same with later results; the budget of t would be counted twice, so it is taken off once."
+        "Backward leakage at step t is the budget of t plus what earlier results tell through the chain; forward "
+        "leakage the same with later results; the budget of t would be counted twice, so it is taken off once."
         f"{own} {checked}"
     )
 
@@ -88,7 +88,7 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
         "in_odds": (
             "Whatever the adversary believed before, the odds between any two values of the event change by a "
             "factor of "
-            f"at most {factor}, over {span(plan)} taken together, as long as the steps of one user tell nothing of "
+            f"at most {factor}, over {span(plan)}, taken together, as long as the steps of one user tell nothing of "
             "each other."
         ),
         "factor": factor,
@@ -134,7 +134,7 @@ def not_covered(plan: Plan) -> list[JsonValue]:
             "title": "Other knowledge of how a person moves",
             "text": (
                 "Somebody who knows a habit that the stated chain does not contain may learn more. Against any such "
-                f"adversary only the sum of all budgets holds: {_whole_stream(plan)}."
+                f"adversary only the sum of all budgets is promised: {_whole_stream(plan)}."
             ),
         },
         {
@@ -169,7 +169,7 @@ def _more_than_one_event(plan: Plan) -> Json:
     return {
         "title": "More than one event of a user",
         "text": (
-            "The promise is for one event at a time. For all events of a user together it is weaker: "
+            "The promise is for one event at a time. All events of a user together are promised less: "
             f"{_whole_stream(plan)}."
         ),
     }
@@ -178,7 +178,7 @@ def _more_than_one_event(plan: Plan) -> Json:
 def _whole_stream(plan: Plan) -> str:
     total = plan.claims.budget_sum
     if total is None:
-        return "without limit over a stream that has no end"
+        return "nothing over a stream that has no end"
     return f"{shown(total)} nats for one user over {span(plan)}"
 
 
