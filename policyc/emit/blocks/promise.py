@@ -169,7 +169,7 @@ def _more_than_one_event(plan: Plan) -> Json:
     return {
         "title": "More than one event of a user",
         "text": (
-            "The promise is for one event at a time. All events of a user together are promised less: "
+            "The promise is for one event at a time. The promise for all events of a user together is weaker: "
             f"{_whole_stream(plan)}."
         ),
     }
@@ -179,7 +179,7 @@ def _whole_stream(plan: Plan) -> str:
     total = plan.claims.budget_sum
     if total is None:
         return "nothing over a stream that has no end"
-    return f"{shown(total)} nats for one user over {span(plan)}"
+    return f"at most {shown(total)} nats for one user over {span(plan)}"
 
 
 def unprotected(plan: Plan) -> list[JsonValue]:
