@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.plan import Plan
 from policyc_runtime.sources.tables import connect, open_table, quoted, reading
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Release:
         return series
 
 
-def output_paths(plan: Plan, path: str | Path) -> dict[str, Path]:
+def output_paths(names: Iterable[str], path: str | Path) -> dict[str, Path]:
     """Where each release is written: the path itself, or with several releases one file each, named after them.
 
     Raises:
@@ -97,9 +97,9 @@ def output_paths(plan: Plan, path: str | Path) -> dict[str, Path]:
         raise _unwritable(file, f"its suffix is none of {', '.join(OUTPUT_SUFFIXES)}", "name a CSV or Parquet file")
     if not file.parent.is_dir() or file.is_dir():
         raise _unwritable(file, "there is no such directory, or it is one itself", "make the directory first")
-    if len(plan.releases) == 1:
-        return {plan.releases[0].name: file}
-    names = [release.name for release in plan.releases]
+    names = list(names)
+    if len(names) == 1:
+        return {names[0]: file}
     return {name: file.with_name(f"{file.stem}-{name}{file.suffix}") for name in names}
 
 
@@ -117,10 +117,8 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
         ReleaseError: it cannot be written.
     """
     written = []
-    for series in release.series.values():
-        file = Path(path)
-        if len(release.series) > 1:
-            file = file.with_name(f"{file.stem}-{series.name}{file.suffix}")
+    for name, file in output_paths(release.series, path).items():
+        series = release.series[name]
         beside = file.with_name(f".{file.name}.{os.getpid()}.new")
         try:
             _write_csv(release, series, beside)

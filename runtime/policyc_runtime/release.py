@@ -75,7 +75,7 @@ def release(
                 help="use a schedule that releases every step",
             )
     source = randomness or SystemRandomness()
-    outputs = {} if output is None else output_paths(plan, output)
+    outputs = {} if output is None else output_paths(_names(plan), output)
     with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
         _check_outputs(plan, book, outputs)
         raw = _read(plan, events_or_counts, counts, steps, book)
@@ -207,6 +207,10 @@ def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
     return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
 
 
+def _names(plan: Plan) -> list[str]:
+    return [part.name for part in plan.releases]
+
+
 def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> None:
     """Nothing when a release file says what the ledger says; with several releases, the path that was given to the run.
 
@@ -217,7 +221,7 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> None:
     with Ledger.open_read_only(ledger) as book:
         book.verify(plan)
         stored = _stored(plan, book, book.steps)
-    for name, file in output_paths(plan, path).items():
+    for name, file in output_paths(_names(plan), path).items():
         _verify_series(stored.series[name], stored.times, file)
 
 

@@ -22,7 +22,7 @@ from policyc_runtime.release import release, verify_release
 
 SCRIPT = Path(__file__).parent / "run_in_pieces.py"
 STEPS = 2000
-PIECE = 40
+PIECE = 80
 MOMENTS = 50
 
 

@@ -113,7 +113,7 @@ def test_several_releases_go_to_a_file_each(tmp_path: Path) -> None:
     events, path = tmp_path / "events.csv", tmp_path / "out.csv"
     events.write_text(EVENTS)
     done = release(plan, events, tmp_path / "l", output=path)
-    assert write_release(done, path) == list(output_paths(plan, path).values())
+    assert write_release(done, path) == list(output_paths(done.series, path).values())
     assert (tmp_path / "out-present.csv").exists()
     assert (tmp_path / "out-parked.csv").exists()
     verify_release(plan, tmp_path / "l", path)
