@@ -305,7 +305,7 @@ def show(
     from policyc_runtime.plan import load_plan
 
     plan = load_plan(directory)
-    typer.echo(render_steps(step_rows(plan), form.value), nl=form is TableFormat.TABLE)
+    typer.echo(render_steps(step_rows(plan), form.value), nl=False)
 
 
 @app.command()

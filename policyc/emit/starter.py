@@ -12,13 +12,13 @@ STARTER = """\
 policy {name} "Users per place, hourly"
 
 stream events {{
-  user        user_id                    # the column that says whose privacy this is about
-  time        seen_at                    # when
+  user        user_id  # the column that says whose privacy this is about
+  time        seen_at  # when
   cell        place in {{"north", "south"}} otherwise "elsewhere"
-  step        1h                         # units: ms s min h d w
-  horizon     168 steps                  # or: horizon unbounded
-  start       "2026-01-01"               # the moment of step 0
-  population  1_000                      # how many users there are; published unprotected
+  step        1h  # units: ms s min h d w
+  horizon     168 steps  # or: horizon unbounded
+  population  1_000  # how many users there are; published unprotected
+  start       "2026-01-01"  # the moment of step 0
 }}
 
 release present = count(events) by place
@@ -36,8 +36,8 @@ correlation markov(
   evidence = "say where these numbers come from",
 )
 
-deliver   offline                        # or: realtime, within(12 steps)
-objective mean_squared_error             # or: mean_absolute_error
+deliver   offline  # or: realtime, within(12 steps)
+objective mean_squared_error  # or: mean_absolute_error
 
 postprocess present {{
   sum(present) == population,

@@ -96,8 +96,8 @@ def _steps(allocation: Allocation) -> int | None:
 def _candidate(entry: _Entry, best: _Entry, mechanism: Mechanism) -> Candidate:
     chosen = entry is best
     ratio = entry.mean / best.mean if best.mean > 0 else float("inf")
-    more = f"{100 * (ratio - 1):.2g} % more error" if ratio < 2 else f"{ratio:.3g} times the error"
-    reason = "lowest predicted error" if chosen else f"{more} than the one chosen"
+    more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{ratio:.3g} times the error of"
+    reason = "lowest predicted error" if chosen else f"{more} the one chosen"
     return Candidate(
         schedule=entry.allocation.name,
         mechanism=mechanism.name,

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 
 _U = 2.0**-53
 _CHUNK = 1 << 20  # floats of a working block
+_SMALLEST = 1e-290
 _LARGEST = 700.0  # beyond it e^x overflows; every column with d_j >= 1e-300 is then out of the sum
 
 
@@ -113,6 +114,8 @@ class _Audit:
         self._claims: dict[int, tuple[Floats, float, list[tuple[float, float, int]]]] = {}
 
     def propose(self, step: int, lag: int, leakage: float) -> float:
+        if leakage < _SMALLEST:
+            return leakage  # L(a) <= a needs no audit, and nothing smaller can be rounded with care
         loss = self._side.loss(step, lag)
         value = min(leakage, loss(leakage) * _outward(len(loss.matrix)))
         self.claim(loss.matrix, loss.row_tolerance, leakage, value, step)
