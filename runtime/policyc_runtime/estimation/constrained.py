@@ -70,39 +70,52 @@ def _least_cost(cost: SeparableCost, constraints: ConstraintSet, previous: Array
         cost, minimise_reals(cost, constraints.total, np.maximum(-free, cost.least), free), whole=constraints.integer
     )
     program = Program(constraints, curves.possible, cost.least, previous)
-    program.set_prices(0, curves.line.ravel())
     program.add_distances(cost.noisy.ravel(), np.broadcast_to(cost.weight, cost.noisy.shape).ravel())
     return curves.refine(program, row)
 
 
 def _nearest(cost: SquaredCost, constraints: ConstraintSet, previous: Array | None, row: int | None) -> Array:
     """One block: the least L1 distance first, then the squares within it."""
+    noisy, shape = cost.noisy, cost.noisy.shape
+    start = _LeastDistance(cost, constraints, previous, row)
     if not constraints.integer:
-        squares = _least_distance(cost, constraints, previous, row)
-        squares.set_squares(cost.noisy.ravel())
-        if squares.runs():
-            found = squares.solve(row)[0][: cost.noisy.size].reshape(cost.noisy.shape)
-            return np.clip(found, *constraints.cell_bounds)
+        start.limit()
+        start.program.set_squares(noisy.ravel())
+        if start.program.runs():
+            return np.clip(start.program.solve(row)[0][: noisy.size].reshape(shape), *constraints.cell_bounds)
         # HiGHS' quadratic solver gives up now and then; supporting lines always work
-    program = _least_distance(cost, constraints, previous, row)
-    curves = _Curves(cost, np.rint(cost.noisy), whole=constraints.integer)
-    program.set_prices(0, curves.line.ravel())
-    return curves.refine(program, row)
+        start = _LeastDistance(cost, constraints, previous, row)
+        start.limit()
+        return _Curves(cost, np.rint(start.found), whole=False).refine(start.program, row)
+    # a heavy price on distance mostly keeps it least, and leads to whole numbers more often than a limit does
+    start.program.set_prices(start.first, np.full(noisy.size, min(4.0 * noisy.size * (1.0 + start.farthest), 1e6)))
+    values = _Curves(cost, np.rint(start.found), whole=True).refine(start.program, row)
+    if np.abs(values - noisy).sum() <= start.least + 1e-6 * (1.0 + start.least):
+        return values
+    start = _LeastDistance(cost, constraints, previous, row)
+    start.limit()
+    return _Curves(cost, np.rint(start.found), whole=True).refine(start.program, row)
 
 
-def _least_distance(cost: SquaredCost, constraints: ConstraintSet, previous: Array | None, row: int | None) -> Program:
-    """A program limited to values of least L1 distance, without any cost yet."""
-    noisy = cost.noisy
-    program = Program(constraints, np.ones(noisy.shape, dtype=bool), cost.least, previous)
-    first = program.add_distances(noisy.ravel(), np.ones(noisy.size))
-    found, least = program.solve(row)
-    if constraints.integer and not _whole(found[: noisy.size]):
-        program.demand_whole(whole=True)
-        least = program.solve(row)[1]
-        program.demand_whole(whole=False)
-    program.limit(first, least + (1e-6 if constraints.integer else GAP * (1.0 + least)))
-    program.set_prices(first, np.zeros(noisy.size))
-    return program
+class _LeastDistance:
+    """A program whose values have the least L1 distance to the noisy ones."""
+
+    def __init__(self, cost: SquaredCost, constraints: ConstraintSet, previous: Array | None, row: int | None) -> None:
+        noisy = cost.noisy
+        self.program = Program(constraints, np.ones(noisy.shape, dtype=bool), cost.least, previous)
+        self.first = self.program.add_distances(noisy.ravel(), np.ones(noisy.size))
+        found, self.least = self.program.solve(row)
+        if constraints.integer and not _whole(found[: noisy.size]):
+            self.program.demand_whole(whole=True)
+            found, self.least = self.program.solve(row)
+            self.program.demand_whole(whole=False)
+        self.found = found[: noisy.size].reshape(noisy.shape)
+        self.farthest = float(np.abs(self.found - noisy).max())
+
+    def limit(self) -> None:
+        """Keep the distance, at no price."""
+        self.program.limit(self.first, self.least + GAP * (1.0 + self.least))
+        self.program.set_prices(self.first, np.zeros(self.found.size))
 
 
 def _whole(values: Array) -> bool:
@@ -138,6 +151,7 @@ class _Curves:
 
         The lines between whole numbers alone often lead to whole numbers; only where not are these demanded.
         """
+        program.set_prices(0, self.line.ravel())
         first = program.add_heights()
         for offset in SPREAD:
             self._support(program, first, self._guess + offset, self.possible)
@@ -147,7 +161,8 @@ class _Curves:
             solution = program.solve(row)[0]
             values = np.maximum(solution[:count].reshape(shape), self._cost.least)
             heights = self.heights(values)
-            wanting = heights - solution[first : first + count].reshape(shape) > GAP * (1.0 + heights)
+            missing = heights - solution[first : first + count].reshape(shape)
+            wanting = missing > GAP * (1.0 + heights) + program.tolerance
             if wanting.any():
                 self._support(program, first, values, wanting)
             elif self._whole and not demanded and not _whole(values):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+TIGHT, LOOSE = 1e-10, 1e-7  # tolerances, absolute; the second is HiGHS' own
+
+
 class LinearRows(NamedTuple):
     """Low <= A x <= high over the values of some consecutive rows, row after row."""
 
@@ -68,6 +71,7 @@ class Program:
         self._solver: highspy.Highs = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in _OPTIONS.items():
             self._solver.setOptionValue(option, value)
+        self._set_tolerance(TIGHT)
         self._constraints = constraints
         self._count = possible.size
         self._columns(
@@ -144,6 +148,12 @@ class Program:
         triangular = int(highspy.HessianFormat.kTriangular)
         self._solver.passHessian(total, noisy.size, triangular, starts[:-1], places, np.ones(noisy.size))
 
+    def _set_tolerance(self, tolerance: float) -> None:
+        """How far a row may be off."""
+        self.tolerance = tolerance
+        self._solver.setOptionValue("primal_feasibility_tolerance", tolerance)
+        self._solver.setOptionValue("dual_feasibility_tolerance", tolerance)
+
     def runs(self) -> bool:
         """Whether the solver comes to an end with it."""
         import highspy
@@ -157,6 +167,12 @@ class Program:
 
         self._solver.run()
         status = self._solver.getModelStatus()
+        for tolerance in (self.tolerance, LOOSE):  # with large numbers a fresh start helps, or a looser tolerance
+            if status == highspy.HighsModelStatus.kUnknown:
+                self._solver.clearSolver()
+                self._set_tolerance(tolerance)
+                self._solver.run()
+                status = self._solver.getModelStatus()
         none = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
         if status in none:
             raise self._constraints.contradiction(row)
@@ -175,8 +191,6 @@ class Program:
 _OPTIONS = {
     "output_flag": False,
     "threads": 1,  # the same values on every machine
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
     "mip_feasibility_tolerance": 1e-9,
-    "mip_rel_gap": 0.0,
+    "mip_rel_gap": 1e-9,
 }

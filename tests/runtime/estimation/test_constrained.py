@@ -125,3 +125,26 @@ def test_contradictions_name_step_and_words_but_no_data() -> None:
     assert refused.value.where == "step 0"
     assert "line 14: `x <= 4`" in str(refused.value.because)
     assert "98765" not in f"{refused.value} {refused.value.because}"
+
+
+@pytest.mark.parametrize("integer", [True, False])
+def test_large_populations_far_from_their_constraints_are_solved(integer: bool) -> None:
+    """A quarter of a million users, moved far by the constraints: large numbers do not stop the solver."""
+    rng = np.random.default_rng(5)
+    population, law = 268_941, rng.dirichlet(np.ones(4), 30)
+    noisy = np.rint(np.array([rng.multinomial(population, row) for row in law]) + rng.laplace(0, 8, (30, 4)))
+    rows = (
+        total(4, population),
+        *at_least_zero(4),
+        demand("pair", {0: 1, 1: 1}, "<=", population // 2),
+        demand("order", {0: 1, 2: -1}, "<=", population // 10),
+        *change_at_most(4, population // 3),
+    )
+    constraints = demands(*rows, cells=4, integer=integer)
+    cost = MapCost(noisy, np.full((30, 1), 8.0), law)
+    nearest = nearest_under_constraints(noisy, constraints, None)
+    likeliest = minimise_under_constraints(cost, constraints, None)
+    assert constraints.violation(nearest, None) < 1e-9
+    assert constraints.violation(likeliest, None) < 1e-9
+    assert cost_of(cost, likeliest).sum() <= cost_of(cost, np.maximum(nearest, 0)).sum() * (1 + 1e-9)
+    assert np.abs(nearest - noisy).sum() <= np.abs(likeliest - noisy).sum() * (1 + 1e-6)
