@@ -36,6 +36,7 @@ def check_targets(policy: Policy) -> Iterator[Diagnostic]:
             help="add a target, such as `target alpha_dpt(alpha = 1.0)`",
         )
     yield from _twice(policy)
+    yield from _uncounted(policy)
     for target in policy.targets:
         yield from _large(policy, target)
         if isinstance(target, AlphaDPTTarget):
@@ -141,6 +142,24 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
             "constraint `sum(my_release) == population`",
             labels=(Label(target.span, "promised here"),),
         )
+
+
+def _uncounted(policy: Policy) -> Iterator[Diagnostic]:
+    """E0308: who is `otherwise` can only be counted from a public number of users."""
+    cell = policy.stream.cell
+    events = [t for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget)]
+    counted = any(release.kind == "count" and release.by_cell for release in policy.releases)
+    if cell is None or cell.otherwise is None or policy.stream.population is not None or not events or not counted:
+        return
+    yield Diagnostic(
+        "E0308",
+        f"how many users are `{cell.otherwise}` is not known",
+        cell.span,
+        because="the number of users in the data is itself protected: one event can change it, and with it this cell "
+        "at every step",
+        help="add the public number of users to the stream: `population 1_000`",
+        labels=(Label(events[0].span, "promised here"),),
+    )
 
 
 def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:

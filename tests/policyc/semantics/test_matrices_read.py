@@ -8,7 +8,7 @@ import pytest
 
 POLICY = """\
 policy p "one line"
-stream s {{ user u time t cell room in {{"a", "b"}} otherwise "away" step 5min horizon 288 steps }}
+stream s {{ user u time t cell room in {{"a", "b"}} otherwise "away" step 5min horizon 288 steps population 500 }}
 release r = count(s) by room
 target alpha_dpt(alpha = 1.0)
 correlation markov(forward = {matrix}, initial = stationary, evidence = "e")
