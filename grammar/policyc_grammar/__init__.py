@@ -1,0 +1,1 @@
+"""The grammar of the policy language, as data: `policy.lark`."""

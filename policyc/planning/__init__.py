@@ -13,11 +13,12 @@ from policyc.planning.choice import Choice, choose
 from policyc.planning.schedules import Allocation, Group
 from policyc.semantics.policy import MarkovCorrelation, Policy, Wish
 from policyc.semantics.rules.utility import check_utility
+from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import ChainRecord, Plan, PredictedError
-from policyc_runtime.verify import verify
+from policyc_runtime.verify import LARGEST_HORIZON, verify
 
 T = TypeVar("T", Allocation, Estimator)
 
@@ -31,6 +32,16 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     Raises:
         PolicyError: no plan keeps the promise with what the policy demands.
     """
+    horizon = policy.stream.horizon
+    if horizon is not None and horizon > LARGEST_HORIZON:
+        raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
+    try:
+        return _planned(policy, notices)
+    except KernelError as error:
+        raise PolicyError(policy.source, [*notices, _refused(policy, error)]) from error
+
+
+def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
     groups = [Group(chain.group, _record(chain).chain()) for chain in policy.chains]
     rows, integer = constraint_rows(policy)
     cells = release_cells(policy)
@@ -92,6 +103,26 @@ def _name(entry: Allocation | Estimator | Refused) -> str:
 def _described(wish: Wish) -> str:
     settings = ", ".join(f"{name} = {value}" for name, value in wish.arguments.items())
     return f"{wish.name}({settings})" if settings else wish.name
+
+
+def _too_long(policy: Policy, horizon: int) -> Diagnostic:
+    return Diagnostic(
+        "E0753",
+        f"{horizon:,} steps are more than can be planned step by step ({LARGEST_HORIZON:,})",
+        policy.stream.horizon_span,
+        because="every step of a plan is checked on its own",
+        help="write `horizon unbounded`, or publish less often",
+    )
+
+
+def _refused(policy: Policy, error: KernelError) -> Diagnostic:
+    return Diagnostic(
+        "E0754",
+        f"the kernel refuses: {error.message}",
+        policy.targets[0].span,
+        because=error.because or "a plan that the kernel does not accept is never written",
+        help=error.help or "change what it names in the policy",
+    )
 
 
 def _impossible(policy: Policy, schedules: Sequence[Allocation | Refused]) -> Diagnostic:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.prediction import FEW_POINTS, POINTS, Objective, StepModel, spread_points
+from policyc.planning.prediction import FEW_POINTS, MOST_VALUES, POINTS, Objective, StepModel, spread_points
 from policyc.planning.schedules import (
     Allocation,
     Group,
@@ -134,7 +134,8 @@ class Predictor:
 
     @property
     def _rows(self) -> int:
-        return POINTS if self.constraints.simplex is not None else FEW_POINTS
+        most = POINTS if self.constraints.simplex is not None else FEW_POINTS
+        return max(64, min(most, MOST_VALUES // self.cells))
 
     def _unmodelled(self, scale: float) -> float:
         total = self.constraints.simplex is not None and self.constraints.simplex.total is not None

@@ -20,7 +20,7 @@ from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejected
 from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, NeighboringRelation, Plan, ReleasePlan
 from policyc_runtime.privacy import audited_stationary_leakage, audited_total_leakage
 
-LARGEST_HORIZON = 10_000_000
+LARGEST_HORIZON = 1_000_000
 
 
 def verify(plan: Plan) -> None:
