@@ -44,10 +44,19 @@ class Group:
 
 @dataclass(frozen=True)
 class Run:
-    """`epsilon` nats at each of `steps` consecutive steps (None: for ever)."""
+    """`epsilon` nats at the first of every `period` steps and nothing between, for `steps` steps (None: for ever).
+
+    `steps` is a multiple of `period`. An `epsilon` of 0 is no release.
+    """
 
     epsilon: float
     steps: int | None
+    period: int = 1
+
+    @property
+    def pattern(self) -> tuple[float, ...]:
+        """The budgets of one period."""
+        return (self.epsilon,) + (0.0,) * (self.period - 1)
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,11 @@ class Allocation:
     runs: tuple[Run, ...]
     groups: tuple[Group, ...]
     leakage: float
+
+    @property
+    def skips(self) -> bool:
+        """Whether there are steps without a release."""
+        return any(run.epsilon == 0 or run.period > 1 for run in self.runs)
 
 
 def exact(value: float) -> Decimal:
@@ -78,7 +92,7 @@ def allocate_uniform(alpha: float, horizon: int, groups: Sequence[Group]) -> All
     def runs(promise: float) -> list[Run]:
         return [Run(_level_budget(promise, horizon, groups), horizon)]
 
-    return _accepted("uniform", alpha, runs, groups)
+    return accepted("uniform", alpha, runs, groups)
 
 
 def allocate_bounded(alpha: float, horizon: int | None, groups: Sequence[Group]) -> Allocation:
@@ -98,7 +112,7 @@ def allocate_bounded(alpha: float, horizon: int | None, groups: Sequence[Group])
             raise ScheduleError("leakage grows without end at every constant budget")
         return [Run(epsilon, horizon)]
 
-    return _accepted("bounded", alpha, runs, groups)
+    return accepted("bounded", alpha, runs, groups)
 
 
 def allocate_quantified(alpha: float, horizon: int, groups: Sequence[Group]) -> Allocation:
@@ -119,11 +133,11 @@ def allocate_quantified(alpha: float, horizon: int, groups: Sequence[Group]) -> 
             raise ScheduleError("leakage grows without end at every constant budget")
         middle = [Run(epsilon, horizon - 2)] if horizon > 2 else []
         if stationary and len(groups) == 1 and groups[0].lags == (1,):
-            first, last = _stationary_leakage(epsilon, groups[0])
+            first, last = stationary_leakage(epsilon, groups[0])
             return [Run(first, 1), *middle, Run(last, 1)]
         return _raised_ends(promise, epsilon, middle, groups)
 
-    return _accepted("quantified", alpha, runs, groups)
+    return accepted("quantified", alpha, runs, groups)
 
 
 def allocate_independent(epsilon: float, horizon: int | None) -> Allocation:
@@ -135,55 +149,60 @@ def _raised_ends(promise: float, epsilon: float, middle: list[Run], groups: Sequ
     """The first budget as large as the promise allows, then the last, found by the forward recursion."""
 
     def spare_first(first: float) -> float:
-        return promise - _largest_leakage([Run(first, 1), *middle, Run(epsilon, 1)], groups)
+        return promise - largest_leakage([Run(first, 1), *middle, Run(epsilon, 1)], groups)
 
-    first = _largest(spare_first, epsilon, promise)
+    first = largest(spare_first, epsilon, promise)
 
     def spare_last(last: float) -> float:
-        return promise - _largest_leakage([Run(first, 1), *middle, Run(last, 1)], groups)
+        return promise - largest_leakage([Run(first, 1), *middle, Run(last, 1)], groups)
 
-    return [Run(first, 1), *middle, Run(_largest(spare_last, epsilon, promise), 1)]
+    return [Run(first, 1), *middle, Run(largest(spare_last, epsilon, promise), 1)]
 
 
-def _stationary_leakage(epsilon: float, group: Group) -> tuple[float, float]:
-    """The suprema of backward and forward leakage at a constant budget, nats; inf where there is none."""
-    chain = group.chain
-    backward = supremum(epsilon, chain.backward_side(), group.lags)
-    return backward, supremum(epsilon, chain.forward_side(), group.lags)
+def stationary_leakage(epsilon: float, group: Group, every: int = 1) -> tuple[float, float]:
+    """The suprema of backward and forward leakage at releases `every` steps apart, nats; inf where there is none."""
+    sides = group.chain.backward_side(), group.chain.forward_side()
+    if every == 1:
+        return supremum(epsilon, sides[0], group.lags), supremum(epsilon, sides[1], group.lags)
+    lags = sorted({every, *(lag for lag in group.lags if lag % every == 0)})
+    backward, forward = (min(side.loss(k, k).supremum(k // every * epsilon) for k in lags) for side in sides)
+    return backward, forward
 
 
 def _endless_budget(promise: float, groups: Sequence[Group]) -> float:
     """The largest constant budget whose total leakage stays within the promise for ever, all groups; 0 if none."""
 
     def spare(epsilon: float) -> float:
-        worst = max(sum(_stationary_leakage(epsilon, group)) - epsilon for group in groups)
+        worst = max(sum(stationary_leakage(epsilon, group)) - epsilon for group in groups)
         return promise - worst
 
-    return _largest(spare, 0.0, promise)
+    return largest(spare, 0.0, promise)
 
 
 def _level_budget(promise: float, horizon: int, groups: Sequence[Group]) -> float:
     """The largest constant budget that keeps total leakage within the promise over a finite horizon."""
 
     def spare(epsilon: float) -> float:
-        return promise - _largest_leakage([Run(epsilon, horizon)], groups)
+        return promise - largest_leakage([Run(epsilon, horizon)], groups)
 
-    return _largest(spare, _endless_budget(promise, groups), promise)
-
-
-def _expand(runs: Iterable[Run]) -> NDArray[np.float64]:
-    return np.concatenate([np.full(run.steps or 0, run.epsilon) for run in runs])
+    return largest(spare, _endless_budget(promise, groups), promise)
 
 
-def _largest_leakage(runs: Sequence[Run], groups: Sequence[Group]) -> float:
-    epsilons = _expand(runs)
+def expand(runs: Iterable[Run]) -> NDArray[np.float64]:
+    """The budget of every step of runs that end, (steps,), nats."""
+    return np.concatenate([np.tile(run.pattern, (run.steps or 0) // run.period) for run in runs])
+
+
+def largest_leakage(runs: Sequence[Run], groups: Sequence[Group]) -> float:
+    """The largest total leakage over steps and groups, nats, not audited."""
+    epsilons = expand(runs)
     return max(
         float(np.max(total_leakage(epsilons, group.chain.backward_side(), group.chain.forward_side(), lags=group.lags)))
         for group in groups
     )
 
 
-def _largest(spare: Callable[[float], float], low: float, high: float) -> float:
+def largest(spare: Callable[[float], float], low: float, high: float) -> float:
     """The largest argument in [low, high] whose spare is not negative, for a falling `spare`; always on the safe side.
 
     0 when there is none above 0.
@@ -205,12 +224,12 @@ def _largest(spare: Callable[[float], float], low: float, high: float) -> float:
     return float(root)
 
 
-def _accepted(name: str, alpha: float, runs: Callable[[float], list[Run]], groups: Sequence[Group]) -> Allocation:
+def accepted(name: str, alpha: float, runs: Callable[[float], list[Run]], groups: Sequence[Group]) -> Allocation:
     """Solve for a promise a hair below alpha until the audit accepts the result under alpha itself."""
     slack = SMALLEST_SLACK
     while slack < LARGEST_SLACK:
         found = tuple(run for run in runs(alpha * (1 - slack)) if run.steps is None or run.steps > 0)
-        if all(run.epsilon > 0 for run in found):
+        if any(run.epsilon > 0 for run in found):
             leakage = _audited(found, groups)
             if leakage <= alpha:
                 return Allocation(name, found, tuple(groups), leakage)
@@ -221,8 +240,8 @@ def _accepted(name: str, alpha: float, runs: Callable[[float], list[Run]], group
 def _audited(runs: Sequence[Run], groups: Sequence[Group]) -> float:
     try:
         if runs[-1].steps is None:
-            return max(audited_stationary_leakage(runs[-1].epsilon, group.chain, group.lags) for group in groups)
-        epsilons = _expand(runs)
+            return max(audited_stationary_leakage(runs[-1].pattern, group.chain, group.lags) for group in groups)
+        epsilons = expand(runs)
         return max(float(np.max(audited_total_leakage(epsilons, group.chain, group.lags))) for group in groups)
     except KernelError:
         return math.inf

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 _U = 2.0**-53
 _CHUNK = 1 << 20  # floats of a working block
 _SMALLEST = 1e-290
+_ROUNDS = 200  # around a repeating pattern
 _LARGEST = 700.0  # beyond it e^x overflows; every column with d_j >= 1e-300 is then out of the sum
 
 
@@ -175,33 +176,80 @@ def _audited_prior(budgets: Sequence[float], side: Side, lags: tuple[int, ...], 
     return result
 
 
-def audited_stationary_leakage(epsilon: float, chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1) -> float:
-    """An upper bound of total leakage, for every step of an endless stream with a constant budget; inf for none.
+def audited_stationary_leakage(
+    pattern: float | Sequence[float], chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1
+) -> float:
+    """An upper bound of total leakage, for every step of an endless stream with repeating budgets; inf for none.
 
-    A leakage B that lag k maps below itself, k epsilon + L_k(B) <= B, is never exceeded: that inequality is audited.
+    Over k whole periods, which cost k times the pattern's sum whatever the path, a leakage B with
+    k sum + L(B) <= B is never exceeded at a release: at first nothing is inherited, and every later release inherits at
+    most L(B). From there each release bounds the next one through the chain over the gap, round and round, and
+    whatever is reached holds too. Every L in it is audited. The stream may begin and stop anywhere: fewer releases
+    leak less.
+
+    Args:
+        pattern: budgets in nats, one for every step or one of each step of a period; 0 for no release.
+        chain: as in `audited_total_leakage`.
+        lags: as in `total_leakage`; those that are no whole periods go unused.
 
     Raises:
         PlanRejectedError: E0801, when a bound is not confirmed.
     """
-    ends = []
-    for side, where in zip(_sides(chain), ("backward leakage", "forward leakage"), strict=True):
-        if side.settled:
-            raise PlanRejectedError(
-                "E0801", "an endless stream needs a chain whose law does not change from step to step"
-            )
-        limits = {k: side.loss(k, k).supremum(k * epsilon) for k in lag_set(lags)}
-        lag = min(limits, key=lambda k: limits[k])
-        if limits[lag] == math.inf:
-            return math.inf
-        ends.append(_audited_limit(epsilon, lag, limits[lag], side, where))
-    return math.nextafter(ends[0] + ends[1] - epsilon, math.inf) * (1 + 4 * _U)
+    budgets = [pattern] if isinstance(pattern, int | float) else [float(epsilon) for epsilon in pattern]
+    if not all(math.isfinite(epsilon) and epsilon >= 0 for epsilon in budgets):
+        raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
+    backward, forward = _sides(chain)
+    if backward.settled or forward.settled:
+        raise PlanRejectedError("E0801", "an endless stream needs a chain whose law does not change from step to step")
+    if not any(budgets):
+        return 0.0
+    before = _audited_cycle(budgets, backward, lag_set(lags), "backward leakage")
+    after = _audited_cycle(budgets[::-1], forward, lag_set(lags), "forward leakage")[::-1]
+    return max(_up(_up(b, e), f) for b, e, f in zip(before, budgets, after, strict=True))
 
 
-def _audited_limit(epsilon: float, lag: int, proposed: float, side: Side, where: str) -> float:
-    """A fixed point of lag k, raised until its inequality is certain."""
+def _audited_cycle(pattern: list[float], side: Side, lags: tuple[int, ...], where: str) -> list[float]:
+    """Leakage that each step of a period inherits at most, however often the pattern went before."""
+    period = len(pattern)
+    total = 0.0
+    for epsilon in pattern:
+        total = _up(total, epsilon)
+    periods = sorted({1, *(lag // period for lag in lags if lag % period == 0)})
+    limits = {k: side.loss(0, k * period).supremum(k * total) for k in periods}
+    best = min(periods, key=lambda k: limits[k])
+    limit = math.inf
+    if limits[best] < math.inf:
+        spent = math.nextafter(best * total, math.inf) if best > 1 else total
+        limit = _audited_limit(spent, best * period, limits[best], side, where)
+    if limit == math.inf:
+        return [math.inf] * period
+    audit = _Audit(side)
+    releases = [step for step in range(period) if pattern[step] > 0]
+    leaked = dict.fromkeys(releases, limit)
+    for _ in range(_ROUNDS if len(releases) > 1 else 0):
+        falling = False
+        for last, step in zip([releases[-1], *releases], releases, strict=False):
+            gap = (step - last - 1) % period + 1
+            value = _up(pattern[step], audit.propose(step, gap, leaked[last]))
+            falling |= value < leaked[step] * (1 - 1e-13)
+            leaked[step] = min(leaked[step], value)
+        if not falling:
+            break
+    passed_on = []
+    for step in range(period):
+        last = max((r for r in releases if r < step), default=releases[-1])
+        value = audit.propose(step, (step - last - 1) % period + 1, leaked[last])
+        if pattern[step] > 0:
+            value = min(value, math.nextafter(leaked[step] - pattern[step], math.inf))
+        passed_on.append(value)
+    audit.check(where)
+    return passed_on
+
+
+def _audited_limit(spent: float, lag: int, proposed: float, side: Side, where: str) -> float:
+    """A fixed point spent + L(B) <= B over `lag` steps, raised until its inequality is certain."""
     loss = side.loss(lag, lag)
     limit = proposed
-    spent = math.nextafter(lag * epsilon, math.inf) if lag > 1 else epsilon
     for _ in range(60):
         passed_on = loss(limit) * _outward(len(loss.matrix))
         need = _up(spent, passed_on)

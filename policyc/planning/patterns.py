@@ -1,0 +1,169 @@
+"""Schedules that differ from step to step: `optimal`, and `sparse`, which is optimal over the steps it releases.
+
+Long horizons are solved on a shorter one, whose middle has become stationary: head and tail are kept, the middle is
+repeated. Every result is scaled by the kernel's recursion until it keeps the promise, then audited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.planning.optimal import least_noise
+from policyc.planning.schedules import (
+    Allocation,
+    Group,
+    Run,
+    ScheduleError,
+    accepted,
+    largest,
+    largest_leakage,
+    stationary_leakage,
+)
+from policyc.planning.smooth import past_of
+
+Floats = NDArray[np.float64]
+
+DIRECT = 2000  # releases that are solved for at once
+SHORT = 250  # releases with which a longer horizon is tried first
+FLAT = 1e-4  # relative spread within which a middle is stationary
+SAME = 1e-6  # relative difference below which neighbouring budgets become one
+
+
+def allocate_optimal(
+    alpha: float, horizon: int, groups: Sequence[Group], weights: Floats | None = None
+) -> Allocation:
+    """The budgets of least noise power: sum of w / e^2 over all steps, w = 1 unless given (horizon,), > 0.
+
+    Raises:
+        ScheduleError: no budget is accepted; or weights for more steps than are solved for at once.
+    """
+    return _allocated("optimal", alpha, horizon, groups, 1, 0, weights)
+
+
+def allocate_sparse(alpha: float, horizon: int | None, groups: Sequence[Group], every: int, phase: int = 0) -> Allocation:
+    """A release at every `every`-th step from step `phase` on, of least noise power; nothing at the steps between.
+
+    What passes from one release to the next goes through the chain over the whole gap. An endless stream gets one
+    constant budget at its releases.
+
+    Raises:
+        ScheduleError: no budget is accepted, or no step is released.
+    """
+    if horizon is None:
+        return _endless(alpha, groups, every)
+    if phase >= horizon:
+        raise ScheduleError("no step of the horizon is released")
+    return _allocated(f"sparse(every = {every} steps)", alpha, horizon, groups, every, phase, None)
+
+
+def _endless(alpha: float, groups: Sequence[Group], every: int) -> Allocation:
+    if not all(group.chain.is_stationary_start for group in groups):
+        raise ScheduleError("an endless stream needs a chain that starts in its stationary law")
+
+    def runs(promise: float) -> list[Run]:
+        epsilon = largest(lambda e: promise - _recurring(e, every, groups), 0.0, promise)
+        if epsilon <= 0:
+            raise ScheduleError("leakage grows without end at every constant budget")
+        return [Run(epsilon, None, every)]
+
+    return accepted(f"sparse(every = {every} steps)", alpha, runs, groups)
+
+
+def _recurring(epsilon: float, every: int, groups: Sequence[Group]) -> float:
+    """The largest total leakage of a release every so many steps, for ever; between releases included."""
+    worst = 0.0
+    for group in groups:
+        before, after = stationary_leakage(epsilon, group, every)
+        worst = max(worst, before + after - epsilon)
+        if worst < np.inf:
+            past, future = group.chain.backward_side(), group.chain.forward_side()
+            for j in range(1, every):
+                worst = max(worst, past.loss(j, j)(before) + future.loss(every - j, every - j)(after))
+    return worst
+
+
+def _allocated(
+    name: str,
+    alpha: float,
+    horizon: int,
+    groups: Sequence[Group],
+    every: int,
+    phase: int,
+    weights: Floats | None,
+) -> Allocation:
+    count = -(-(horizon - phase) // every)
+    if weights is not None and (count > DIRECT or len(weights) != horizon or not (weights > 0).all()):
+        raise ScheduleError(f"weights are positive, one a step, for at most {DIRECT:,} steps")
+    budgets, at = _solved(alpha, horizon, groups, every, phase, weights)
+    middle = count - len(budgets)
+    found = [Run(0.0, phase)] if phase else []
+    for i, epsilon in enumerate(budgets.tolist()):
+        gap = every if i < len(budgets) - 1 else horizon - phase - (count - 1) * every
+        steps = gap * (middle + 1) if middle and i == at else gap
+        last = found[-1] if found else None
+        if last is not None and last.period == gap and abs(last.epsilon - epsilon) <= SAME * epsilon:
+            found[-1] = Run(min(last.epsilon, epsilon), (last.steps or 0) + steps, gap)
+        else:
+            found.append(Run(epsilon, steps, gap))
+    return accepted(name, alpha, lambda promise: _scaled(found, promise, groups), groups)
+
+
+def _solved(
+    alpha: float, horizon: int, groups: Sequence[Group], every: int, phase: int, weights: Floats | None
+) -> tuple[Floats, int]:
+    """Budgets of the releases of this horizon, or of a shorter one with the index of its stationary middle."""
+    count = -(-(horizon - phase) // every)
+    tail = (horizon - phase - 1) % every  # steps after the last release
+    size = count if count <= DIRECT else SHORT
+    while True:
+        steps = phase + (size - 1) * every + tail + 1
+        budgets = _directly(alpha, steps, groups, every, phase, weights)
+        inner = budgets[2 * size // 5 : 3 * size // 5]
+        if size == count:
+            return budgets, 0
+        if np.ptp(inner) <= FLAT * inner.min() or size == DIRECT:
+            budgets[size // 2] = inner.min()
+            return budgets, size // 2
+        size = min(2 * size, DIRECT)
+
+
+def _directly(
+    alpha: float, horizon: int, groups: Sequence[Group], every: int, phase: int, weights: Floats | None
+) -> Floats:
+    releases = range(phase, horizon, every)
+    mirrored = [horizon - 1 - step for step in reversed(releases)]
+    pasts = [
+        (
+            past_of(group.chain.backward_side(), releases, group.lags),
+            past_of(group.chain.forward_side().reversed(), mirrored, group.lags),
+        )
+        for group in groups
+    ]
+    level = [Run(0.0, phase)] if phase else []
+    gap = horizon - releases[-1]
+
+    def spare(epsilon: float) -> float:
+        runs = [*level, Run(epsilon, (len(releases) - 1) * every, every), Run(epsilon, gap, gap)]
+        return alpha - largest_leakage(runs, groups)
+
+    start = 0.9 * largest(spare, 0.0, alpha)
+    if not start > 0:
+        raise ScheduleError("no budget keeps the promise")
+    some = np.ones(len(releases)) if weights is None else weights[phase::every]
+    return least_noise(pasts, alpha, np.full(len(releases), start), some)
+
+
+def _scaled(runs: Sequence[Run], promise: float, groups: Sequence[Group]) -> list[Run]:
+    """All budgets times the largest factor (the tables err by little) with which the kernel's recursion keeps the promise."""
+
+    def times(factor: float) -> list[Run]:
+        return [Run(run.epsilon * factor, run.steps, run.period) for run in runs]
+
+    def spare(factor: float) -> float:
+        return promise - largest_leakage(times(factor), groups)
+
+    low = next((1 - d for d in (1e-6, 1e-4, 1e-2) if spare(1 - d) >= 0), 0.0)
+    return times(largest(spare, low, 1.0 + 1e-5))
