@@ -272,6 +272,11 @@ class Delivery(Record):
     kind: Literal["realtime", "within", "offline"]
     delay: PositiveInt | None
 
+    @property
+    def longest_wait(self) -> int | None:
+        """How many later steps a value may wait for: 0, the delay, or None for all."""
+        return None if self.kind == "offline" else self.delay or 0
+
 
 class Notice(Record):
     """A warning the compiler gave; it goes into the certificate."""

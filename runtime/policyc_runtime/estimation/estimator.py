@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
+import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
+from policyc_runtime.errors import ReleaseError
 from policyc_runtime.kinds import find_kinds, load_kind
 from policyc_runtime.records import Record
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from policyc_runtime.estimation.constraints import ConstraintSet
@@ -33,6 +37,14 @@ class Estimator(Record):
     def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:  # noqa: ARG002
         """Why this estimator does not apply with so many chains and these constraints, or None when it does."""
         return None
+
+    def reason_against_delay(self, delay: int | None) -> str | None:  # noqa: ARG002
+        """Why it does not apply where a value waits for so many later steps (None: for all), or None when it does."""
+        return None
+
+    def looks_ahead(self, delay: int | None) -> bool:  # noqa: ARG002
+        """Whether a value depends on the values of later steps where it may wait for them."""
+        return False
 
     @abstractmethod
     def law(
@@ -64,6 +76,86 @@ class Estimator(Record):
         Raises:
             ReleaseError: no values satisfy the constraints; names the row.
         """
+
+    def estimate_series(
+        self,
+        noisy: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        first: int,
+        chain: Chain | None,
+        constraints: ConstraintSet,
+        previous: NDArray[np.float64] | None,
+        delay: int | None,
+    ) -> NDArray[np.float64]:
+        """Published values (T - first, cells) of the steps from `first` on; earlier ones are published already.
+
+        Args:
+            noisy: (T, cells) values of all steps so far; rows of steps without a release are not read.
+            scales: (T,) Laplace scales, 0 where nothing was released.
+            first: 0-based step of the first row to publish.
+            chain: how users move, where there is one law for all.
+            constraints: what the published values must satisfy; their `first_step` is `first`.
+            previous: (cells,) values published for the step before `first`, or None at step 0.
+            delay: how many later steps a value may wait for: 0, d, or None for all. Other than with None, values of a
+                step use noisy values up to so many steps later, as far as these are there, and nothing else.
+
+        Raises:
+            ReleaseError: no values satisfy the constraints, or this estimator cannot fill a step without a release.
+        """
+        if not (scales[first:] > 0).all():
+            raise ReleaseError(
+                "E0829",
+                f"`{self.name}` cannot fill steps without a release",
+                because="it looks at every step on its own",
+                help="use `filter` or `smoother`, or a schedule that releases every step",
+            )
+        law = self.law(chain, range(first, len(noisy)), noisy.shape[1], noisy[0])
+        if delay is None or not constraints.couples_steps:
+            return self.estimate(noisy[first:], scales[first:], law, constraints, previous)
+
+        def one(row: slice, alone: ConstraintSet, before: NDArray[np.float64] | None) -> NDArray[np.float64]:
+            believed = None if law is None else law[row]
+            return self.estimate(noisy[first:][row], scales[first:][row], believed, alone, before)
+
+        return step_by_step(one, len(noisy) - first, constraints, previous)
+
+    def predicted_errors(
+        self,
+        chain: Chain | None,  # noqa: ARG002
+        population: int,  # noqa: ARG002
+        scales: NDArray[np.float64],  # noqa: ARG002
+        delay: int | None,  # noqa: ARG002
+        objective: Literal["mean_squared_error", "mean_absolute_error"],  # noqa: ARG002
+        *,
+        integer: bool,  # noqa: ARG002
+    ) -> NDArray[np.float64] | None:
+        """The expected error of every step, (T,), mean over cells, before any data; None where it is not known so.
+
+        Args:
+            chain: how users move.
+            population: how many there are.
+            scales: (T,) Laplace scales, 0 where nothing is released.
+            delay: as for `estimate_series`.
+            objective: the unit of the answer.
+            integer: whether values are whole numbers.
+        """
+        return None
+
+
+def step_by_step(
+    one: Callable[[slice, ConstraintSet, NDArray[np.float64] | None], NDArray[np.float64]],
+    rows: int,
+    constraints: ConstraintSet,
+    previous: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """Rows that constraints couple, each given the one before: what a step publishes may not wait for the next."""
+    values = np.empty((rows, constraints.cells))
+    for row in range(rows):
+        alone = replace(constraints, first_step=constraints.first_step + row)
+        values[row : row + 1] = one(slice(row, row + 1), alone, previous)
+        alone.check(values[row : row + 1], previous)
+        previous = values[row]
+    return values
 
 
 @cache

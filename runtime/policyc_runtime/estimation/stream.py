@@ -33,30 +33,20 @@ def estimate_release(plan: Plan, release: ReleasePlan, noisy: Array, published: 
         ReleaseError: no values satisfy the constraints.
     """
     done, now = len(published), len(noisy)
-    fresh = np.asarray(noisy[done:], dtype=np.float64)
+    cells = len(release.cells)
     if now == done:
-        return fresh
+        return np.empty((0, cells))
     constraints = replace(ConstraintSet.of(release), first_step=done)
     chains = plan.correlation.chains
-    law = release.estimator.law(
-        chains[0].chain() if len(chains) == 1 else None,
-        range(done, now),
-        len(release.cells),
-        np.asarray(noisy[0], dtype=np.float64),
-    )
-    scales = np.array([float(scale) for scale in release.schedule.scales(now)[done:]])
     previous = np.asarray(published[-1], dtype=np.float64) if done else None
-    if plan.delivery.kind == "offline" or not constraints.couples_steps:
-        values = release.estimator.estimate(fresh, scales, law, constraints, previous)
-        constraints.check(values, previous)
-        return values
-    values = np.empty_like(fresh)
-    for row in range(now - done):  # what is published at a step may not wait for the next one
-        alone = replace(constraints, first_step=done + row)
-        one = slice(row, row + 1)
-        values[one] = release.estimator.estimate(
-            fresh[one], scales[one], None if law is None else law[one], alone, previous
-        )
-        alone.check(values[one], previous)
-        previous = values[row]
+    values = release.estimator.estimate_series(
+        np.asarray(noisy, dtype=np.float64),
+        np.array([float(scale) for scale in release.schedule.scales(now)]),
+        done,
+        chains[0].chain() if len(chains) == 1 else None,
+        constraints,
+        previous,
+        plan.delivery.longest_wait,
+    )
+    constraints.check(values, previous)
     return values

@@ -1,0 +1,72 @@
+"""The first two moments of the counts of independent users who move on one chain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.privacy import Chain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CountProcess:
+    """Counts n_t of `population` users over `cells` states: a chain, or None where steps have nothing to do with
+    each other and all counts are equally likely.
+
+    Users being independent, n_{t+1} given n_t has mean P^T n_t and covariance sum_i n_t(i) (diag P_i - P_i P_i^T),
+    whose expectation is exact at n p_t(i).
+    """
+
+    population: float
+    cells: int
+    chain: Chain | None
+
+    @cached_property
+    def move(self) -> Array:
+        """P, (cells, cells); 0 where steps have nothing to do with each other."""
+        return np.zeros((self.cells, self.cells)) if self.chain is None else self.chain.forward
+
+    @property
+    def settled(self) -> float:
+        """The step from which expectations stay the same."""
+        return 0 if self.chain is None else self.chain.settled
+
+    def expected(self, steps: int) -> Array:
+        """(steps, cells) expected counts."""
+        if self.chain is None:
+            return np.full((steps, self.cells), self.population / self.cells)
+        return self.population * self.chain.marginals(steps)
+
+    def start(self) -> Array:
+        """The covariance of step 0, (cells, cells)."""
+        if self.chain is None:  # of counts that are evenly spread over all that have this total
+            n, m = self.population, self.cells
+            return n * (n + m) / (m * m * (m + 1.0)) * (m * np.eye(m) - 1.0)
+        law = self.chain.marginal(0)
+        return np.asarray(self.population * (np.diag(law) - np.outer(law, law)))
+
+    def spread(self, step: int) -> Array:
+        """The expected covariance of the counts of `step` + 1 given those of `step`."""
+        if self.chain is None:
+            return self.start()
+        law, move = self.chain.marginal(step), self.move
+        return np.asarray(self.population * (np.diag(law @ move) - move.T @ (law[:, None] * move)))
+
+    def smoothed(self, amount: float) -> CountProcess:
+        """The same users on the chain (P + s) / (1 + m s); for s = inf none."""
+        if self.chain is None or amount == 0:
+            return self
+        if amount == math.inf:
+            return CountProcess(self.population, self.cells, None)
+        forward = (self.chain.forward + amount) / (1.0 + self.cells * amount)
+        initial = None if self.chain.is_stationary_start else self.chain.marginal(0)
+        return CountProcess(self.population, self.cells, Chain(forward=forward, initial=initial))

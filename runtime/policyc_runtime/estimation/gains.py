@@ -1,0 +1,151 @@
+"""Covariances of the counts given noisy values, forward and backward, each computed once however often it comes back.
+
+Covariances do not depend on values: with constant or repeating noise they soon repeat, and steps share them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.estimation.laplace_channel import site_precision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from policyc_runtime.estimation.count_process import CountProcess
+
+    Array = NDArray[np.float64]
+    Index = NDArray[np.intp]
+
+SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
+ROUNDS = 30  # for a step's own precisions to agree with its covariance
+
+
+class Interned:
+    """Arrays by number; arrays that are the same within `SAME` have one number."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+        self._known: dict[bytes, int] = {}
+
+    def number(self, array: Array) -> int:
+        """Of an array, a new one if it was not seen before."""
+        size = float(np.abs(array).max()) if array.size else 0.0
+        power = np.exp2(np.ceil(np.log2(size))) if size > 0 else 1.0
+        key = np.rint(array / (power * SAME)).astype(np.int64).tobytes() + np.float64(power).tobytes()
+        if key not in self._known:
+            self._known[key] = len(self.arrays)
+            self.arrays.append(array)
+        return self._known[key]
+
+
+class Forward:
+    """Gains of the filter: of every step its predicted covariance, its precisions, and its covariance afterwards.
+
+    `index` (T,) says which of the lists' entries is a step's.
+    """
+
+    def __init__(self, process: CountProcess, labels: Index, precisions: Sequence[Array] | Array, *, widths: bool):
+        """Args: labels (T,) of what is known of a step's noise; precisions (or, with `widths`, widths) by label."""
+        self.before: list[Array] = []
+        self.precision: list[Array] = []
+        self.after: list[Array] = []
+        self.step: list[Array] = []  # predicted mean to next predicted mean
+        self.gain: list[Array] = []  # site to next predicted mean
+        predicted, known = Interned(), {}
+        now = predicted.number(process.start())
+        index = np.empty(len(labels), dtype=np.intp)
+        moves: list[int] = []
+        settled = process.settled
+        for t, label in enumerate(labels.tolist()):
+            key = (now, label, t if t < settled else -1)
+            state = known.get(key)
+            if state is None:
+                covariance, given = predicted.arrays[now], np.asarray(precisions[label])
+                precision, after = _own_precisions(covariance, given) if widths else (given, _updated(covariance, given))
+                state = known[key] = len(self.after)
+                self.before.append(covariance)
+                self.precision.append(precision)
+                self.after.append(after)
+                move = process.move.T
+                self.step.append(move @ (np.eye(len(after)) - after * precision))
+                self.gain.append(move @ after)
+                moves.append(predicted.number(_symmetric(move @ after @ move.T + process.spread(t))))
+            index[t] = state
+            now = moves[state]
+        self.index = index
+
+
+class Backward:
+    """What later steps say of a step: information matrices, and how their vectors go one step back."""
+
+    def __init__(self, process: CountProcess, labels: Index, precisions: Sequence[Array]) -> None:
+        self.step: list[Array] = []
+        self._process = process
+        self._precisions = precisions
+        self._known: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self.information = Interned()
+        self.nothing = self.information.number(np.zeros_like(process.move))
+        self.labels = labels
+
+    def before(self, number: int, t: int) -> tuple[int, int]:
+        """From the information at step t (of later steps) to the one at t - 1: its number, and the step's matrix."""
+        label = int(self.labels[t])
+        key = (number, label, t if t - 1 < self._process.settled else -1)
+        found = self._known.get(key)
+        if found is None:
+            move = self._process.move
+            total = self.information.arrays[number] + np.diag(self._precisions[label])
+            spread = self._process.spread(t - 1)
+            step = np.linalg.solve((np.eye(len(move)) + total @ spread).T, move.T).T
+            self.step.append(step)
+            found = self.information.number(_symmetric(step @ total @ move.T)), len(self.step) - 1
+            self._known[key] = found
+        return found
+
+    def whole(self) -> tuple[Index, Index]:
+        """For every step the number of the information of all later ones, and of the matrix that leads to it."""
+        steps = len(self.labels)
+        index, matrix = np.empty(steps, dtype=np.intp), np.zeros(steps, dtype=np.intp)
+        now = self.nothing
+        index[-1:] = now
+        for t in range(steps - 1, 0, -1):
+            now, matrix[t] = self.before(now, t)
+            index[t - 1] = now
+        return index, matrix
+
+
+def _own_precisions(covariance: Array, width: Array) -> tuple[Array, Array]:
+    """Precisions of a step's values, and the covariance after them, that agree with each other."""
+    precision = site_precision(np.diag(covariance), width)
+    after = _updated(covariance, precision)
+    for _ in range(ROUNDS):
+        variance = np.diag(after)
+        fresh = site_precision(variance / np.maximum(1.0 - variance * precision, 1e-12), width)
+        done = np.abs(fresh - precision).max() <= SAME * precision.max(initial=0.0)
+        precision = fresh
+        after = _updated(covariance, precision)
+        if done:
+            break
+    return precision, after
+
+
+def _updated(covariance: Array, precision: Array) -> Array:
+    """The covariance after independent observations of all cells; needs no inverse of either, both may be singular."""
+    root = np.sqrt(precision)
+    gained = covariance * root
+    inner = np.eye(len(root)) + root[:, None] * gained
+    return _symmetric(covariance - gained @ np.linalg.solve(inner, gained.T))
+
+
+def combined(after: Array, information: Array) -> Array:
+    """G with G @ after the covariance given later steps too: (I + after information)^-1."""
+    return np.asarray(np.linalg.inv(np.eye(len(after)) + after @ information))
+
+
+def _symmetric(matrix: Array) -> Array:
+    return np.asarray(0.5 * (matrix + matrix.T))

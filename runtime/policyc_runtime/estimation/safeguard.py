@@ -1,0 +1,65 @@
+"""Which chain the noisy values themselves speak for: the declared one, a smoothed one, or none.
+
+A wrong chain does more harm than none. How well each candidate foretells every noisy value from the ones before (the
+likelihood of its innovations) shows it. Only noisy values and public constants are looked at: this is post-processing,
+and costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.estimation.gains import Forward
+from policyc_runtime.estimation.laplace_channel import laplace_width
+from policyc_runtime.estimation.recursions import apply_each, recur
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.estimation.count_process import CountProcess
+
+    Array = NDArray[np.float64]
+
+SMOOTHINGS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, math.inf)
+DOUBT = math.log(20.0)  # nats by which another candidate must be likelier than the declared chain
+
+
+def candidates(process: CountProcess) -> list[CountProcess]:
+    """The declared process first."""
+    return [process.smoothed(amount) for amount in SMOOTHINGS]
+
+
+def likeliest(processes: list[CountProcess], noisy: Array, scales: Array) -> NDArray[np.intp]:
+    """For every step the candidate that the noisy values up to it speak for, (T,).
+
+    Args:
+        processes: the candidates, the declared one first.
+        noisy: (T, cells); rows with scale 0 are not read.
+        scales: (T,) of the noise, 0 where nothing was released.
+    """
+    logs = np.array([np.cumsum(innovation_log_likelihood(process, noisy, scales)) for process in processes])
+    logs[0] += DOUBT
+    return np.argmax(logs, axis=0)
+
+
+def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array) -> Array:
+    """ln density of every step's values given the ones before, as if noise were normal, (T,); 0 without values."""
+    kinds, labels = np.unique(scales, return_inverse=True)
+    variances = 2.0 * laplace_width(kinds) ** 2
+    forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1), widths=False)
+    seen = scales > 0
+    away = np.where(seen[:, None], noisy - process.expected(len(noisy)), 0.0)
+    precision = np.array(forward.precision)[forward.index]
+    predicted = recur(forward.index, forward.step, apply_each(forward.index, forward.gain, precision * away))
+    inverses, sizes = [], []
+    for before, after_precision in zip(forward.before, forward.precision, strict=True):
+        relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * before * np.sqrt(after_precision)
+        root = np.sqrt(after_precision)
+        inverses.append(root[:, None] * np.linalg.inv(relative) * root)
+        sizes.append(np.linalg.slogdet(relative)[1] - np.log(np.where(root > 0, root, 1.0)).sum() * 2.0)
+    surprise = np.where(seen[:, None], away - predicted, 0.0)
+    squares = (surprise * apply_each(forward.index, inverses, surprise)).sum(axis=1)
+    return np.asarray(np.where(seen, -0.5 * (squares + np.array(sizes)[forward.index]), 0.0))
