@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity
-from policyc.planning.candidates import Predictor, Refused, allocations, estimators
-from policyc.planning.choice import Choice, choose
+from policyc.planning.candidates import Predictor, Refused, allocations, estimators, periods_near, sparse
+from policyc.planning.choice import Choice, choose, fills
 from policyc.planning.schedules import Allocation, Group
 from policyc.semantics.policy import MarkovCorrelation, Policy, Wish
 from policyc.semantics.rules.utility import check_utility
@@ -19,8 +18,6 @@ from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import ChainRecord, Plan, PredictedError
 from policyc_runtime.verify import LARGEST_HORIZON, verify
-
-T = TypeVar("T", Allocation, Estimator)
 
 
 def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
@@ -55,13 +52,18 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         objective=policy.objective,
         mechanism=mechanism,
     )
-    schedules = _wished(policy.budget.name, allocations(policy, groups))
     usable = _wished(_described(policy.estimate), estimators(len(groups), constraints))
     if policy.estimate.name == "auto":
         # Under constraints `none` is `mle`, and without them `mle` is `none`: one of them is enough to look at.
         twin = "mle" if constraints.demands_nothing else "none"
         usable = [entry for entry in usable if _name(entry).split("(")[0] != twin]
+    filled = any(isinstance(entry, Estimator) and fills(entry) for entry in usable)
+    schedules = list(allocations(policy, groups, filled=filled))
     choice = choose(schedules, usable, mechanism, predictor)
+    if choice is not None and choice.allocation.skips and "every" not in policy.budget.arguments:
+        near = periods_near(max(run.period for run in choice.allocation.runs))
+        schedules += sparse(policy, groups, near)
+        choice = choose(schedules, usable, mechanism, predictor)
     if choice is None:
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules)])
     more = _utility(policy, choice.predicted)
@@ -91,12 +93,12 @@ def _record(chain: MarkovCorrelation) -> ChainRecord:
     )
 
 
-def _wished(wish: str, found: Iterable[T | Refused]) -> list[T | Refused]:
+def _wished(wish: str, found: Iterable[Estimator | Refused]) -> list[Estimator | Refused]:
     """All that was found under `auto`, else what the policy names: `map` all its priors, `map(prior = uniform)` one."""
     return [entry for entry in found if wish == "auto" or _name(entry) == wish or _name(entry).split("(")[0] == wish]
 
 
-def _name(entry: Allocation | Estimator | Refused) -> str:
+def _name(entry: Estimator | Refused) -> str:
     return entry.described() if isinstance(entry, Estimator) else entry.name
 
 

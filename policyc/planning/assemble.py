@@ -128,16 +128,16 @@ def _claims(draft: Plan) -> Claims:
     )
 
 
-def _schedule(allocation: Allocation, mechanism: Mechanism, expected_errors: tuple[float, ...]) -> Schedule:
+def _schedule(allocation: Allocation, mechanism: Mechanism, expected_errors: tuple[tuple[float, ...], ...]) -> Schedule:
     segments = []
     for run, expected in zip(allocation.runs, expected_errors, strict=True):
-        epsilon = exact(run.epsilon)
+        epsilons = tuple(exact(epsilon) if epsilon > 0 else Decimal(0) for epsilon in run.pattern)
         segments.append(
             BudgetSegment(
-                epsilons=(epsilon,),
-                scales=(mechanism.calibrate(epsilon),),
-                expected_errors=(expected,),
-                repeats=run.steps,
+                epsilons=epsilons,
+                scales=tuple(mechanism.calibrate(epsilon) if epsilon > 0 else epsilon for epsilon in epsilons),
+                expected_errors=expected,
+                repeats=None if run.steps is None else run.steps // run.period,
             )
         )
     return Schedule(name=allocation.name, segments=tuple(segments))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.patterns import allocate_optimal, allocate_sparse
 from policyc.planning.prediction import FEW_POINTS, MOST_VALUES, POINTS, Objective, StepModel, spread_points
 from policyc.planning.schedules import (
     Allocation,
@@ -30,7 +32,8 @@ Array = NDArray[np.float64]
 
 ENDLESS = 1_000_000  # steps over which an endless stream's error is averaged
 SETTLED = 200  # steps after which laws are taken to have stopped moving
-SCHEDULES = ("uniform", "bounded", "quantified")
+SCHEDULES = ("uniform", "bounded", "quantified", "optimal")
+PERIODS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # of sparse schedules, tried before those between
 
 
 @dataclass(frozen=True)
@@ -41,27 +44,78 @@ class Refused:
     reason: str
 
 
-def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation | Refused]:
-    """Every schedule the policy allows: accepted by the audit, or refused with the reason."""
+def allocations(policy: Policy, groups: Sequence[Group], *, filled: bool) -> Iterator[Allocation | Refused]:
+    """Every schedule the policy allows: accepted by the audit, or refused with the reason.
+
+    Args:
+        policy: whose budget statement and targets count.
+        groups: its chains; none for independent steps.
+        filled: whether some estimator fills steps without a release; `auto` tries sparse schedules only then.
+    """
+    horizon, wish = policy.stream.horizon, policy.budget.name
+    alpha, cap = _promised(policy)
+    if alpha is None or not groups:
+        found = allocate_independent(min(p for p in (alpha, cap) if p is not None), horizon)
+        yield found if wish in ("auto", found.name) else Refused(wish, "steps are independent: each gets the promise")
+        return
+    for name in SCHEDULES:
+        if wish in ("auto", name):
+            yield _tried(name, partial(_allocate, name, alpha, horizon, groups), cap)
+    if wish == "sparse" or (wish == "auto" and filled):
+        every = policy.budget.arguments.get("every")
+        most = max(PERIODS) if horizon is None else horizon // 2
+        yield from sparse(policy, groups, [int(str(every))] if every else [k for k in PERIODS if k <= most])
+
+
+def sparse(policy: Policy, groups: Sequence[Group], periods: Iterable[int]) -> Iterator[Allocation | Refused]:
+    """Sparse schedules of these periods; over a finite horizon from step 0, and centered, so that less is outside."""
     horizon = policy.stream.horizon
+    alpha, cap = _promised(policy)
+    assert alpha is not None
+    for every in periods:
+        lagged = [group.with_lags(_useful_lags(group, every)) for group in groups]
+        phases = {0} if horizon is None else {0, (horizon - 1) % every // 2}
+        for phase in sorted(phases):
+            name = f"sparse(every = {every} steps)"
+            if policy.delivery.kind != "offline" and phase:
+                continue  # nothing could be published before the first release
+            yield _tried(name, partial(allocate_sparse, alpha, horizon, lagged, every, phase), cap)
+
+
+def periods_near(period: int) -> list[int]:
+    """The periods between the neighbours of one that was tried, which were not."""
+    ordered = (1, *PERIODS, 2 * PERIODS[-1])
+    if period not in PERIODS:
+        return []
+    place = ordered.index(period)
+    return [k for k in range(ordered[place - 1] + 1, ordered[place + 1]) if k != period][:: max(1, period // 8)]
+
+
+def _promised(policy: Policy) -> tuple[float | None, float | None]:
+    """The smallest alpha and the smallest event-level epsilon, nats; None where none is promised."""
     promises = [float(t.alpha) for t in policy.targets if isinstance(t, AlphaDPTTarget)]
     caps = [float(t.epsilon) for t in policy.targets if isinstance(t, EventLevelTarget)]
-    if not promises or not groups:
-        yield allocate_independent(min([*promises, *caps]), horizon)
-        return
-    alpha = min(promises)
-    for name in SCHEDULES:
-        try:
-            found = _allocate(name, alpha, horizon, groups)
-        except ScheduleError as reason:
-            yield Refused(name, str(reason))
-            continue
-        largest = max(run.epsilon for run in found.runs)
-        if caps and largest > min(caps):
-            # Fewer nats at some steps never raise leakage anywhere: the recursions grow with every budget.
-            capped = tuple(Run(min(run.epsilon, *caps), run.steps) for run in found.runs)
-            found = Allocation(found.name, capped, found.groups, found.leakage)
-        yield found
+    return min(promises, default=None), min(caps, default=None)
+
+
+def _tried(name: str, allocate: Callable[[], Allocation], cap: float | None) -> Allocation | Refused:
+    """What was allocated, no step above the cap, or why nothing was."""
+    try:
+        found = allocate()
+    except ScheduleError as reason:
+        return Refused(name, str(reason))
+    if cap is None or max(run.epsilon for run in found.runs) <= cap:
+        return found
+    # Fewer nats at some steps never raise leakage anywhere: the recursions grow with every budget.
+    return replace(found, runs=tuple(replace(run, epsilon=min(run.epsilon, cap)) for run in found.runs))
+
+
+def _useful_lags(group: Group, every: int) -> tuple[int, ...]:
+    """Lags for releases so many steps apart: whole periods, as many steps as a release further back."""
+    lags = [lag for lag in useful_lags(group.chain) if lag > 1]
+    if not lags:
+        return (1, every)
+    return tuple(sorted({1, every, *(every * -(-lag // every) for lag in lags if lag > every)}))
 
 
 def _allocate(name: str, alpha: float, horizon: int | None, groups: Sequence[Group]) -> Allocation:
@@ -72,6 +126,8 @@ def _allocate(name: str, alpha: float, horizon: int | None, groups: Sequence[Gro
         raise ScheduleError("needs a horizon that ends")
     if name == "uniform":
         return allocate_uniform(alpha, horizon, lagged)
+    if name == "optimal":
+        return allocate_optimal(alpha, horizon, lagged)
     # The published algorithm uses one lag; several only where one lag has no supremum at all.
     plain = [group.with_lags((1,)) for group in groups]
     try:

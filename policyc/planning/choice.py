@@ -13,15 +13,20 @@ from policyc_runtime.estimation import Estimator
 from policyc_runtime.mechanisms import Mechanism
 from policyc_runtime.plan import Candidate, PredictedError
 
+MOST_RUNS = 24  # whose error is computed, each with an estimator
+
 
 @dataclass(frozen=True)
 class Choice:
-    """What the plan will use, with everything that was compared. `expected_errors` has one number a run."""
+    """What the plan will use, with everything that was compared.
+
+    `expected_errors` has one tuple a run: the expected error at each step of its pattern.
+    """
 
     allocation: Allocation
     mechanism: Mechanism
     estimator: Estimator
-    expected_errors: tuple[float, ...]
+    expected_errors: tuple[tuple[float, ...], ...]
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
 
@@ -30,7 +35,7 @@ class Choice:
 class _Entry:
     allocation: Allocation
     estimator: Estimator
-    errors: tuple[float, ...]
+    errors: tuple[tuple[float, ...], ...]
     mean: float
 
 
@@ -46,7 +51,7 @@ def choose(
     """
     possible = [a for a in schedules if isinstance(a, Allocation)]
     usable = [e for e in estimators if isinstance(e, Estimator)]
-    entries = [_entry(a, e, mechanism, predictor) for a in possible for e in usable]
+    entries = [_entry(a, e, mechanism, predictor) for a in possible for e in usable if fills(e) or not a.skips]
     if not entries:
         return None
     best = min(entries, key=lambda entry: entry.mean)
@@ -63,17 +68,33 @@ def choose(
     return Choice(best.allocation, mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
 
+def fills(estimator: Estimator) -> bool:
+    """Whether it has values for steps without a release."""
+    return hasattr(estimator, "predicted_errors")
+
+
 def _scales(allocation: Allocation, mechanism: Mechanism) -> list[float]:
-    return [float(mechanism.calibrate(exact(run.epsilon))) for run in allocation.runs]
+    """The noise scale of every run's releases; 0 for none."""
+    return [float(mechanism.calibrate(exact(run.epsilon))) if run.epsilon > 0 else 0.0 for run in allocation.runs]
 
 
 def _entry(allocation: Allocation, estimator: Estimator, mechanism: Mechanism, predictor: Predictor) -> _Entry:
     scales = _scales(allocation, mechanism)
-    start, errors = 0, []
-    for run, scale in zip(allocation.runs, scales, strict=True):
-        errors.append(predictor.run_error(estimator, start, run, scale, scales[0]))
-        start += run.steps or 0
-    return _Entry(allocation, estimator, tuple(errors), _mean(allocation, errors))
+    errors = _errors_by_run(allocation, estimator, scales, predictor)
+    return _Entry(allocation, estimator, tuple((error,) for error in errors), _mean(allocation, errors))
+
+
+def _errors_by_run(
+    allocation: Allocation, estimator: Estimator, scales: Sequence[float], predictor: Predictor
+) -> list[float]:
+    """The mean expected error of every run; between runs that were computed, errors are interpolated by scale."""
+    starts = np.cumsum([0, *(run.steps or 0 for run in allocation.runs[:-1])]).tolist()
+    order = np.argsort(scales, kind="stable")
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, MOST_RUNS).astype(int))]
+    known = [
+        predictor.run_error(estimator, starts[run], allocation.runs[run], scales[run], scales[0]) for run in chosen
+    ]
+    return [float(error) for error in np.interp(np.log(scales), np.log(np.array(scales)[chosen]), known)]
 
 
 def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
@@ -83,8 +104,12 @@ def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
 
 
 def _noise_error(allocation: Allocation, mechanism: Mechanism, predictor: Predictor) -> float:
-    errors = [predictor.noise_error(scale) for scale in _scales(allocation, mechanism)]
-    return _mean(allocation, errors)
+    """The error of the noisy values themselves, over the steps that have them."""
+    released = [
+        (run, scale) for run, scale in zip(allocation.runs, _scales(allocation, mechanism), strict=True) if scale
+    ]
+    weights = [(run.steps or run.period) // run.period for run, _ in released]
+    return float(np.average([predictor.noise_error(scale) for _, scale in released], weights=weights))
 
 
 def _steps(allocation: Allocation) -> int | None:

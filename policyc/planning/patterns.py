@@ -32,9 +32,7 @@ FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
 
 
-def allocate_optimal(
-    alpha: float, horizon: int, groups: Sequence[Group], weights: Floats | None = None
-) -> Allocation:
+def allocate_optimal(alpha: float, horizon: int, groups: Sequence[Group], weights: Floats | None = None) -> Allocation:
     """The budgets of least noise power: sum of w / e^2 over all steps, w = 1 unless given (horizon,), > 0.
 
     Raises:
@@ -43,7 +41,9 @@ def allocate_optimal(
     return _allocated("optimal", alpha, horizon, groups, 1, 0, weights)
 
 
-def allocate_sparse(alpha: float, horizon: int | None, groups: Sequence[Group], every: int, phase: int = 0) -> Allocation:
+def allocate_sparse(
+    alpha: float, horizon: int | None, groups: Sequence[Group], every: int, phase: int = 0
+) -> Allocation:
     """A release at every `every`-th step from step `phase` on, of least noise power; nothing at the steps between.
 
     What passes from one release to the next goes through the chain over the whole gap. An endless stream gets one
@@ -157,7 +157,7 @@ def _directly(
 
 
 def _scaled(runs: Sequence[Run], promise: float, groups: Sequence[Group]) -> list[Run]:
-    """All budgets times the largest factor (the tables err by little) with which the kernel's recursion keeps the promise."""
+    """All budgets times the largest factor near 1 with which the kernel's recursion keeps the promise."""
 
     def times(factor: float) -> list[Run]:
         return [Run(run.epsilon * factor, run.steps, run.period) for run in runs]

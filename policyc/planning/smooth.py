@@ -62,6 +62,7 @@ class Table:
         self._rows = self._cubic.T.tolist()
 
     def __call__(self, leakage: float) -> float:
+        """What is passed on of this leakage, nats."""
         place = leakage * self._per
         knot = min(int(place), self._knots - 1)
         x = place - knot
@@ -75,6 +76,9 @@ class Table:
         x = place - knot
         _, b, c, d = self._cubic[:, knot]
         return (b + x * (2 * c + 3 * x * d)) * self._per, (2 * c + 6 * x * d) * self._per**2
+
+
+NOTHING: tuple[int, Table | None] = (0, None)  # inherited by the first release
 
 
 class Direction:
@@ -97,7 +101,7 @@ class Direction:
         leaked: list[float] = []
         used: list[tuple[int, Table | None]] = []
         for i, epsilon in enumerate(epsilons):
-            value, how = 0.0, (0, None)
+            value, how = 0.0, NOTHING
             spent, reached = 0.0, 1
             for place, (back, table) in enumerate(self._choices[i]):
                 while reached < back:

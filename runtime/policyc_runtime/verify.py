@@ -21,6 +21,7 @@ from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, NeighboringR
 from policyc_runtime.privacy import audited_stationary_leakage, audited_total_leakage
 
 LARGEST_HORIZON = 1_000_000
+LONGEST_PERIOD = 4096  # steps of a pattern that repeats for ever
 
 
 def verify(plan: Plan) -> None:
@@ -184,15 +185,12 @@ def _down(value: Decimal) -> float:
     return near if Fraction(near) <= Fraction(value) else math.nextafter(near, -math.inf)
 
 
-def _constant_budget(plan: Plan) -> float | None:
-    """The budget of every step of an endless plan; None when it is not one constant."""
-    total = Fraction(0)
-    for release in plan.releases:
-        first = release.schedule.segments[0]
-        if len(release.schedule.segments) > 1 or len(first.epsilons) > 1:
-            return None
-        total += Fraction(first.epsilons[0])
-    return _up(total)
+def _endless_budgets(plan: Plan) -> list[float] | None:
+    """The budgets of one period of an endless plan, nats, rounded up; None when they do not repeat from the start."""
+    if any(len(release.schedule.segments) > 1 for release in plan.releases):
+        return None
+    period = math.lcm(*(len(release.schedule.segments[0].epsilons) for release in plan.releases))
+    return None if period > LONGEST_PERIOD else total_budgets(plan, period).tolist()
 
 
 def leakage_of_group(plan: Plan, record: ChainRecord) -> tuple[float, int | None]:
@@ -205,10 +203,11 @@ def leakage_of_group(plan: Plan, record: ChainRecord) -> tuple[float, int | None
         leakage = audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags)
         step = int(np.argmax(leakage))
         return float(leakage[step]), step
-    epsilon = _constant_budget(plan)
-    if epsilon is None:
-        raise PlanRejectedError("E0801", "an endless plan must have one constant budget", where="releases")
-    return audited_stationary_leakage(epsilon, chain, record.lags), None
+    pattern = _endless_budgets(plan)
+    if pattern is None:
+        detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
+        raise PlanRejectedError("E0801", detail, where="releases")
+    return audited_stationary_leakage(pattern, chain, record.lags), None
 
 
 def _check_leakage(plan: Plan) -> Iterator[Claim]:

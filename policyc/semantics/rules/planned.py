@@ -8,7 +8,6 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, UserLevelTarget, WEventTarget
 
-_BUDGETS = ("optimal", "sparse")
 _ESTIMATES = ("joint_map", "filter", "smoother")
 
 
@@ -49,7 +48,6 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             yield missing, chain.span, "write `initial = stationary`, or give a horizon"
     wishes = (
         (policy.mechanism, policy.mechanism.name not in ("auto", "laplace"), "mechanism"),
-        (policy.budget, policy.budget.name in _BUDGETS, "budget"),
         (policy.estimate, policy.estimate.name in _ESTIMATES, "estimate"),
     )
     for wish, is_missing, keyword in wishes:
