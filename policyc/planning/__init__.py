@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity
 from policyc.planning.candidates import Predictor, Refused, allocations, estimators, periods_near, sparse
-from policyc.planning.choice import Choice, choose, fills
+from policyc.planning.choice import Choice, choose
 from policyc.planning.schedules import Allocation, Group
 from policyc.semantics.policy import MarkovCorrelation, Policy, Wish
 from policyc.semantics.rules.utility import check_utility
@@ -51,13 +51,14 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         constraints=constraints.within_a_step(),
         objective=policy.objective,
         mechanism=mechanism,
+        delay={"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind],
     )
-    usable = _wished(_described(policy.estimate), estimators(len(groups), constraints))
+    usable = _wished(_described(policy.estimate), estimators(len(groups), constraints, predictor.delay))
     if policy.estimate.name == "auto":
         # Under constraints `none` is `mle`, and without them `mle` is `none`: one of them is enough to look at.
         twin = "mle" if constraints.demands_nothing else "none"
         usable = [entry for entry in usable if _name(entry).split("(")[0] != twin]
-    filled = any(isinstance(entry, Estimator) and fills(entry) for entry in usable)
+    filled = any(isinstance(entry, Estimator) and entry.fills for entry in usable)
     schedules = list(allocations(policy, groups, filled=filled))
     choice = choose(schedules, usable, mechanism, predictor)
     if choice is not None and choice.allocation.skips and "every" not in policy.budget.arguments:

@@ -141,7 +141,7 @@ class Predictor:
     """Expected errors of one release under its policy; remembers what it has computed.
 
     `chains` are the groups' chains (for prediction, users are split evenly between groups); `constraints` those that
-    bind one step alone.
+    bind one step alone; `delay` is how many later steps a value may wait for, None for all.
     """
 
     cells: int
@@ -150,6 +150,7 @@ class Predictor:
     constraints: ConstraintSet
     objective: Objective
     mechanism: Mechanism
+    delay: int | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
     _errors: dict[tuple[object, ...], float] = field(default_factory=dict)
 
@@ -166,6 +167,15 @@ class Predictor:
         chosen = representative_steps(start, start + (run.steps or ENDLESS))
         errors = [self._step_error(estimator, step, scale, first_scale) for step, _ in chosen]
         return float(np.average(errors, weights=[weight for _, weight in chosen]))
+
+    def series_errors(self, estimator: Estimator, scales: Array) -> Array | None:
+        """The expected error of every step, (steps,), from the noise scales (0: no release); None where not known."""
+        if not self._modelled or len(self.chains) != 1:
+            return None
+        assert self.population is not None
+        return estimator.predicted_errors(
+            self.chains[0], self.population, scales, self.delay, self.objective, integer=self.constraints.integer
+        )
 
     def prior_alone(self, steps: int | None) -> float | None:
         """The error of publishing the declared law alone; None when no law is declared."""
@@ -243,8 +253,8 @@ def representative_steps(start: int, end: int) -> list[tuple[int, int]]:
     return chosen
 
 
-def estimators(chains: int, constraints: ConstraintSet) -> Iterator[Estimator | Refused]:
-    """Every estimator with every setting, or the reason why it does not apply."""
+def estimators(chains: int, constraints: ConstraintSet, delay: int | None) -> Iterator[Estimator | Refused]:
+    """Every estimator with every setting, or the reason why it does not apply; `delay` as for `Predictor`."""
     for estimator in every_estimator():
-        reason = estimator.reason_against(chains, constraints)
+        reason = estimator.reason_against(chains, constraints) or estimator.reason_against_delay(delay)
         yield estimator if reason is None else Refused(estimator.described(), reason)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from policyc.planning.candidates import Predictor, Refused
 from policyc.planning.schedules import Allocation, exact
@@ -13,7 +14,10 @@ from policyc_runtime.estimation import Estimator
 from policyc_runtime.mechanisms import Mechanism
 from policyc_runtime.plan import Candidate, PredictedError
 
+Array = NDArray[np.float64]
+
 MOST_RUNS = 24  # whose error is computed, each with an estimator
+STRETCH = 500  # steps that stand for an endless stream
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def choose(
     """
     possible = [a for a in schedules if isinstance(a, Allocation)]
     usable = [e for e in estimators if isinstance(e, Estimator)]
-    entries = [_entry(a, e, mechanism, predictor) for a in possible for e in usable if fills(e) or not a.skips]
+    entries = [_entry(a, e, mechanism, predictor) for a in possible for e in usable if e.fills or not a.skips]
     if not entries:
         return None
     best = min(entries, key=lambda entry: entry.mean)
@@ -68,11 +72,6 @@ def choose(
     return Choice(best.allocation, mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
 
-def fills(estimator: Estimator) -> bool:
-    """Whether it has values for steps without a release."""
-    return hasattr(estimator, "predicted_errors")
-
-
 def _scales(allocation: Allocation, mechanism: Mechanism) -> list[float]:
     """The noise scale of every run's releases; 0 for none."""
     return [float(mechanism.calibrate(exact(run.epsilon))) if run.epsilon > 0 else 0.0 for run in allocation.runs]
@@ -80,8 +79,32 @@ def _scales(allocation: Allocation, mechanism: Mechanism) -> list[float]:
 
 def _entry(allocation: Allocation, estimator: Estimator, mechanism: Mechanism, predictor: Predictor) -> _Entry:
     scales = _scales(allocation, mechanism)
-    errors = _errors_by_run(allocation, estimator, scales, predictor)
-    return _Entry(allocation, estimator, tuple((error,) for error in errors), _mean(allocation, errors))
+    series = predictor.series_errors(estimator, _scales_by_step(allocation, scales))
+    if series is None:
+        errors = tuple((error,) for error in _errors_by_run(allocation, estimator, scales, predictor))
+    else:
+        errors = tuple(_patterns_of(allocation, series))
+    return _Entry(allocation, estimator, errors, _mean(allocation, [float(np.mean(pattern)) for pattern in errors]))
+
+
+def _scales_by_step(allocation: Allocation, scales: Sequence[float]) -> Array:
+    """The noise scale of every step, 0 for no release; of an endless stream, a stretch with the same start."""
+    parts = []
+    for run, scale in zip(allocation.runs, scales, strict=True):
+        steps = run.steps or run.period * -(-STRETCH // run.period)
+        parts.append(np.tile([scale, *[0.0] * (run.period - 1)], steps // run.period))
+    return np.concatenate(parts)
+
+
+def _patterns_of(allocation: Allocation, errors: Array) -> Iterator[tuple[float, ...]]:
+    """The mean error at each step of every run's pattern; of an endless run, halfway through the stretch."""
+    start = 0
+    for run in allocation.runs:
+        stop = len(errors) if run.steps is None else start + run.steps
+        rows = errors[start:stop].reshape(-1, run.period)
+        mean = rows[len(rows) // 2] if run.steps is None else rows.mean(axis=0)
+        yield tuple(float(error) for error in mean)
+        start = stop
 
 
 def _errors_by_run(
@@ -99,7 +122,7 @@ def _errors_by_run(
 
 def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
     if allocation.runs[-1].steps is None:
-        return errors[-1]
+        return float(errors[-1])
     return float(np.average(errors, weights=[run.steps or 0 for run in allocation.runs]))
 
 

@@ -8,7 +8,7 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, UserLevelTarget, WEventTarget
 
-_ESTIMATES = ("joint_map", "filter", "smoother")
+_ESTIMATES = ("joint_map",)
 
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:

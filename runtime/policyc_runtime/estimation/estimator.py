@@ -46,6 +46,11 @@ class Estimator(Record):
         """Whether a value depends on the values of later steps where it may wait for them."""
         return False
 
+    @property
+    def fills(self) -> bool:
+        """Whether it has values for steps without a release."""
+        return False
+
     @abstractmethod
     def law(
         self, chain: Chain | None, steps: range, cells: int, first_noisy: NDArray[np.float64] | None

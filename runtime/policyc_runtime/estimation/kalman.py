@@ -39,6 +39,11 @@ class SeriesEstimator(Estimator):
             return "no constraint says what the cells add up to"
         return None
 
+    @property
+    def fills(self) -> bool:
+        """It has: what the chain makes of the values of other steps."""
+        return True
+
     def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
         """No prior of a single step."""
         return None
