@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity
-from policyc.planning.candidates import Predictor, Refused, allocations, estimators, periods_near, sparse
-from policyc.planning.choice import Choice, choose
+from policyc.planning.candidates import Predictor, Refused, allocations, estimators
+from policyc.planning.choice import Choice, Comparison
 from policyc.planning.schedules import Allocation, Group
+from policyc.planning.search import add_sparse
 from policyc.semantics.policy import MarkovCorrelation, Policy, Wish
 from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
@@ -58,13 +59,14 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         # Under constraints `none` is `mle`, and without them `mle` is `none`: one of them is enough to look at.
         twin = "mle" if constraints.demands_nothing else "none"
         usable = [entry for entry in usable if _name(entry).split("(")[0] != twin]
+    comparison = Comparison(usable, mechanism, predictor)
+    schedules = list(allocations(policy, groups))
+    for schedule in schedules:
+        comparison.add(schedule)
     filled = any(isinstance(entry, Estimator) and entry.fills for entry in usable)
-    schedules = list(allocations(policy, groups, filled=filled))
-    choice = choose(schedules, usable, mechanism, predictor)
-    if choice is not None and choice.allocation.skips and "every" not in policy.budget.arguments:
-        near = periods_near(max(run.period for run in choice.allocation.runs))
-        schedules += sparse(policy, groups, near)
-        choice = choose(schedules, usable, mechanism, predictor)
+    if policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups):
+        schedules += add_sparse(policy, groups, comparison)
+    choice = comparison.choice()
     if choice is None:
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules)])
     more = _utility(policy, choice.predicted)

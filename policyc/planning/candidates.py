@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -33,7 +33,6 @@ Array = NDArray[np.float64]
 ENDLESS = 1_000_000  # steps over which an endless stream's error is averaged
 SETTLED = 200  # steps after which laws are taken to have stopped moving
 SCHEDULES = ("uniform", "bounded", "quantified", "optimal")
-PERIODS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # of sparse schedules, tried before those between
 
 
 @dataclass(frozen=True)
@@ -44,54 +43,30 @@ class Refused:
     reason: str
 
 
-def allocations(policy: Policy, groups: Sequence[Group], *, filled: bool) -> Iterator[Allocation | Refused]:
-    """Every schedule the policy allows: accepted by the audit, or refused with the reason.
-
-    Args:
-        policy: whose budget statement and targets count.
-        groups: its chains; none for independent steps.
-        filled: whether some estimator fills steps without a release; `auto` tries sparse schedules only then.
-    """
+def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation | Refused]:
+    """Every schedule that releases all steps and that the policy allows: accepted by the audit, or refused with why."""
     horizon, wish = policy.stream.horizon, policy.budget.name
-    alpha, cap = _promised(policy)
+    alpha, cap = promised(policy)
     if alpha is None or not groups:
         found = allocate_independent(min(p for p in (alpha, cap) if p is not None), horizon)
-        yield found if wish in ("auto", found.name) else Refused(wish, "steps are independent: each gets the promise")
+        yield found if wish in ("auto", found.name) else Refused(wish, "independent steps get the promise each")
         return
     for name in SCHEDULES:
         if wish in ("auto", name):
             yield _tried(name, partial(_allocate, name, alpha, horizon, groups), cap)
-    if wish == "sparse" or (wish == "auto" and filled):
-        every = policy.budget.arguments.get("every")
-        most = max(PERIODS) if horizon is None else horizon // 2
-        yield from sparse(policy, groups, [int(str(every))] if every else [k for k in PERIODS if k <= most])
 
 
-def sparse(policy: Policy, groups: Sequence[Group], periods: Iterable[int]) -> Iterator[Allocation | Refused]:
-    """Sparse schedules of these periods; over a finite horizon from step 0, and centered, so that less is outside."""
-    horizon = policy.stream.horizon
-    alpha, cap = _promised(policy)
-    assert alpha is not None
-    for every in periods:
-        lagged = [group.with_lags(_useful_lags(group, every)) for group in groups]
-        phases = {0} if horizon is None else {0, (horizon - 1) % every // 2}
-        for phase in sorted(phases):
-            name = f"sparse(every = {every} steps)"
-            if policy.delivery.kind != "offline" and phase:
-                continue  # nothing could be published before the first release
-            yield _tried(name, partial(allocate_sparse, alpha, horizon, lagged, every, phase), cap)
+def sparse(policy: Policy, groups: Sequence[Group], every: int, phase: int = 0) -> Allocation | Refused:
+    """A release at every so many steps, the first at step `phase`."""
+    alpha, cap = promised(policy)
+    if alpha is None or not groups:
+        return Refused(f"sparse(every = {every} steps)", "independent steps get the promise each")
+    lagged = [group.with_lags(_useful_lags(group, every)) for group in groups]
+    allocate = partial(allocate_sparse, alpha, policy.stream.horizon, lagged, every, phase)
+    return _tried(f"sparse(every = {every} steps)", allocate, cap)
 
 
-def periods_near(period: int) -> list[int]:
-    """The periods between the neighbours of one that was tried, which were not."""
-    ordered = (1, *PERIODS, 2 * PERIODS[-1])
-    if period not in PERIODS:
-        return []
-    place = ordered.index(period)
-    return [k for k in range(ordered[place - 1] + 1, ordered[place + 1]) if k != period][:: max(1, period // 8)]
-
-
-def _promised(policy: Policy) -> tuple[float | None, float | None]:
+def promised(policy: Policy) -> tuple[float | None, float | None]:
     """The smallest alpha and the smallest event-level epsilon, nats; None where none is promised."""
     promises = [float(t.alpha) for t in policy.targets if isinstance(t, AlphaDPTTarget)]
     caps = [float(t.epsilon) for t in policy.targets if isinstance(t, EventLevelTarget)]

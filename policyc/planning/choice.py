@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,33 +44,45 @@ class _Entry:
     mean: float
 
 
-def choose(
-    schedules: Sequence[Allocation | Refused],
-    estimators: Sequence[Estimator | Refused],
-    mechanism: Mechanism,
-    predictor: Predictor,
-) -> Choice | None:
-    """The combination with the lowest predicted error; None when no schedule or no estimator applies.
+@dataclass
+class Comparison:
+    """Schedules with every estimator that applies; of equal errors the one added first is taken.
 
-    Ties go to the one named first.
+    `estimators` are those to try, or why they do not apply.
     """
-    possible = [a for a in schedules if isinstance(a, Allocation)]
-    usable = [e for e in estimators if isinstance(e, Estimator)]
-    entries = [_entry(a, e, mechanism, predictor) for a in possible for e in usable if e.fills or not a.skips]
-    if not entries:
-        return None
-    best = min(entries, key=lambda entry: entry.mean)
-    predicted = PredictedError(
-        published=best.mean,
-        without_postprocessing=_noise_error(best.allocation, mechanism, predictor),
-        prior_alone=predictor.prior_alone(_steps(best.allocation)),
-        signal=predictor.signal(),
-        method=predictor.method(),
-    )
-    candidates = [_candidate(entry, best, mechanism) for entry in entries]
-    candidates += [_refused(r, mechanism, "schedule") for r in schedules if isinstance(r, Refused)]
-    candidates += [_refused(r, mechanism, "estimator") for r in estimators if isinstance(r, Refused)]
-    return Choice(best.allocation, mechanism, best.estimator, best.errors, predicted, tuple(candidates))
+
+    estimators: Sequence[Estimator | Refused]
+    mechanism: Mechanism
+    predictor: Predictor
+    _entries: list[_Entry] = field(default_factory=list)
+    _refused: list[Refused] = field(default_factory=list)
+
+    def add(self, schedule: Allocation | Refused) -> float:
+        """Compare one more schedule; its lowest predicted error, inf where it does not apply."""
+        if isinstance(schedule, Refused):
+            self._refused.append(schedule)
+            return math.inf
+        usable = [e for e in self.estimators if isinstance(e, Estimator) and (e.fills or not schedule.skips)]
+        found = [_entry(schedule, estimator, self.mechanism, self.predictor) for estimator in usable]
+        self._entries += found
+        return min((entry.mean for entry in found), default=math.inf)
+
+    def choice(self) -> Choice | None:
+        """The combination with the lowest predicted error; None when no schedule or no estimator applies."""
+        if not self._entries:
+            return None
+        best = min(self._entries, key=lambda entry: entry.mean)
+        predicted = PredictedError(
+            published=best.mean,
+            without_postprocessing=_noise_error(best.allocation, self.mechanism, self.predictor),
+            prior_alone=self.predictor.prior_alone(_steps(best.allocation)),
+            signal=self.predictor.signal(),
+            method=self.predictor.method(),
+        )
+        candidates = [_candidate(entry, best, self.mechanism) for entry in self._entries]
+        candidates += [_refused(r, self.mechanism, "schedule") for r in self._refused]
+        candidates += [_refused(r, self.mechanism, "estimator") for r in self.estimators if isinstance(r, Refused)]
+        return Choice(best.allocation, self.mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
 
 def _scales(allocation: Allocation, mechanism: Mechanism) -> list[float]:
@@ -81,7 +94,9 @@ def _entry(allocation: Allocation, estimator: Estimator, mechanism: Mechanism, p
     scales = _scales(allocation, mechanism)
     series = predictor.series_errors(estimator, _scales_by_step(allocation, scales))
     if series is None:
-        errors = tuple((error,) for error in _errors_by_run(allocation, estimator, scales, predictor))
+        errors: tuple[tuple[float, ...], ...] = tuple(
+            (error,) for error in _errors_by_run(allocation, estimator, scales, predictor)
+        )
     else:
         errors = tuple(_patterns_of(allocation, series))
     return _Entry(allocation, estimator, errors, _mean(allocation, [float(np.mean(pattern)) for pattern in errors]))

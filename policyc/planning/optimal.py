@@ -22,23 +22,21 @@ DEAREST = 0.995  # of the way to the nearest bound that one step may go
 Put = Callable[[Whole, Whole, Floats], None]
 
 
-def least_noise(pasts: Sequence[tuple[Past, Past]], promise: float, start: Floats, weights: Floats) -> Floats:
+def least_noise(pasts: Sequence[tuple[Past, Past]], promise: float, weights: Floats) -> Floats:
     """Budgets that (locally) minimise sum w / e^2 while every group's total leakage stays within the promise.
 
     Args:
         pasts: (backward, forward) of every group, forward in the order of its own recursion.
         promise: nats.
-        start: (releases,) budgets that keep the promise with something to spare.
         weights: (releases,), > 0.
 
     Returns:
         (releases,) budgets in nats; they keep the promise up to the tables' error.
     """
+    problem = _Problem(pasts, promise, weights)
+    budgets, slack = problem.start()
     # in units of the start's noise, so that one tolerance fits all promises
-    problem = _Problem(pasts, promise, weights / float(np.sum(weights / start**2)))
-    budgets, slack = start, problem.slack(start)
-    if slack is None:
-        return start
+    problem.weights = weights / problem.noise(budgets)
     barrier = 1.0 / slack.size
     price = barrier / slack
     for _ in range(MOST_STEPS):
@@ -69,6 +67,16 @@ class _Problem:
         self.groups = [
             (Direction(before, promise, ahead), Direction(after, promise, ahead[::-1])) for before, after in pasts
         ]
+
+    def start(self) -> tuple[Floats, Floats]:
+        """Equal budgets that keep the promise with something to spare, and their slack."""
+        level = 0.5 * self.promise
+        while True:
+            budgets = np.full(len(self.weights), level)
+            slack = self.slack(budgets)
+            if slack is not None and slack.min() > 0.05 * self.promise:
+                return budgets, slack
+            level *= 0.7
 
     def slack(self, budgets: Floats) -> Floats | None:
         """What the promise leaves at each release, (groups, releases); None where it is broken."""

@@ -142,22 +142,12 @@ def _directly(
         )
         for group in groups
     ]
-    level = [Run(0.0, phase)] if phase else []
-    gap = horizon - releases[-1]
-
-    def spare(epsilon: float) -> float:
-        runs = [*level, Run(epsilon, (len(releases) - 1) * every, every), Run(epsilon, gap, gap)]
-        return alpha - largest_leakage(runs, groups)
-
-    start = 0.9 * largest(spare, 0.0, alpha)
-    if not start > 0:
-        raise ScheduleError("no budget keeps the promise")
     some = np.ones(len(releases)) if weights is None else weights[phase::every]
-    return least_noise(pasts, alpha, np.full(len(releases), start), some)
+    return least_noise(pasts, alpha, some)
 
 
 def _scaled(runs: Sequence[Run], promise: float, groups: Sequence[Group]) -> list[Run]:
-    """All budgets times the largest factor near 1 with which the kernel's recursion keeps the promise."""
+    """All budgets times a factor with which the kernel's recursion keeps the promise; near 1, as tables err little."""
 
     def times(factor: float) -> list[Run]:
         return [Run(run.epsilon * factor, run.steps, run.period) for run in runs]
@@ -165,5 +155,5 @@ def _scaled(runs: Sequence[Run], promise: float, groups: Sequence[Group]) -> lis
     def spare(factor: float) -> float:
         return promise - largest_leakage(times(factor), groups)
 
-    low = next((1 - d for d in (1e-6, 1e-4, 1e-2) if spare(1 - d) >= 0), 0.0)
-    return times(largest(spare, low, 1.0 + 1e-5))
+    near = next((1 - d for d in (-1e-6, 0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3) if spare(1 - d) >= 0), None)
+    return times(near if near is not None else largest(spare, 0.0, 1.0))

@@ -1,0 +1,59 @@
+"""The search over sparse schedules: periods first, coarsely and then finely, then where the first release comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from policyc.planning.candidates import Refused, sparse
+from policyc.planning.choice import Comparison
+from policyc.planning.schedules import Allocation, Group
+from policyc.semantics.policy import Policy
+
+PERIODS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+PATIENCE = 2  # periods in a row that are worse than the best, after which longer ones are not tried
+
+
+def add_sparse(policy: Policy, groups: Sequence[Group], comparison: Comparison) -> list[Allocation | Refused]:
+    """Add the sparse schedules that are worth comparing; the policy's own period alone, where it names one.
+
+    Predicted error falls and then rises with the period: the search ends when it has risen.
+    """
+    added: list[Allocation | Refused] = []
+
+    @cache
+    def error(every: int, phase: int = 0) -> float:
+        schedule = sparse(policy, groups, every, phase)
+        added.append(schedule)
+        return comparison.add(schedule)
+
+    horizon = policy.stream.horizon
+    named = policy.budget.arguments.get("every")
+    best = int(str(named)) if named is not None else _best_period(error, horizon)
+    if best is None:
+        return added
+    error(best)
+    middle = 0 if horizon is None else (horizon - 1) % best // 2
+    if middle and policy.delivery.kind == "offline":  # as many steps before the first release as after the last
+        error(best, middle)
+    return added
+
+
+def _best_period(error: Callable[[int], float], horizon: int | None) -> int | None:
+    """The period of lowest predicted error; None where the horizon is too short for any."""
+    periods = [every for every in PERIODS if horizon is None or 2 * every <= horizon]
+    if not periods:
+        return None
+    best, worse = periods[0], 0
+    for every in periods[1:]:
+        if error(every) < error(best):
+            best, worse = every, 0
+        else:
+            worse += 1
+        if worse == PATIENCE:
+            break
+    place = PERIODS.index(best)
+    low, high = (1, *PERIODS)[place], (*PERIODS, PERIODS[-1])[place + 1]
+    between = range(low + 1, high)[:: max(1, best // 8)]
+    found: int = min([best, *between], key=error)
+    return found
