@@ -17,7 +17,7 @@ from policyc_runtime.plan import Candidate, PredictedError
 
 Array = NDArray[np.float64]
 
-MOST_RUNS = 24  # whose error is computed, each with an estimator
+MOST_RUNS = 12  # whose error is computed, each with an estimator
 STRETCH = 500  # steps that stand for an endless stream
 
 

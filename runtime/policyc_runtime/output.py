@@ -30,8 +30,9 @@ class Series:
         name: the release's name.
         column: the cell column, None for one number a step.
         cells: names of the cells, in order.
-        noisy: (steps, cells) whole numbers as drawn.
+        noisy: (steps, cells) whole numbers as drawn; 0 where nothing was.
         released: (steps, cells) published values; whole numbers where the policy says so.
+        skipped: (steps,) whether nothing was drawn at a step; the field `noisy` of a file is empty there.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Series:
     cells: tuple[str, ...]
     noisy: NDArray[np.int64]
     released: NDArray[np.int64] | NDArray[np.float64]
+    skipped: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -149,12 +151,13 @@ def _write_csv(release: Release, series: Series, file: Path) -> None:
     with file.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(_columns(release, series))
+        skipped = series.skipped.tolist()
         rows = zip(series.noisy.tolist(), series.released.tolist(), strict=True)
         for step, (noisy, released) in enumerate(rows):
             time = release.times[step]
             for cell, drawn, published in zip(series.cells, noisy, released, strict=True):
                 place = (step, time) if series.column is None else (step, time, cell)
-                writer.writerow((*place, drawn, published, *mark))
+                writer.writerow((*place, "" if skipped[step] else drawn, published, *mark))
 
 
 def _turn_into_parquet(release: Release, series: Series, file: Path) -> None:
@@ -189,7 +192,8 @@ class ReadRelease:
         steps: (rows,).
         times: (rows,) microseconds since 1970; -1 where there is none.
         cells: the cell of each row, "" without cells.
-        noisy: (rows,).
+        noisy: (rows,); 0 where the field is empty.
+        skipped: (rows,) whether it is.
         released: (rows,).
         simulated: whether it says that it is not a release.
     """
@@ -198,6 +202,7 @@ class ReadRelease:
     times: NDArray[np.int64]
     cells: list[str]
     noisy: NDArray[np.int64]
+    skipped: NDArray[np.bool_]
     released: NDArray[np.float64]
     simulated: bool
 
@@ -224,7 +229,9 @@ def read_release(path: str | Path, column: str | None) -> ReadRelease:
         with reading(table.path):
             found = connection.execute(
                 f"SELECT TRY_CAST({step} AS BIGINT) AS step, coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMP)), -1) "
-                f"AS time, {cell}::VARCHAR AS cell, TRY_CAST({noisy} AS BIGINT) AS noisy, "
+                f"AS time, {cell}::VARCHAR AS cell, CASE WHEN "
+                f"coalesce({noisy}::VARCHAR, '') = '' THEN 0 ELSE TRY_CAST({noisy} AS BIGINT) END AS noisy, "
+                f"coalesce({noisy}::VARCHAR, '') = '' AS skipped, "
                 f"TRY_CAST({released} AS DOUBLE) AS released FROM {table.source}"
             ).fetchnumpy()
     finally:
@@ -239,6 +246,7 @@ def read_release(path: str | Path, column: str | None) -> ReadRelease:
         times=columns["time"],
         cells=columns["cell"].tolist(),
         noisy=columns["noisy"],
+        skipped=columns["skipped"],
         released=columns["released"],
         simulated="simulated" in table.types,
     )

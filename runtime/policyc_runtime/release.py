@@ -1,8 +1,8 @@
 """A plan and data make a release: count, draw noise, estimate, remember, publish; each step once, in that order.
 
 What leaves this module was on disk in the ledger before. Values are estimated in the same transaction that draws their
-noise. Where a constraint couples steps, `offline` delivery takes all new steps together; with any other delivery no
-value depends on a later step.
+noise. Where a constraint couples steps, or the estimator looks ahead, `offline` delivery takes all new steps together.
+At a step without budget nothing is drawn: the ledger says null, and the estimator fills it from the steps around it.
 """
 
 from __future__ import annotations
@@ -67,12 +67,13 @@ def release(
 
     verify(plan)
     for part in plan.releases:
-        if any(scale == 0 for segment in part.schedule.segments for scale in segment.scales):
+        skips = any(scale == 0 for segment in part.schedule.segments for scale in segment.scales)
+        if skips and not part.estimator.fills:
             raise KernelError(
                 "E0829",
                 f"the schedule of `{part.name}` leaves steps without a release",
-                because="this version cannot fill them",
-                help="use a schedule that releases every step",
+                because=f"`{part.estimator.described()}` looks at every step on its own and cannot fill them",
+                help="use `filter` or `smoother`, or a schedule that releases every step",
             )
     source = randomness or SystemRandomness()
     outputs = {} if output is None else output_paths(_names(plan), output)
@@ -117,7 +118,7 @@ class _Run:
         self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.releases}
         self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.releases}
         shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
-        self._noisy = {name: np.zeros(shape, dtype=np.int64) for name, shape in shapes.items()}
+        self._noisy = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self._published = {name: np.zeros(shape) for name, shape in shapes.items()}
 
     def advance(self, steps: int) -> bool:
@@ -144,12 +145,17 @@ class _Run:
                     because="releasing the step again would cost its budget a second time",
                     help="run on the data as it was; corrections can only reach steps that are not released yet",
                 )
-            self._noisy[entry.release][entry.step] = json.loads(entry.noisy)
+            drawn = json.loads(entry.noisy)
+            self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
             self._published[entry.release][entry.step] = json.loads(entry.published)
             self.done = entry.step + 1
 
     def _next_block(self, steps: int) -> range:
-        together = any(row.previous for part in self._plan.releases for row in part.constraints)
+        wait = self._plan.delivery.longest_wait
+        together = any(
+            part.estimator.looks_ahead(wait) or any(row.previous for row in part.constraints)
+            for part in self._plan.releases
+        )
         if together and self._plan.delivery.kind == "offline":
             return range(self.done, self._raw.steps)
         return range(self.done, min(self.done + steps, self._raw.steps))
@@ -158,20 +164,23 @@ class _Run:
         """Noise and published values of new steps, as entries; nothing of it is visible before the commit."""
         rows = slice(block.start, block.stop)
         epsilons, scales = self._epsilons[part.name][rows], self._scales[part.name][rows]
-        noisy, published = self._noisy[part.name], self._published[part.name]
-        noisy[rows] = part.mechanism.add_noise(self._raw.counts[part.name][rows], scales, self._randomness)
-        seen = noisy[: block.stop].astype(np.float64)
-        published[rows] = estimate_release(self._plan, part, seen, published[: block.start])
+        drawn = _drawn(part, self._raw.counts[part.name][rows], scales, self._randomness)
+        published = self._published[part.name]
+        for step, values in drawn.items():
+            self._noisy[part.name][block[step]] = values
+        published[rows] = estimate_release(
+            self._plan, part, self._noisy[part.name][: block.stop], published[: block.start]
+        )
         return [
-            self._entry(part, step, noisy[step], published[step], epsilon, scale)
-            for step, epsilon, scale in zip(block, epsilons, scales, strict=True)
+            self._entry(part, step, drawn.get(row), published[step], epsilon, scale)
+            for row, (step, epsilon, scale) in enumerate(zip(block, epsilons, scales, strict=True))
         ]
 
     def _entry(
         self,
         part: ReleasePlan,
         step: int,
-        noisy: NDArray[np.int64],
+        noisy: NDArray[np.int64] | None,
         published: NDArray[np.float64],
         epsilon: Decimal,
         scale: Decimal,
@@ -180,12 +189,21 @@ class _Run:
         return Entry(
             step=step,
             release=part.name,
-            noisy=json.dumps(noisy.tolist()),
+            noisy=json.dumps(None if noisy is None else noisy.tolist()),
             published=json.dumps(values),
             data=self._book.fingerprint(step, self._raw.digests[step]),
             epsilon=str(epsilon),
             scale=str(scale),
         )
+
+
+def _drawn(
+    part: ReleasePlan, raw: NDArray[np.int64], scales: list[Decimal], randomness: Randomness
+) -> dict[int, NDArray[np.int64]]:
+    """Noisy values (cells,) by row, of the rows that have a budget; the others are not even looked at."""
+    released = [row for row, scale in enumerate(scales) if scale > 0]
+    noisy = part.mechanism.add_noise(raw[released], [scales[row] for row in released], randomness)
+    return dict(zip(released, noisy, strict=True))
 
 
 def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
@@ -196,13 +214,16 @@ def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
         rows = [entry for entry in entries if entry.release == part.name]
         shape = (len(rows), len(part.cells))
         values = [json.loads(entry.published) for entry in rows]
+        drawn = [json.loads(entry.noisy) for entry in rows]
+        none = [0] * len(part.cells)
         released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
         series[part.name] = Series(
             name=part.name,
             column=part.query.by,
             cells=part.cells,
-            noisy=np.array([json.loads(entry.noisy) for entry in rows], dtype=np.int64).reshape(shape),
+            noisy=np.array([none if row is None else row for row in drawn], dtype=np.int64).reshape(shape),
             released=released.reshape(shape),
+            skipped=np.array([row is None for row in drawn], dtype=np.bool_),
         )
     return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
 
@@ -243,6 +264,7 @@ def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> None:
         (found.steps[:size] != np.arange(size) // cells)
         | (found.times[:size] != np.repeat(moments, cells)[:size])
         | (found.noisy[:size] != series.noisy.ravel()[:size])
+        | (found.skipped[:size] != np.repeat(series.skipped, cells)[:size])
         | (found.released[:size] != series.released.ravel()[:size])
         | (np.array(found.cells[:size]) != np.array(series.cells * (size // cells + 1))[:size])
     )

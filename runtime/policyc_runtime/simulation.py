@@ -132,10 +132,10 @@ def simulate(
         states = simulate_counts(chains, population, length, randomness.generator)
         for part in plan.releases:
             raw = counts_of_states(plan, part, states)
-            noisy = part.mechanism.add_noise(raw, part.schedule.scales(length), randomness)
+            noisy = _noisy(part, raw, randomness)
             tried = {PRIOR_ALONE: expected_counts(plan, part, chains, length)}
             for name, variant in variants[part.name].items():
-                tried[name] = estimate_release(plan, variant, noisy.astype(np.float64), np.empty((0, raw.shape[1])))
+                tried[name] = estimate_release(plan, variant, noisy, np.empty((0, raw.shape[1])))
             for name, values in tried.items():
                 distance = np.abs(values - raw)
                 found.setdefault((part.name, name), []).append((float((distance**2).mean()), float(distance.mean())))
@@ -202,7 +202,14 @@ def _variants(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | N
     """The release with each estimator that applies, the plan's own among them."""
     constraints = ConstraintSet.of(part)
     tried = [part.estimator, *(estimators if estimators is not None else every_estimator())]
-    applying = [kind for kind in tried if kind.reason_against(len(plan.correlation.chains), constraints) is None]
+    skips = any(scale == 0 for segment in part.schedule.segments for scale in segment.scales)
+    applying = [
+        kind
+        for kind in tried
+        if kind.reason_against(len(plan.correlation.chains), constraints) is None
+        and kind.reason_against_delay(plan.delivery.longest_wait) is None
+        and (kind.fills or not skips)
+    ]
     titles = {kind.described(): part.model_copy(update={"estimator": kind}) for kind in applying}
     return dict(sorted(titles.items()))
 
@@ -216,9 +223,19 @@ def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]])
     return SimulatedError(release, title, float(mean[0]), float(stderr[0]), float(mean[1]), float(stderr[1]), own)
 
 
-def _series(part: ReleasePlan, noisy: NDArray[np.int64], values: Array) -> Series:
+def _noisy(part: ReleasePlan, raw: NDArray[np.int64], randomness: SimulationRandomness) -> Array:
+    """Noisy values (steps, cells); NaN at steps without a release."""
+    scales = part.schedule.scales(len(raw))
+    released = [step for step, scale in enumerate(scales) if scale > 0]
+    noisy = np.full(raw.shape, np.nan)
+    noisy[released] = part.mechanism.add_noise(raw[released], [scales[step] for step in released], randomness)
+    return noisy
+
+
+def _series(part: ReleasePlan, noisy: Array, values: Array) -> Series:
     released = np.rint(values).astype(np.int64) if part.integer else values
-    return Series(part.name, part.query.by, part.cells, noisy, released)
+    skipped = np.isnan(noisy[:, 0])
+    return Series(part.name, part.query.by, part.cells, np.nan_to_num(noisy).astype(np.int64), released, skipped)
 
 
 def _law(rows: Array) -> Array:

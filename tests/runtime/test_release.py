@@ -165,8 +165,8 @@ def test_a_plan_that_was_altered_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "l").exists()
 
 
-def test_steps_without_a_release_are_refused(tmp_path: Path) -> None:
-    """A schedule with empty steps needs an estimator that this version does not have."""
+def test_steps_without_a_release_are_refused_where_nothing_fills_them(tmp_path: Path) -> None:
+    """A schedule with empty steps needs an estimator that fills them."""
     part = make_release()
     segment = part.schedule.segments[0]
     sparse = BudgetSegment(
