@@ -72,7 +72,8 @@ class Forward:
                 self.precision.append(precision)
                 self.after.append(after)
                 move = process.move.T
-                self.step.append(move @ (np.eye(len(after)) - after * precision))
+                step = move @ (np.eye(len(after)) - after * precision)
+                self.step.append(step - step.mean(axis=1, keepdims=True))  # states add up to 0, and all of it fades
                 self.gain.append(move @ after)
                 moves.append(predicted.number(_symmetric(move @ after @ move.T + process.spread(t))))
             index[t] = state
@@ -81,7 +82,10 @@ class Forward:
 
 
 class Backward:
-    """What later steps say of a step: information matrices, and how their vectors go one step back."""
+    """What later steps say of a step: information matrices, and how their vectors go one step back.
+
+    The total is known: what is said of it would pile up without end, and is left out.
+    """
 
     def __init__(self, process: CountProcess, labels: Index, precisions: Sequence[Array]) -> None:
         self.step: list[Array] = []
@@ -101,9 +105,10 @@ class Backward:
             move = self._process.move
             total = self.information.arrays[number] + np.diag(self._precisions[label])
             spread = self._process.spread(t - 1)
-            step = np.linalg.solve((np.eye(len(move)) + total @ spread).T, move.T).T
+            known_total = move - move.mean(axis=0)
+            step = np.linalg.solve((np.eye(len(move)) + total @ spread).T, known_total.T).T
             self.step.append(step)
-            found = self.information.number(_symmetric(step @ total @ move.T)), len(self.step) - 1
+            found = self.information.number(_symmetric(step @ total @ known_total.T)), len(self.step) - 1
             self._known[key] = found
         return found
 

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 LONG = 64  # steps with one matrix that are worth more than a loop
 FORGOTTEN = 1e-13  # powers of a matrix below this are left out
-FEW = 8  # stretches of steps with one matrix that are taken one by one
+FEW = 0.05  # stretches of steps with one matrix, a step, that are taken one by one
+PIECE = 2048  # steps
 STACKED = 2e7  # numbers that may be gathered at once
 
 
 def apply_each(index: Index, matrices: Sequence[Array], rows: Array) -> Array:
     """matrices[index[t]] @ rows[t] for every t, (T, m)."""
     stretches = _stretches(index)
-    if len(stretches) > FEW and len(rows) * rows.shape[1] ** 2 <= STACKED:
+    if len(stretches) > FEW * len(rows) and len(rows) * rows.shape[1] ** 2 <= STACKED:
         return np.asarray(np.matmul(np.stack(matrices)[index], rows[:, :, None])[:, :, 0])
     result = np.empty_like(rows)
     for start, end in stretches:
@@ -62,8 +63,8 @@ def _scan(matrix: Array, start: Array, inputs: Array) -> Array:
 
 
 def _stretches(index: Index) -> list[tuple[int, int]]:
-    """Where the index stays the same, as (start, end)."""
+    """Where the index stays the same, as (start, end), in pieces that fit a processor's cache."""
     if not len(index):
         return []
-    turns = np.flatnonzero(np.diff(index)) + 1
+    turns = np.union1d(np.flatnonzero(np.diff(index)) + 1, np.arange(PIECE, len(index), PIECE))
     return list(zip([0, *turns.tolist()], [*turns.tolist(), len(index)], strict=True))
