@@ -9,8 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.plan import ChainRecord, Plan
-from policyc_runtime.privacy import Side, backward_leakage, forward_leakage, supremum, total_leakage
-from policyc_runtime.verify import total_budgets
+from policyc_runtime.privacy import (
+    Side,
+    audited_inheritance,
+    backward_leakage,
+    forward_leakage,
+    supremum,
+    total_leakage,
+)
+from policyc_runtime.verify import repeating_budgets, total_budgets
 
 Array = NDArray[np.float64]
 ENDLESS_STRETCH = 100
@@ -71,11 +78,25 @@ class Accounting:
     def _of_group(self, record: ChainRecord) -> Leakage:
         past, future = self.sides(record)
         backward = backward_leakage(self.budgets, past, lags=record.lags)
+        if self.repeats:
+            after = np.resize(self.inherited(record)[1], self.steps)
+            return Leakage(backward, self.budgets + after, backward + after)
         if self.plan.stream.horizon is None:  # later releases go on for ever: forward leakage is at its supremum
             forward = np.full(self.steps, supremum(float(self.budgets[0]), future, record.lags))
         else:
             forward = forward_leakage(self.budgets, future, lags=record.lags)
         return Leakage(backward, forward, backward + (forward - self.budgets))
+
+    @cached_property
+    def repeats(self) -> tuple[float, ...]:
+        """The budgets that an endless stream repeats, nats, where they are not all one; else nothing."""
+        found = repeating_budgets(self.plan) if self.plan.stream.horizon is None else None
+        return () if found is None or len(found) == 1 else tuple(found)
+
+    def inherited(self, record: ChainRecord, row_tolerance: float = 0.0) -> tuple[Array, Array]:
+        """What each step of `repeats` inherits at most from before and from after, nats; inf for no bound."""
+        before, after = audited_inheritance(self.repeats, self.sides(record, row_tolerance), record.lags)
+        return np.array(before), np.array(after)
 
     def largest_leakage(self, steps: int, row_tolerance: float = 0.0) -> float:
         """The largest total leakage in nats, over all groups, if the stream ended after `steps` steps.
@@ -90,5 +111,8 @@ class Accounting:
         past, future = self.sides(record, row_tolerance)
         if self.plan.stream.horizon is not None:
             return float(np.max(total_leakage(self.budgets[:steps], past, future, lags=record.lags)))
+        if self.repeats:
+            before, after = self.inherited(record, row_tolerance)
+            return float(np.max(before + np.array(self.repeats) + after))
         epsilon = float(self.budgets[0])
         return supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags) - epsilon

@@ -37,6 +37,7 @@ class ReleaseText:
     constraints: tuple[ConstraintText, ...]
     integer: bool
     couples_steps: bool
+    skips: bool
 
 
 def render_map_model(plan: Plan) -> str:
@@ -62,6 +63,7 @@ def render_map_model(plan: Plan) -> str:
         realtime=plan.delivery.kind != "offline",
         releases=releases,
         any_map=any(release.prior for release in releases),
+        any_skips=any(release.skips for release in releases),
         any_coupled=any(release.couples_steps for release in releases),
     )
 
@@ -92,6 +94,7 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         ),
         integer=release.integer,
         couples_steps=any(row.previous for row in release.constraints),
+        skips=any(0 in segment.epsilons for segment in release.schedule.segments),
     )
 
 

@@ -46,11 +46,12 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     errors = f"{predicted.published:.4g} mean {unit} per value; the noise alone {predicted.without_postprocessing:.4g}"
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {predicted.prior_alone:.4g}"
-    budgets = [float(e) for segment in release.schedule.segments for e in segment.epsilons]
+    patterns = [epsilon for segment in release.schedule.segments for epsilon in segment.epsilons]
+    budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]
     spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
     return [
         f"  release    {release.name}: {len(release.cells)} values every {plan.stream.step_text}",
-        f"  budget     {release.schedule.name}: {spread} nats a step",
+        f"  budget     {release.schedule.name}: {spread} nats a step{'' if 0 not in patterns else ' with a release'}",
         f"  estimator  {release.estimator.described()}",
         f"  expected   {errors}",
     ]

@@ -56,7 +56,8 @@ def allocate_sparse(
         return _endless(alpha, groups, every)
     if phase >= horizon:
         raise ScheduleError("no step of the horizon is released")
-    return _allocated(f"sparse(every = {every} steps)", alpha, horizon, groups, every, phase, None)
+    later = f" from step {phase}" if phase else ""
+    return _allocated(f"sparse(every = {every} steps){later}", alpha, horizon, groups, every, phase, None)
 
 
 def _endless(alpha: float, groups: Sequence[Group], every: int) -> Allocation:

@@ -185,7 +185,7 @@ def _down(value: Decimal) -> float:
     return near if Fraction(near) <= Fraction(value) else math.nextafter(near, -math.inf)
 
 
-def _endless_budgets(plan: Plan) -> list[float] | None:
+def repeating_budgets(plan: Plan) -> list[float] | None:
     """The budgets of one period of an endless plan, nats, rounded up; None when they do not repeat from the start."""
     if any(len(release.schedule.segments) > 1 for release in plan.releases):
         return None
@@ -203,7 +203,7 @@ def leakage_of_group(plan: Plan, record: ChainRecord) -> tuple[float, int | None
         leakage = audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags)
         step = int(np.argmax(leakage))
         return float(leakage[step]), step
-    pattern = _endless_budgets(plan)
+    pattern = repeating_budgets(plan)
     if pattern is None:
         detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
         raise PlanRejectedError("E0801", detail, where="releases")

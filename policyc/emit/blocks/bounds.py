@@ -69,5 +69,10 @@ def _largest_window(accounting: Accounting, record: ChainRecord, width: int) -> 
     past, future = accounting.sides(record)
     if accounting.plan.stream.horizon is not None:
         return float(np.max(window_leakage(accounting.budgets, past, future, width, record.lags)))
+    if accounting.repeats:
+        before, after = accounting.inherited(record)
+        period = len(before)
+        within = [np.resize(np.roll(accounting.repeats, -t), width).sum() for t in range(period)]
+        return max(float(before[t] + within[t] + after[(t + width - 1) % period]) for t in range(period))
     epsilon = float(accounting.budgets[0])
     return supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags) + (width - 2) * epsilon

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from decimal import Decimal
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
 from policyc.emit.numbers import counted, exact, round_up
+from policyc_runtime.errors import PlanRejectedError
 from policyc_runtime.plan import ChainRecord, canonical_json
-from policyc_runtime.privacy import supremum
+from policyc_runtime.privacy import audited_stationary_leakage, supremum
 from policyc_runtime.records import Matrix
 
 LARGEST_INLINE_CHAIN = 20
@@ -110,12 +112,29 @@ def _lags_words(record: ChainRecord) -> str:
 
 def _supremum(accounting: Accounting, record: ChainRecord) -> Json:
     """Where leakage would settle if the largest constant stretch of the schedule went on for ever."""
+    if not (accounting.budgets > 0).all():
+        return _supremum_of_pattern(accounting, record)
     epsilon = _lasting_budget(accounting)
     words = "if the longest stretch of equal budgets went on for ever"
     total = sum(supremum(epsilon, side, record.lags) for side in accounting.sides(record)) - epsilon
     if not np.isfinite(total):
         return {"value": None, "words": f"none: total leakage would grow without limit {words}"}
     return {"value": round_up(float(total)), "unit": "nats", "epsilon": round_up(epsilon), "words": words}
+
+
+def _supremum_of_pattern(accounting: Accounting, record: ChainRecord) -> Json:
+    """The same for schedules with steps that release nothing: of the longest stretch that repeats one pattern."""
+    segments = [segment for release in accounting.plan.releases for segment in release.schedule.segments]
+    longest = max(segments, key=lambda segment: (segment.repeats or math.inf) * len(segment.epsilons))
+    pattern = [float(epsilon) for epsilon in longest.epsilons]
+    words = "if the longest stretch of repeating budgets went on for ever"
+    try:
+        total = audited_stationary_leakage(pattern, accounting.sides(record), record.lags)
+    except PlanRejectedError:
+        return {"value": None, "words": "not computed: the chain does not start in its stationary law"}
+    if not np.isfinite(total):
+        return {"value": None, "words": f"none: total leakage would grow without limit {words}"}
+    return {"value": round_up(float(total)), "unit": "nats", "epsilon": round_up(max(pattern)), "words": words}
 
 
 def _lasting_budget(accounting: Accounting) -> float:

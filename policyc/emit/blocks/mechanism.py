@@ -10,7 +10,7 @@ from itertools import groupby
 
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, span
-from policyc.emit.numbers import about, exact, grouped, sentence_case
+from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_runtime.plan import Candidate, Plan, ReleasePlan
 from policyc_runtime.records import Record
 
@@ -62,7 +62,9 @@ def parameters(record: Record) -> Json:
 
 
 def _stretches(accounting: Accounting, release: ReleasePlan) -> list[JsonValue]:
-    """Consecutive steps of equal budget and scale."""
+    """Consecutive steps of equal budget and scale, or segments whose pattern releases one step of several."""
+    if any(segment.epsilons[0] == 0 or len(segment.epsilons) > 1 for segment in release.schedule.segments):
+        return _patterns(release)
     steps = accounting.steps
     pairs = zip(release.schedule.epsilons(steps), release.schedule.scales(steps), strict=True)
     entries: list[JsonValue] = []
@@ -81,6 +83,30 @@ def _stretches(accounting: Accounting, release: ReleasePlan) -> list[JsonValue]:
             }
         )
         start += count
+    return entries
+
+
+def _patterns(release: ReleasePlan) -> list[JsonValue]:
+    """One entry a released step of every segment, then the steps without a release."""
+    entries: list[JsonValue] = []
+    start = 0
+    for segment in release.schedule.segments:
+        period = len(segment.epsilons)
+        for place, (epsilon, scale) in enumerate(zip(segment.epsilons, segment.scales, strict=True)):
+            if epsilon == 0:
+                continue
+            first = start + place
+            every = f", every {counted(period, 'step')}" if period > 1 else ""
+            if segment.repeats is None:
+                steps = f"{first:,} on{every}"
+            elif segment.repeats == 1:
+                steps = f"{first:,}"
+            else:
+                steps = f"{first:,} to {first + (segment.repeats - 1) * period:,}{every}"
+            noise = {"scale": exact(scale), "noise_stddev": _stddev(release, scale)}
+            entries.append({"steps": steps, "epsilon": exact(epsilon), **noise})
+        start += period * (segment.repeats or 0)
+    entries.append({"steps": "all others", "epsilon": "0", "scale": "no release", "noise_stddev": None})
     return entries
 
 

@@ -1,6 +1,11 @@
 """What a schedule of budgets leaks about one step of a user whose states are correlated: forward mathematics only."""
 
-from policyc_runtime.privacy.audit import audited_loss_bound, audited_stationary_leakage, audited_total_leakage
+from policyc_runtime.privacy.audit import (
+    audited_inheritance,
+    audited_loss_bound,
+    audited_stationary_leakage,
+    audited_total_leakage,
+)
 from policyc_runtime.privacy.chains import Chain
 from policyc_runtime.privacy.lags import useful_lags
 from policyc_runtime.privacy.leakage import (
@@ -18,6 +23,7 @@ __all__ = [
     "Chain",
     "LossFunction",
     "Side",
+    "audited_inheritance",
     "audited_loss_bound",
     "audited_stationary_leakage",
     "audited_total_leakage",

@@ -196,16 +196,29 @@ def audited_stationary_leakage(
         PlanRejectedError: E0801, when a bound is not confirmed.
     """
     budgets = [pattern] if isinstance(pattern, int | float) else [float(epsilon) for epsilon in pattern]
+    before, after = audited_inheritance(budgets, chain, lags)
+    return max(_up(_up(b, e), f) for b, e, f in zip(before, budgets, after, strict=True))
+
+
+def audited_inheritance(
+    pattern: Sequence[float], chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1
+) -> tuple[list[float], list[float]]:
+    """What each step of a repeating pattern inherits at most from all before it, and from all after it, nats.
+
+    Raises:
+        PlanRejectedError: as `audited_stationary_leakage`, which says why these are bounds.
+    """
+    budgets = [float(epsilon) for epsilon in pattern]
     if not all(math.isfinite(epsilon) and epsilon >= 0 for epsilon in budgets):
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
     backward, forward = _sides(chain)
     if backward.settled or forward.settled:
         raise PlanRejectedError("E0801", "an endless stream needs a chain whose law does not change from step to step")
     if not any(budgets):
-        return 0.0
+        return budgets, budgets
     before = _audited_cycle(budgets, backward, lag_set(lags), "backward leakage")
     after = _audited_cycle(budgets[::-1], forward, lag_set(lags), "forward leakage")[::-1]
-    return max(_up(_up(b, e), f) for b, e, f in zip(before, budgets, after, strict=True))
+    return before, after
 
 
 def _audited_cycle(pattern: list[float], side: Side, lags: tuple[int, ...], where: str) -> list[float]:
