@@ -18,7 +18,7 @@ SOURCES: Final[dict[str, str]] = {
         "Temporal Correlations via Post-processing. DBSec 2023."
     ),
     "CKS20": "C. Canonne, G. Kamath, T. Steinke: The Discrete Gaussian for Differential Privacy. NeurIPS 2020.",
-    "KAL60": "R. E. Kalman: A New Approach to Linear Filtering and Prediction Problems. Journal of Basic Engineering, 1960.",
+    "KAL60": "R. E. Kalman: A New Approach to Linear Filtering and Prediction Problems. J. of Basic Engineering, 1960.",
     "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
     "ZKL22": (

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountProcess:
-    """Counts n_t of `population` users over `cells` states: a chain, or None where steps have nothing to do with
-    each other and all counts are equally likely.
+    """Counts n_t of `population` users over `cells` states who move on one chain.
 
+    Without a chain, steps have nothing to do with each other, and all counts are equally likely.
     Users being independent, n_{t+1} given n_t has mean P^T n_t and covariance sum_i n_t(i) (diag P_i - P_i P_i^T),
     whose expectation is exact at n p_t(i).
     """

@@ -56,7 +56,8 @@ class Forward:
         self.after: list[Array] = []
         self.step: list[Array] = []  # predicted mean to next predicted mean
         self.gain: list[Array] = []  # site to next predicted mean
-        predicted, known = Interned(), {}
+        predicted = Interned()
+        known: dict[tuple[int, int, int], int] = {}
         now = predicted.number(process.start())
         index = np.empty(len(labels), dtype=np.intp)
         moves: list[int] = []
@@ -66,7 +67,9 @@ class Forward:
             state = known.get(key)
             if state is None:
                 covariance, given = predicted.arrays[now], np.asarray(precisions[label])
-                precision, after = _own_precisions(covariance, given) if widths else (given, _updated(covariance, given))
+                precision, after = (
+                    _own_precisions(covariance, given) if widths else (given, _updated(covariance, given))
+                )
                 state = known[key] = len(self.after)
                 self.before.append(covariance)
                 self.precision.append(precision)

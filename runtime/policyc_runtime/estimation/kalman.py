@@ -74,7 +74,7 @@ class SeriesEstimator(Estimator):
             raise ReleaseError(
                 "E0833",
                 f"there is nothing to make the model of `{self.name}` from",
-                because="it needs one chain over the cells of the release, and a constraint that says what they add up to",
+                because="it needs one chain over the cells of the release, and what these add up to",
                 help="choose another estimator in the policy and compile again",
             )
         processes = candidates(CountProcess(constraints.total, len(chain.forward), chain))
@@ -107,7 +107,7 @@ class SeriesEstimator(Estimator):
         if chain is None:
             return None
         variances = Posterior(CountProcess(float(population), chain.states, chain), scales, delay).variances()
-        return _expected_error(np.maximum(variances, 0.0), objective, integer=integer).mean(axis=1)
+        return np.asarray(_expected_error(np.maximum(variances, 0.0), objective, integer=integer).mean(axis=1))
 
 
 class Filter(SeriesEstimator):

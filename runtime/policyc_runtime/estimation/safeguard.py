@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SMOOTHINGS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, math.inf)
+LOOKED_AT = 2e7  # steps times squared cells: beyond, the choice stays what it was
 DOUBT = math.log(20.0)  # nats by which another candidate must be likelier than the declared chain
 
 
@@ -40,13 +41,15 @@ def likeliest(processes: list[CountProcess], noisy: Array, scales: Array) -> NDA
         noisy: (T, cells); rows with scale 0 are not read.
         scales: (T,) of the noise, 0 where nothing was released.
     """
-    logs = np.array([np.cumsum(innovation_log_likelihood(process, noisy, scales)) for process in processes])
+    seen = slice(0, max(1, int(LOOKED_AT / noisy.shape[1] ** 2)))
+    logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen])) for p in processes])
     logs[0] += DOUBT
-    return np.argmax(logs, axis=0)
+    chosen = np.argmax(logs, axis=0)
+    return np.concatenate([chosen, np.full(len(noisy) - len(chosen), chosen[-1])])
 
 
 def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array) -> Array:
-    """ln density of every step's values given the ones before, as if noise were normal, (T,); 0 without values."""
+    """Log density of every step's values given the ones before, as if noise were normal, (T,); 0 without values."""
     kinds, labels = np.unique(scales, return_inverse=True)
     variances = 2.0 * laplace_width(kinds) ** 2
     forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1), widths=False)

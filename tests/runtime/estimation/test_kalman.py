@@ -1,0 +1,242 @@
+"""Filter and smoother against joint conditioning, exact enumeration and simulation; the check of the chain."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from demands import at_least_zero, demands, total
+from numpy.typing import NDArray
+from plans import make_plan
+
+from policyc_runtime.errors import ReleaseError
+from policyc_runtime.estimation import ConstraintSet, estimate_release, estimator_kinds
+from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.kalman import Filter, Smoother
+from policyc_runtime.estimation.laplace_channel import laplace_width, score
+from policyc_runtime.estimation.posterior import Posterior
+from policyc_runtime.estimation.projection import nearest_values
+from policyc_runtime.estimation.safeguard import candidates, innovation_log_likelihood, likeliest
+from policyc_runtime.privacy import Chain
+from policyc_runtime.simulation import simulate_counts
+
+Array = NDArray[np.float64]
+BASE = np.array([[0.33, 0.33, 0.34], [0.8, 0.1, 0.1], [0.05, 0.9, 0.05]])
+START = np.array([1.0, 0.0, 0.0])
+
+
+def lazy(stay: float, cells: int = 3) -> Array:
+    return np.eye(cells) * stay + (1 - np.eye(cells)) * (1 - stay) / (cells - 1)
+
+
+def constraints_for(population: int, cells: int = 3) -> ConstraintSet:
+    return demands(total(cells, population), *at_least_zero(cells), cells=cells)
+
+
+def noise(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    stop = -np.expm1(-1 / scale)
+    return (rng.geometric(stop, shape) - rng.geometric(stop, shape)).astype(np.float64)
+
+
+def joint_moments(process: CountProcess, steps: int) -> tuple[Array, Array]:
+    """Mean (T m,) and covariance (T m, T m) of all counts together, by Cov(n_t, n_s) = (P^T)^(t - s) Cov(n_s)."""
+    m, means = process.cells, process.expected(steps)
+    joint = np.zeros((steps * m, steps * m))
+    for s in range(steps):
+        law = means[s] / process.population
+        block = process.population * (np.diag(law) - np.outer(law, law))
+        for t in range(s, steps):
+            joint[t * m : t * m + m, s * m : s * m + m] = block
+            joint[s * m : s * m + m, t * m : t * m + m] = block.T
+            block = process.move.T @ block
+    return means.ravel(), joint
+
+
+@pytest.mark.parametrize("initial", [None, START])
+@pytest.mark.parametrize("delay", [0, 2, None])
+def test_recursions_are_joint_conditioning(initial: Array | None, delay: int | None) -> None:
+    """Variances are those of all counts conditioned at once on normal values, a step without a release included."""
+    process = CountProcess(50.0, 3, Chain(forward=BASE, initial=initial))
+    posterior = Posterior(process, np.array([3.0, 5.0, 0.0, 2.0, 3.0, 3.0]), delay)
+    precision = np.array(posterior._forward.precision)[posterior._forward.index]
+    assert (precision[2] == 0).all()
+    _, joint = joint_moments(process, 6)
+    for t in range(6):
+        known = precision.copy()
+        if delay is not None:
+            known[t + delay + 1 :] = 0.0
+        inner = np.eye(18) + np.sqrt(known.ravel())[:, None] * joint * np.sqrt(known.ravel())
+        gained = joint * np.sqrt(known.ravel())
+        after = joint - gained @ np.linalg.solve(inner, gained.T)
+        assert posterior.variances()[t] == pytest.approx(np.diag(after)[3 * t : 3 * t + 3], abs=1e-6)
+
+
+def test_sweeps_reach_the_fixed_point() -> None:
+    """The smoother's means are what expectation propagation on the joint law of all steps settles at."""
+    rng = np.random.default_rng(2)
+    process = CountProcess(50.0, 3, Chain(forward=BASE))
+    scales = np.array([3.0, 5.0, 0.0, 2.0, 3.0, 3.0])
+    posterior = Posterior(process, scales, None)
+    precision = np.array(posterior._forward.precision)[posterior._forward.index].ravel()
+    mean, joint = joint_moments(process, 6)
+    noisy = mean.reshape(6, 3) + noise(4.0, (6, 3), rng)
+    gained = joint * np.sqrt(precision)
+    inner = np.eye(18) + np.sqrt(precision)[:, None] * gained
+    after = joint - gained @ np.linalg.solve(inner, gained.T)
+    left = 1 - np.diag(after) * precision
+    belief, away, width = np.diag(after) / left, noisy.ravel() - mean, np.repeat(laplace_width(scales), 3)
+    sites = precision * away
+    for _ in range(100):
+        center = (after @ sites - np.diag(after) * sites) / left
+        fresh = precision * center + (1 + belief * precision) * score(away - center, belief, width)
+        sites = 0.5 * sites + 0.5 * np.where(precision > 0, fresh, 0.0)
+    assert posterior.means(noisy).ravel() == pytest.approx(mean + after @ sites, abs=0.1)
+
+
+def exact_mean(noisy: Array, scale: float, users: int, move: Array, start: Array) -> Array:
+    """E[n_t | all noisy values], by summing over every path of the count of the first of two cells."""
+
+    def binomial(n: int, p: float) -> Array:
+        return np.array([comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)])
+
+    moves = np.array([np.convolve(binomial(k, move[0, 0]), binomial(users - k, move[1, 0])) for k in range(users + 1)])
+    counts = np.stack([np.arange(users + 1.0), users - np.arange(users + 1.0)], axis=1)
+    likelihood = np.exp(-np.abs(noisy[:, None, :] - counts).sum(axis=2) / scale)
+    forward, backward = [binomial(users, start[0]) * likelihood[0]], [np.ones(users + 1)]
+    for t in range(1, len(noisy)):
+        forward.append((forward[-1] @ moves) * likelihood[t])
+        backward.insert(0, moves @ (backward[0] * likelihood[len(noisy) - t]))
+    weights = np.array(forward) * np.array(backward)
+    return np.asarray((weights / weights.sum(axis=1, keepdims=True)) @ counts)
+
+
+def test_close_to_the_exact_posterior_mean() -> None:
+    """With few users the smoother is near the exact mean, and nearer than the linear smoother."""
+    rng = np.random.default_rng(7)
+    move, users, scale = np.array([[0.9, 0.1], [0.2, 0.8]]), 6, 2.0
+    chain = Chain(forward=move)
+    process = CountProcess(float(users), 2, chain)
+    posterior = Posterior(process, np.full(4, scale), None)
+    mean, joint = joint_moments(process, 4)
+    linear = joint @ np.linalg.inv(joint + 2 * laplace_width(np.array([scale]))[0] ** 2 * np.eye(8))
+    ours, theirs = [], []
+    for _ in range(300):
+        noisy = simulate_counts([chain], users, 4, rng) + noise(scale, (4, 2), rng)
+        exact = exact_mean(noisy, scale, users, move, chain.stationary())
+        ours.append(np.mean((posterior.means(noisy) - exact) ** 2))
+        theirs.append(np.mean((mean + linear @ (noisy.ravel() - mean) - exact.ravel()) ** 2))
+    assert np.mean(ours) < 0.5 * np.mean(theirs)
+    assert np.mean(ours) < 0.05
+
+
+@pytest.mark.parametrize("delay", [0, 3, None])
+@pytest.mark.parametrize(
+    ("move", "population", "every"),
+    [(BASE, 200, 1), (lazy(0.9), 10_000, 1), (lazy(0.99), 200, 1), (lazy(0.99), 200, 4)],
+)
+def test_predicted_errors_are_measured(delay: int | None, move: Array, population: int, every: int) -> None:
+    """The error said before any data is within 10 % of the error of simulated users, standard error allowed for."""
+    rng = np.random.default_rng(11)
+    chain, constraints = Chain(forward=move), constraints_for(population)
+    scales = np.where(np.arange(200) % every == 0, 8.0, 0.0)
+    estimator = Smoother() if delay is None else Filter()
+    predicted = estimator.predicted_errors(chain, population, scales, delay, "mean_squared_error", integer=True)
+    assert predicted is not None
+    errors = []
+    for _ in range(8):
+        true = simulate_counts([chain], population, 200, rng)
+        noisy = np.where(scales[:, None] > 0, true + noise(8.0, true.shape, rng), np.nan)
+        published = estimator.estimate_series(noisy, scales, 0, chain, constraints, None, delay)
+        assert constraints.violation(published, None) == 0
+        errors.append(np.mean((published - true) ** 2))
+    stderr = np.std(errors, ddof=1) / np.sqrt(len(errors))
+    assert abs(np.mean(errors) - predicted.mean()) < 0.1 * predicted.mean() + 2 * stderr
+
+
+@pytest.mark.parametrize("delivery", ["realtime", "offline"])
+def test_published_rows_never_change(delivery: str) -> None:
+    """New steps add rows; under realtime they are the rows of one run over everything."""
+    rng = np.random.default_rng(3)
+    name = "filter" if delivery == "realtime" else "smoother"
+    rows = (total(3, 200), *at_least_zero(3))
+    plan = make_plan(
+        population=200,
+        otherwise=None,
+        chains=(BASE.tolist(),),
+        estimator={"name": name},
+        constraints=rows,
+        delivery=delivery,
+        horizon=50,
+    )
+    noisy = rng.multinomial(200, [0.4, 0.35, 0.25], 12) + noise(20.0, (12, 3), rng)
+    whole = estimate_release(plan, plan.releases[0], noisy, np.empty((0, 3)))
+    stream = np.empty((0, 3))
+    for step in range(12):
+        fresh = estimate_release(plan, plan.releases[0], noisy[: step + 1], stream)
+        assert fresh.shape == (1, 3)
+        stream = np.vstack([stream, fresh])
+    assert (stream == whole).all() == (delivery == "realtime")
+    assert (whole.sum(axis=1) == 200).all()
+
+
+@pytest.mark.parametrize("scale", [2.0, 10.0])
+@pytest.mark.parametrize("estimator", [Filter(), Smoother()])
+def test_a_wrong_chain_does_little_harm(estimator: Filter | Smoother, scale: float) -> None:
+    """Users who move at random, declared to stay: at most 1.1 times the error without any chain."""
+    rng = np.random.default_rng(5)
+    declared, true = Chain(forward=(np.eye(3) + 0.01) / 1.03), Chain(forward=(np.eye(3) + 1) / 4)
+    constraints, scales = constraints_for(200), np.full(300, scale)
+    counts = simulate_counts([true], 200, 300, rng)
+    noisy = counts + noise(scale, counts.shape, rng)
+    delay = 0 if estimator.name == "filter" else None
+    published = estimator.estimate_series(noisy, scales, 0, declared, constraints, None, delay)
+    nearest = nearest_values(noisy, constraints, None)
+    assert np.mean((published - counts) ** 2) <= 1.1 * np.mean((nearest - counts) ** 2)
+
+
+def test_the_right_chain_is_kept() -> None:
+    """Values of users who move as declared speak for the declared chain, at nearly every step."""
+    rng = np.random.default_rng(6)
+    chain = Chain(forward=(np.eye(3) + 0.01) / 1.03)
+    counts = simulate_counts([chain], 200, 300, rng)
+    chosen = likeliest(candidates(CountProcess(200.0, 3, chain)), counts + noise(5.0, (300, 3), rng), np.full(300, 5.0))
+    assert (chosen == 0).mean() > 0.9
+
+
+def test_the_likelihood_is_that_of_all_values_together() -> None:
+    """Log densities of innovations add up to the log density of the joint normal law; missing steps add nothing."""
+    rng = np.random.default_rng(8)
+    process, scales = CountProcess(40.0, 3, Chain(forward=BASE, initial=START)), np.array([2.0, 0.0, 3.0, 2.0])
+    mean, joint = joint_moments(process, 4)
+    noisy = mean.reshape(4, 3) + noise(3.0, (4, 3), rng)
+    seen = np.repeat(scales > 0, 3)
+    law = joint[np.ix_(seen, seen)] + np.diag(np.repeat(2 * laplace_width(scales) ** 2, 3)[seen])
+    away = (noisy.ravel() - mean)[seen]
+    expected = -0.5 * (away @ np.linalg.solve(law, away) + np.linalg.slogdet(law)[1])
+    noisy[1] = np.nan
+    assert innovation_log_likelihood(process, noisy, scales).sum() == pytest.approx(expected, abs=1e-9)
+
+
+def test_series_estimators_say_why_they_do_not_apply() -> None:
+    """They need one chain, cells and a known total; the smoother needs values that may wait."""
+    known = constraints_for(20)
+    for estimator in (Filter(), Smoother()):
+        assert estimator.reason_against(1, known) is None
+        assert "chain" in str(estimator.reason_against(0, known))
+        assert "add up to" in str(estimator.reason_against(1, demands(*at_least_zero(3), cells=3)))
+        assert "cells" in str(estimator.reason_against(1, demands(total(1, 20), cells=1)))
+        assert estimator.fills
+        with pytest.raises(ReleaseError):
+            estimator.estimate_series(np.ones((1, 3)), np.ones(1), 0, None, known, None, 0)
+    assert Filter().reason_against_delay(0) is None
+    assert Smoother().reason_against_delay(None) is None
+    assert "wait" in str(Smoother().reason_against_delay(2))
+
+
+def test_single_steps_cannot_be_filled() -> None:
+    """An estimator that looks at one step refuses steps without a release."""
+    mle = estimator_kinds()["mle"].model_validate({"name": "mle"})
+    with pytest.raises(ReleaseError) as refused:
+        mle.estimate_series(np.ones((2, 3)), np.array([1.0, 0.0]), 0, None, constraints_for(3), None, None)
+    assert refused.value.code == "E0829"
