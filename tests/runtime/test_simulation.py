@@ -48,6 +48,8 @@ def test_every_estimator_stands_beside_the_prior_alone() -> None:
         "map(prior = initial)",
         "map(prior = uniform)",
         "map(prior = frequency)",
+        "filter()",
+        "smoother()",
     }
     assert [error.estimator for error in result.errors if error.chosen] == ["mle()"]
     once = simulate(make_plan(horizon=40), 7, 1)
