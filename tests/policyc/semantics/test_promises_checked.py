@@ -80,7 +80,8 @@ def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
 
 def test_user_level_and_w_event_promises_are_refused_once(findings, count_policy):
     """All that cannot be planned yet is one finding."""
-    text = count_policy + "target w_event(epsilon = 1, window = 3 steps)\nrelease total = prefix(r)\nestimate joint_map()\n"
+    text = count_policy + "target w_event(epsilon = 1, window = 3 steps)\nrelease total = prefix(r)\n"
+    text += "estimate joint_map()\n"
     _, found = findings(text)
     assert codes(found) == ["E0702"]
     for missing in ("w-event", "running totals", "several releases", "estimate `joint_map`"):
