@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -106,20 +105,20 @@ class Pairs:
         if pairs is not None and 4 * len(pairs) < self.count:
             return self._excesses_of(mu, pairs)
         values = self.few_values
-        found = self._all_excesses(mu) if values is None else self._excesses_by_value(mu, values)
+        found: Floats = self._all_excesses(mu) if values is None else self._excesses_by_value(mu, values)
         return found if pairs is None else found[pairs]
 
     @cached_property
-    def few_values(self) -> Floats | None:
+    def few_values(self) -> list[float] | None:
         """The different probabilities, where they are so few that matrix products are the fastest way."""
-        if len(np.unique(self._lower[:2])) > _FEW:
+        if len(set(self._lower[:2].ravel().tolist())) > _FEW:
             return None
-        values = np.unique(self._lower)
-        return values if len(values) <= _FEW else None
+        values = set(self._lower.ravel().tolist())
+        return list(values) if len(values) <= _FEW else None
 
-    def _excesses_by_value(self, mu: float, values: Floats) -> Floats:
+    def _excesses_by_value(self, mu: float, values: list[float]) -> Floats:
         excess = np.zeros((self.n, self.n))
-        for d in values.tolist():
+        for d in values:
             excess += np.maximum(self._upper - d - mu * d, 0.0) @ (self._lower == d).T.astype(np.float64)
         i, j = self.rows(np.arange(self.count))
         return np.asarray(excess[i, j])
@@ -127,7 +126,7 @@ class Pairs:
     def _all_excesses(self, mu: float) -> Floats:
         lower = self._lower
         if mu == 0 or mu >= 1:  # then gains are at least half of q(S): q - (1 + mu) d is as good as (q - d) - mu d
-            return self._over_all((1 + mu) * lower, _excess_over_scaled)
+            return np.asarray(self._over_all((1 + mu) * lower, _excess_over_scaled))
 
         def excess(q: Floats, d: Floats, out: Floats) -> None:
             np.multiply(d, mu, out=out)
@@ -135,7 +134,7 @@ class Pairs:
             np.minimum(difference, out, out=out)
             np.subtract(difference, out, out=out)
 
-        return self._over_all(lower, excess)
+        return np.asarray(self._over_all(lower, excess))
 
     def _over_all(self, lower: AnyFloats, excess: Callable[[Any, Any, Any], None]) -> Any:
         """The sums over columns of `excess(q, d, out)` of all pairs, with d from `lower`, in its precision."""
@@ -143,18 +142,20 @@ class Pairs:
         upper, ones = self._upper.astype(lower.dtype), np.ones(width, dtype=lower.dtype)
         shifted = sliding_window_view(np.concatenate([lower, lower[:-1]]), n, axis=0).swapaxes(1, 2)
         out = np.empty((n - 1, n), dtype=lower.dtype)
-        rows = min(n, max(1, _BLOCK // (width * lower.itemsize)))
-        shifts = max(1, rows // n * _BLOCK // (n * width * lower.itemsize))
+        size = width * lower.itemsize
+        rows = -(-n // -(-n * size // _BLOCK))
+        shifts = max(1, _BLOCK // (n * size))
 
-        def fill(blocks: Iterator[tuple[int, int]]) -> None:
+        def fill(blocks: Iterator[int]) -> None:
             buffer = np.empty((shifts, rows, width), dtype=lower.dtype)
-            for s, i in blocks:
-                d = shifted[s : s + shifts, i : i + rows]
-                part = buffer[: len(d), : d.shape[1]]
-                excess(upper[i : i + rows], d, part)
-                np.dot(part.reshape(-1, width), ones, out=out[s - 1 : s - 1 + len(d), i : i + rows].reshape(-1))
+            for i in blocks:
+                for s in range(1, n, shifts):  # from one shift to the next only one row of d is new
+                    d = shifted[s : s + shifts, i : i + rows]
+                    part = buffer[: len(d), : d.shape[1]]
+                    excess(upper[i : i + rows], d, part)
+                    np.dot(part.reshape(-1, width), ones, out=out[s - 1 : s - 1 + len(d), i : i + rows].reshape(-1))
 
-        _share(fill, list(product(range(1, n, shifts), range(0, n, rows))))
+        _share(fill, range(0, n, rows))
         return out.ravel()
 
     def _excesses_of(self, mu: float, pairs: Indices) -> Floats:
@@ -239,7 +240,9 @@ class Pairs:
         """Excess of all pairs in single precision, and how far each may be off."""
         scaled = ((1 + mu) * self._lower).astype(np.float32)
         kept = self._over_all(scaled, lambda q, x, out: np.minimum(q, x, out=out))
-        return np.subtract(1.0, kept, out=kept), (self._lower.shape[1] + 8) * 2.0**-24  # sum (q - x)^+ = 1 - sum min(q, x)
+        return np.subtract(1.0, kept, out=kept), (
+            self._lower.shape[1] + 8
+        ) * 2.0**-24  # sum (q - x)^+ = 1 - sum min(q, x)
 
 
 def _excess_over_scaled(q: Floats, x: Floats, out: Floats) -> None:
@@ -250,7 +253,7 @@ def _excess_over_scaled(q: Floats, x: Floats, out: Floats) -> None:
 def _share(work: Callable[[Iterator[Any]], None], blocks: Sequence[Any]) -> None:
     """Do the blocks, on two threads when they are many: numpy lets go of the interpreter's lock."""
     left = iter(blocks)
-    if len(blocks) < 8:
+    if len(blocks) < 2:
         work(left)
         return
     with ThreadPoolExecutor(2) as pool:

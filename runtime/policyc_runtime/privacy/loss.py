@@ -78,7 +78,9 @@ class LossFunction:
             raise InvalidMatrixError("E0805", f"a row tolerance lies between 0 and 1, not at {row_tolerance:g}")
         self.matrix = transition_matrix(matrix)
         self.row_tolerance = float(row_tolerance)
-        self._distinct, self._row = np.unique(self.matrix, axis=0, return_index=True)
+        last = {row.tobytes(): i for i, row in enumerate(self.matrix)}
+        self._row = np.array(list(last.values()))
+        self._distinct = self.matrix[self._row]
         self._asked = False
 
     @overload
@@ -146,9 +148,9 @@ class LossFunction:
         rows = Pairs(self._distinct)
         if rows.n == 1:
             return 0.0, (0, 0)
-        pair = rows.excesses(0.0).argmax()
-        i, j = rows.rows(pair)
-        return rows.vertex(int(pair), 0.0).gain, (int(self._row[i]), int(self._row[j]))
+        pair = np.argmax(rows.excesses(0.0), keepdims=True)
+        i, j = (int(self._row[k][0]) for k in rows.rows(pair))
+        return rows.vertex(int(pair[0]), 0.0).gain, (i, j)
 
     @cached_property
     def _hull(self) -> tuple[list[float], list[Vertex]]:
