@@ -27,7 +27,6 @@ Indices = NDArray[np.intp]
 
 _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
 _HUGE = 700.0  # beyond it e^a overflows
-_U = 2.0**-53
 _BLOCK = 1 << 18  # bytes of a working block: it stays in the fast cache
 _FEW = 6  # different probabilities up to which they are taken one by one
 
@@ -204,8 +203,7 @@ class Pairs:
             if v.mass <= w.mass:
                 continue
             mu = (v.gain - w.gain) / (v.mass - w.mass)
-            # what is missed lies less than half an ulp of every gain here above the chords, so L misses no more
-            known = v.gain - mu * v.mass + _U * w.gain
+            known = v.gain - mu * v.mass
             if not start < mu < stop:
                 continue
             # convexity: between start and stop a pair stays below the line through its two ends
