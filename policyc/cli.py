@@ -72,7 +72,7 @@ def _version(wanted: bool) -> None:
 def _root(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
-    r"""Compile a privacy policy for counts over time into a checked release plan, and run it.
+    """Compile a privacy policy for counts over time into a checked release plan, and run it.
 
     \b
     policyc init traffic                 write a policy to start from
@@ -92,7 +92,7 @@ def compile_command(
     ] = None,
     emit: Annotated[Stage | None, typer.Option("--emit", help="Show a stage instead of writing files.")] = None,
 ) -> None:
-    r"""Compile a policy into a plan, a post-processing model and a certificate.
+    """Compile a policy into a plan, a post-processing model and a certificate.
 
     \b
     policyc compile traffic.policy
@@ -130,7 +130,7 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies.")],
     form: Annotated[FindingFormat, typer.Option("--format", help="text, json or sarif.")] = FindingFormat.TEXT,
 ) -> None:
-    r"""Show all findings of policies, without planning.
+    """Show all findings of policies, without planning.
 
     \b
     policyc check traffic.policy
@@ -172,7 +172,7 @@ def fmt(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies; `-` reads standard input.")],
     only_check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file would change.")] = False,
 ) -> None:
-    r"""Rewrite policies in the canonical order and spacing. Comments are kept.
+    """Rewrite policies in the canonical order and spacing. Comments are kept.
 
     \b
     policyc fmt traffic.policy
@@ -214,30 +214,59 @@ def run(
         typer.Option("--steps", min=1, help="Release the first N steps only. Default: through the last event."),
     ] = None,
 ) -> None:
-    r"""Run a plan on data: every step is released once; running again gives the same values.
+    """Run a plan on data: every step is released once; running again gives the same values.
 
     \b
     policyc run fleet.plan --input departures.csv --output parked.csv
     policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
     """
+    from policyc.emit import require_unchanged
     from policyc.emit.summary import render_run
     from policyc_runtime.output import write_release
     from policyc_runtime.plan import load_plan
     from policyc_runtime.release import release
 
     plan = load_plan(directory)
+    require_unchanged(directory, plan)
+    book = _ledger_of(directory, ledger)
+    before = _steps_in(book)
     with _progress("releasing") as progress:
         released = release(
             plan,
             input_file,
-            ledger or directory / LEDGER_NAME,
+            book,
             counts=counts,
             steps=steps,
             output=output,
             progress=progress,
         )
     written = write_release(released, output)
-    typer.echo(render_run(plan, released, written))
+    typer.echo(render_run(plan, released, written, before))
+
+
+def _ledger_of(directory: Path, named: Path | None) -> Path:
+    """The ledger to use: the plan's own, or the one that is named while the plan's own has released nothing."""
+    own = directory / LEDGER_NAME
+    if named is None or named.absolute() == own.absolute() or not _steps_in(own):
+        return named or own
+    from policyc_runtime.errors import LedgerError
+
+    raise LedgerError(
+        "E0809",
+        "this plan has a ledger that has released steps already",
+        where=str(own),
+        because="another ledger would draw fresh noise for the same steps, and both together tell more than promised",
+        help="leave `--ledger` out",
+    )
+
+
+def _steps_in(book: Path) -> int:
+    if not book.exists():
+        return 0
+    from policyc_runtime.ledger import Ledger
+
+    with Ledger.open_read_only(book) as ledger:
+        return ledger.steps
 
 
 @app.command()
@@ -248,7 +277,7 @@ def verify(
         Path | None, typer.Option("--release", metavar="OUT", help="A released file to compare with the ledger.")
     ] = None,
 ) -> None:
-    r"""Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
+    """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
 
     \b
     policyc verify fleet.plan
@@ -295,7 +324,7 @@ def show(
     directory: PlanDirectory,
     form: Annotated[TableFormat, typer.Option("--format", help="table, csv or json.")] = TableFormat.TABLE,
 ) -> None:
-    r"""One row a step: budget, noise scale, leakage, expected error.
+    """One row a step: budget, noise scale, leakage, expected error.
 
     \b
     policyc show fleet.plan
@@ -303,8 +332,10 @@ def show(
     """
     from policyc.emit.steps import render_steps, step_rows
     from policyc_runtime.plan import load_plan
+    from policyc_runtime.verify import require_sealed
 
     plan = load_plan(directory)
+    require_sealed(plan)
     typer.echo(render_steps(step_rows(plan), form.value), nl=False)
 
 
@@ -317,7 +348,7 @@ def simulate(
         Path | None, typer.Option("--output", metavar="OUT", help="Write one simulated run, marked NOT A RELEASE.")
     ] = None,
 ) -> None:
-    r"""Draw users from the declared chain, run the plan on them, and compare every estimator. NOT A RELEASE.
+    """Draw users from the declared chain, run the plan on them, and compare every estimator. NOT A RELEASE.
 
     \b
     policyc simulate traffic.policy --repeat 20
@@ -349,7 +380,7 @@ def _plan_of(target: Path) -> Plan:
 
 @app.command()
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0401.")]) -> None:
-    r"""Explain a finding: why it is refused, an example that shows it, and the corrected one.
+    """Explain a finding: why it is refused, an example that shows it, and the corrected one.
 
     \b
     policyc explain E0401
@@ -370,7 +401,7 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0
 
 @app.command()
 def init(name: Annotated[str, typer.Argument(metavar="NAME", help="The new policy's name: NAME.policy.")]) -> None:
-    r"""Write a policy to start from, with a comment at every place that needs your decision.
+    """Write a policy to start from, with a comment at every place that needs your decision.
 
     \b
     policyc init traffic
@@ -422,6 +453,9 @@ def _guarded(command: Callable[[], object]) -> int:
         typer.echo("interrupted; what the ledger holds is safe, run the same command again", err=True)
         return FINDINGS
     except BrokenPipeError:
+        return FINDINGS
+    except OSError as error:
+        typer.echo(f"error: the system refused: {error.strerror or type(error).__name__}", err=True)
         return FINDINGS
     except Exception as error:  # the last line of defence: a message instead of a traceback with values in it
         return _report(error)

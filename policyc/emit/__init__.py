@@ -41,4 +41,11 @@ def verify_directory(directory: str | Path) -> list[Claim]:
     return verify_files(directory)
 
 
-__all__ = ["save_plan", "verify_directory"]
+def require_unchanged(directory: str | Path, plan: Plan) -> None:
+    """Refuse to run a plan whose policy, or a file it read, changed since: PlanRejectedError."""
+    from policyc.emit.audit import require_unchanged as require
+
+    require(directory, plan)
+
+
+__all__ = ["require_unchanged", "save_plan", "verify_directory"]

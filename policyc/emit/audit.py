@@ -16,7 +16,7 @@ from policyc.emit.directory import ATTACHED, CERTIFICATE, PAGE, PLAN, STEPS, TEX
 from policyc.emit.steps import render_steps, step_rows
 from policyc.version import __version__
 from policyc_runtime.claims import Claim
-from policyc_runtime.errors import KernelError
+from policyc_runtime.errors import KernelError, PlanRejectedError
 from policyc_runtime.plan import Plan, load_plan
 
 CODE = "E0803"
@@ -33,6 +33,23 @@ def verify_directory(directory: str | Path) -> list[Claim]:
         return [Claim("the plan can be read", False, detail, error.where, error.code)]
     readable = Claim("the plan can be read", True, f"plan {plan.digest[:16]}…", PLAN)
     return [readable, *_policy_files(folder, plan), *_attached_files(folder), *_certificate(folder, plan)]
+
+
+def require_unchanged(directory: str | Path, plan: Plan) -> None:
+    """The policy and the files it read lie beside the plan as they were compiled.
+
+    Raises:
+        PlanRejectedError: E0803, naming the first file that changed.
+    """
+    for claim in _policy_files(Path(directory), plan):
+        if claim.holds is False:
+            raise PlanRejectedError(
+                claim.code,
+                "a file of the plan changed after it was compiled",
+                where=claim.where,
+                because=claim.detail,
+                help="put the file back, or compile the policy again into another directory",
+            )
 
 
 def _policy_files(folder: Path, plan: Plan) -> Iterator[Claim]:

@@ -66,12 +66,13 @@ def _candidates(release: ReleasePlan) -> list[str]:
     return [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
 
 
-def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
-    """Which steps are out now, from when to when, and where."""
+def render_run(plan: Plan, released: Release, written: Sequence[Path], before: int) -> str:
+    """Which steps are out now, how many of them were out `before`, from when to when, and where."""
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
     first, last = released.times[0], released.times[-1]
-    lines = [f"released {len(released.times):,}{of_all} steps, {first} to {last}"]
+    steps = len(released.times)
+    lines = [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - before:,} new, {before:,} from before"]
     lines += [f"  {path}" for path in written]
     lines.append("running this again gives the same values; new steps are released when the input has them")
     return "\n".join(lines)

@@ -56,9 +56,9 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
     )
     usable = _wished(_described(policy.estimate), estimators(len(groups), constraints, predictor.delay))
     if policy.estimate.name == "auto":
-        # Under constraints `none` is `mle`, and without them `mle` is `none`: one of them is enough to look at.
-        twin = "mle" if constraints.demands_nothing else "none"
-        usable = [entry for entry in usable if _name(entry).split("(")[0] != twin]
+        # Under constraints `none` is `mle`, without them `mle` is `none`; offline `filter` is `smoother`.
+        twins = {"mle" if constraints.demands_nothing else "none", "filter" if predictor.delay is None else ""}
+        usable = [entry for entry in usable if _name(entry).split("(")[0] not in twins]
     comparison = Comparison(usable, mechanism, predictor)
     schedules = list(allocations(policy, groups))
     for schedule in schedules:

@@ -43,7 +43,7 @@ def kind_of(scope: Scope, value: Value | Call, known: Mapping[str, object], keyw
         return value
     scope.refuse(
         "E0205",
-        f"there is no {keyword} called `{value.function.text}`",
+        f"there is no kind of {keyword} called `{value.function.text}`",
         value.function.span,
         hint=suggest(value.function.text, known),
     )

@@ -86,10 +86,10 @@ def whole(scope: Scope, value: Value, what: str, most: int = LARGEST_POPULATION)
         mismatch(scope, value, what, "a whole number", f"`{what} = {count}`, without `steps`")
         return None
     if not isinstance(value, Number):
-        mismatch(scope, value, what, "a whole number", f"`{what} = 1`")
+        mismatch(scope, value, what, "a whole number", "a number such as `1_000`")
         return None
     if value.value <= 0 or value.value > most or value.value != value.value.to_integral_value():
-        _out_of_range(scope, value.span, what, f"a whole number from 1 to {most:_}", f"write `{what} = 1`, say")
+        _out_of_range(scope, value.span, what, f"a whole number from 1 to {most:_}", "write a number such as `1_000`")
         return None
     return int(value.value)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.sources.tables import connect, open_table, quoted, reading
+from policyc_runtime.sources.tables import connect, open_table, place_of, quoted, reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -238,8 +238,13 @@ def read_release(path: str | Path, column: str | None) -> ReadRelease:
         connection.close()
     for name, values in found.items():
         if np.ma.is_masked(values):
-            row = int(np.argmax(np.ma.getmaskarray(values))) + 1
-            raise ReleaseError("E0827", f"the value in column `{name}` cannot be read", where=f"{path}: row {row}")
+            row = int(np.argmax(np.ma.getmaskarray(values)))
+            raise ReleaseError(
+                "E0827",
+                f"the value in column `{name}` cannot be read",
+                where=place_of(path, row),
+                help="compare the file that `policyc run` wrote, as it was written",
+            )
     columns = {name: np.ma.getdata(values) for name, values in found.items()}
     return ReadRelease(
         steps=columns["step"],

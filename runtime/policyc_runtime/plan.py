@@ -355,6 +355,13 @@ def load_plan(path: str | Path) -> Plan:
     file = Path(path)
     if file.is_dir():
         file = file / "plan.json"
+    if file.suffix == ".policy":
+        raise PlanFormatError(
+            "E0802",
+            "this is a policy, not a plan",
+            where=str(file),
+            help=f"compile it first: `policyc compile {file}`; then name the directory that it writes",
+        )
     again = "compile the policy again: `policyc compile FILE`"
     try:
         if file.stat().st_size > LARGEST_PLAN_BYTES:

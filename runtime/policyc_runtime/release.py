@@ -25,6 +25,7 @@ from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import moment_of, step_times
+from policyc_runtime.sources.tables import place_of
 
 STEPS_A_TRANSACTION = 4096
 
@@ -232,21 +233,34 @@ def _names(plan: Plan) -> list[str]:
     return [part.name for part in plan.releases]
 
 
-def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> None:
-    """Nothing when a release file says what the ledger says; with several releases, the path that was given to the run.
+def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> tuple[int, int]:
+    """Compare a release file with the ledger; with several releases, the path that was given to the run.
+
+    Returns:
+        How many steps every file has, 0, 1, ..., and how many the ledger has.
 
     Raises:
         LedgerError: the ledger cannot be used, or is of another plan.
-        ReleaseError: the file is a simulation, or a value differs; names the first row.
+        ReleaseError: the file has no rows, or is a simulation, or a value differs; names the first row.
     """
     with Ledger.open_read_only(ledger) as book:
         book.verify(plan)
         stored = _stored(plan, book, book.steps)
-    for name, file in output_paths(_names(plan), path).items():
-        _verify_series(stored.series[name], stored.times, file)
+    files = output_paths(_names(plan), path)
+    compared = [_verify_series(stored.series[name], stored.times, file) for name, file in files.items()]
+    if 0 in compared:
+        raise ReleaseError(
+            "E0827",
+            "there are no released values to compare",
+            where=str(list(files.values())[compared.index(0)]),
+            because="a file without rows says nothing about the ledger",
+            help="name the file that `policyc run` wrote",
+        )
+    return min(compared), len(stored.steps)
 
 
-def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> None:
+def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> int:
+    """How many steps a file has, all of them as in the ledger."""
     found = read_release(file, series.column)
     if found.simulated:
         raise ReleaseError(
@@ -270,22 +284,28 @@ def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> None:
     )
     row = int(np.argmax(wrong)) if wrong.any() else size
     if wrong.any() or rows > known or rows % cells:
+        step, cell = divmod(row, cells)
+        which = f", cell `{series.cells[cell]}`" if series.column is not None else ""
         raise ReleaseError(
             "E0827",
             "the released values are not the ledger's",
-            where=f"{file}: row {row + 1}",
+            where=f"{place_of(file, row)}, step {step}{which}",
             because="either the file was altered, or the ledger is an older copy, or of another run",
             help="restore the ledger of this file if it is newer; else move the file away and run again: steps that "
             "the ledger holds are written from it",
         )
+    return rows // cells
 
 
 def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator[Claim]:
     """One line about a release file, for `policyc verify`."""
     name = "the released values are exactly the ledger's"
     try:
-        verify_release(plan, ledger, path)
+        compared, known = verify_release(plan, ledger, path)
     except KernelError as error:
-        yield Claim(name, False, error.message, error.where, error.code)
+        detail = error.message if error.help is None else f"{error.message}; {error.help}"
+        yield Claim(name, False, detail, error.where, error.code)
     else:
-        yield Claim(name, True, "every row compared", str(path))
+        whole = f"every row of {known:,} steps compared"
+        part = f"steps 0 to {compared - 1:,} of {known:,} compared"
+        yield Claim(name, True, whole if compared == known else part, str(path))

@@ -50,6 +50,15 @@ def verified_claims(plan: Plan) -> Iterator[Claim]:
                 return
 
 
+def require_sealed(plan: Plan) -> None:
+    """The plan carries its own digest; PlanRejectedError E0803 when a field was altered since."""
+    (claim,) = _check_digest(plan)
+    if claim.holds is False:
+        raise PlanRejectedError(
+            claim.code, f"plan refused: {claim.detail}", where="plan.json", help="compile the policy again"
+        )
+
+
 def _claim(name: str, holds: bool, detail: str, where: str, code: str = "E0801") -> Claim:
     return Claim(name, holds, detail, where, code)
 

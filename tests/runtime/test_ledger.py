@@ -191,7 +191,7 @@ def test_an_older_copy_of_a_ledger_is_refused(plan: Plan, path: Path, tmp_path: 
     with pytest.raises(KernelError) as caught:
         release(plan, longer, path, output=output)
     assert caught.value.code == "E0827"
-    assert "row 49" in (caught.value.where or "")
+    assert "line 50, step 12" in (caught.value.where or "")
 
 
 def test_verification_recomputes_and_changes_nothing(plan: Plan, path: Path) -> None:

@@ -93,18 +93,22 @@ def test_an_altered_release_is_found(tmp_path: Path) -> None:
     changed = [*lines[:6], ",".join((step, time, cell, noisy, str(int(released) + 1))), *lines[7:]]
     swapped = [*lines[:6], lines[7], lines[6], *lines[8:]]
     for broken, place in (
-        (changed, "row 6"),
-        (lines[:-1], "row 12"),
-        (swapped, "row 6"),
-        ([*lines, lines[-1]], "row 13"),
+        (changed, "line 7, step 1, cell `JFK`"),
+        (lines[:-1], "line 13, step 2, cell `away`"),
+        (swapped, "line 7, step 1, cell `JFK`"),
+        ([*lines, lines[-1]], "line 14, step 3, cell `EWR`"),
+        (lines[:1], "out.csv"),
     ):
         path.write_text("\n".join(broken) + "\n")
         with pytest.raises(ReleaseError) as caught:
             verify_release(plan, tmp_path / "l", path)
         assert caught.value.code == "E0827"
         assert (caught.value.where or "").endswith(place)
+        assert caught.value.help
     path.write_text("\n".join(lines[:9]) + "\n")
-    verify_release(plan, tmp_path / "l", path)
+    assert verify_release(plan, tmp_path / "l", path) == (2, 3)
+    (claim,) = release_claims(plan, tmp_path / "l", path)
+    assert (claim.holds, claim.detail) == (True, "steps 0 to 1 of 3 compared")
 
 
 def test_several_releases_go_to_a_file_each(tmp_path: Path) -> None:

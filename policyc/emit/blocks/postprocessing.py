@@ -39,7 +39,23 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
 
 
 def _bias(release: ReleasePlan) -> str | None:
-    """What a lower bound does to the mean; None when there is none."""
+    """What the estimator and a lower bound do to the mean; None when neither does anything."""
+    notes = [_pull(release), _floor(release)]
+    return " ".join(note for note in notes if note) or None
+
+
+def _pull(release: ReleasePlan) -> str | None:
+    """What believing a law does to the values."""
+    if release.estimator.name in {"none", "mle"}:
+        return None
+    return (
+        "Values are pulled towards what the declared chain expects: a true change that the chain does not expect is "
+        "partly erased, and the expected error holds only while users move as the chain says."
+    )
+
+
+def _floor(release: ReleasePlan) -> str | None:
+    """What a lower bound does to the mean."""
     if not any(row.relation == ">=" for row in release.constraints):
         return None
     balanced = any(row.relation == "==" for row in release.constraints)

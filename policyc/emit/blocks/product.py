@@ -40,7 +40,7 @@ def _delivered(plan: Plan) -> str:
     return {
         "realtime": "each value is published when its step ends",
         "within": f"each value is published at most {counted(delay, 'step')} after its own",
-        "offline": "all values are published together at the end",
+        "offline": "each run publishes the steps of its input together",
     }[plan.delivery.kind]
 
 

@@ -18,6 +18,7 @@ def check_postprocess(policy: Policy) -> Iterator[Diagnostic]:
     for block in policy.postprocess:
         yield from _private_population(policy, block)
         yield from _contradiction(policy, block)
+        yield from _nothing_left(block)
 
 
 def _private_population(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:
@@ -44,6 +45,19 @@ def _population_in(policy: Policy, span: Span) -> Span | None:
         if match.group(1):
             return Span(match.start(), match.end())
     return None
+
+
+def _nothing_left(block: Postprocess) -> Iterator[Diagnostic]:
+    """E0610: an equation fixes the only value of a step, so a constant would be published."""
+    for row in block.constraints:
+        if len(row.current) == 1 and row.relation == "==" and row.current[0] != 0 and not any(row.previous):
+            yield Diagnostic(
+                "E0610",
+                f"`{row.text[:60]}` fixes the only number that is published",
+                row.span,
+                because="the same constant would be published at every step, and the budget spent for nothing",
+                help="drop it, or publish the count `by` cell",
+            )
 
 
 def _contradiction(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:

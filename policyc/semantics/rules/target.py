@@ -37,6 +37,7 @@ def check_targets(policy: Policy) -> Iterator[Diagnostic]:
         )
     yield from _twice(policy)
     yield from _uncounted(policy)
+    yield from _chain_without_use(policy)
     for target in policy.targets:
         yield from _large(policy, target)
         if isinstance(target, AlphaDPTTarget):
@@ -141,6 +142,21 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
             help='add `otherwise "elsewhere"`; or, if everybody is always in one of them, give `population` and the '
             "constraint `sum(my_release) == population`",
             labels=(Label(target.span, "promised here"),),
+        )
+
+
+def _chain_without_use(policy: Policy) -> Iterator[Diagnostic]:
+    """E0309: an event-level promise takes steps as independent, and a declared chain says that they are not."""
+    if not policy.chains or any(not isinstance(target, EventLevelTarget) for target in policy.targets):
+        return
+    for target in policy.targets:
+        yield Diagnostic(
+            "E0309",
+            "this promise takes steps as independent, and the policy declares how they depend on each other",
+            target.span,
+            because="who knows the chain learns more about one event than an event-level promise says",
+            help="promise `alpha_dpt(alpha = ...)`, or declare `correlation none(evidence = ...)`",
+            labels=(Label(policy.chains[0].span, "declared here"),),
         )
 
 

@@ -23,13 +23,13 @@ def check_utility(
     """
     target = policy.targets[0]
     stronger = "allow a larger " + ("alpha" if hasattr(target, "alpha") else "epsilon")
-    remedy = f"{stronger}, publish less often, or count in fewer cells"
+    remedy = f"{stronger}, publish less often, count in fewer cells, or drop constraints that true counts break"
     findings = []
     if signal_size is not None and predicted_error > signal_size:
         findings.append(
             Diagnostic(
                 "W0701",
-                f"the expected error ({predicted_error:.4g}) exceeds the signal ({signal_size:.4g})",
+                f"the expected error ({predicted_error:.4g} users) exceeds the signal ({signal_size:.4g} users)",
                 target.span,
                 because="the promise holds, and readers would take noise for news",
                 help=remedy,
@@ -39,8 +39,8 @@ def check_utility(
         findings.append(
             Diagnostic(
                 "W0702",
-                f"the expected error ({predicted_error:.4g}) is not below that of the public prior alone "
-                f"({prior_alone:.4g})",
+                f"the expected error ({predicted_error:.4g} users) is not below that of the public prior alone "
+                f"({prior_alone:.4g} users)",
                 target.span,
                 because="a reader learns as much from what was public before, so privacy is spent for nothing",
                 help=remedy,

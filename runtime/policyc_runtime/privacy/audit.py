@@ -21,9 +21,12 @@ from policyc_runtime.privacy.loss import transition_matrix
 from policyc_runtime.privacy.sides import Side
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 _U = 2.0**-53
-_CHUNK = 1 << 20  # floats of a working block
+_CHUNK = 1 << 15  # floats of a working block
+_GROUPS = 32  # of right sides that are tried by their least
+_MARGIN = 1 + 2.0**-45  # more than all roundings of a line and of a sum
 _SMALLEST = 1e-290
 _ROUNDS = 200  # around a repeating pattern
 _LARGEST = 700.0  # beyond it e^x overflows; every column with d_j >= 1e-300 is then out of the sum
@@ -68,28 +71,72 @@ def _sides_of_inequality(a: Floats, b: Floats, row_tolerance: float) -> tuple[Fl
 
 
 def _excess_at_most(P: Floats, mu: Floats, right: Floats) -> NDArray[np.bool_]:
-    """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs: one pass over the rows q."""
-    rows = np.unique(P, axis=0)
-    n, width = rows.shape
-    lower = np.where(rows < 1e-300, 0.0, rows)
-    upper = np.where((rows > 0) & (rows < 1e-300), 1e-300, rows)
-    up = 1 + (_roundings(width) + 2) * _U
+    """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs of rows.
+
+    The sum is convex in mu: between two mu a pair stays below the line through its two ends, and where that line is
+    below every right side, the pair need not be summed. What is summed decides as if all had been.
+    """
+    excess = _RoundedUp(P)
+    order = np.argsort(mu)
+    mu, right = mu[order], right[order]
+    pairs = np.arange(excess.count)
+    ends = excess(pairs, mu[[0, -1]])
     holds = np.ones(len(mu), dtype=bool)
-    step = max(1, _CHUNK // (n * width))
-    buffer = np.empty((step, n, width))
-    for start in range(0, len(mu), step):
-        m = mu[start : start + step, None, None]
-        part = buffer[: len(m)]
-        limit = right[start : start + step, None]
-        ok = holds[start : start + step]
-        for q in upper:
-            difference = q - lower
-            difference = np.where(difference > 0, np.nextafter(difference, np.inf), 0.0)
-            np.multiply(lower, m, out=part)
-            np.subtract(difference, part, out=part)
-            np.maximum(part, 0.0, out=part)
-            ok &= (part.sum(axis=2) * up <= limit).all(axis=1)
-    return holds
+    holds[[0, -1]] = (ends <= right[[0, -1]]).all(axis=0)
+    spans = [(0, len(mu) - 1, pairs, ends[:, 0], ends[:, 1])]
+    while spans:
+        low, high, pairs, left, last = spans.pop()
+        inner = slice(low + 1, high)
+        if high - low < 2:
+            continue
+        keep = _may_exceed(mu[low : high + 1], right[inner], left, last)
+        pairs, left, last = pairs[keep], left[keep], last[keep]
+        if len(pairs) * (high - low) * excess.width <= 8 * _CHUNK:
+            holds[inner] &= (excess(pairs, mu[inner]) <= right[inner]).all(axis=0)
+            continue
+        middle = (low + high) // 2
+        here = excess(pairs, mu[middle : middle + 1])[:, 0]
+        holds[middle] &= bool((here <= right[middle]).all())
+        spans += [(low, middle, pairs, left, here), (middle, high, pairs, here, last)]
+    result = np.empty_like(holds)
+    result[order] = holds
+    return result
+
+
+def _may_exceed(mu: Floats, right: Floats, left: Floats, last: Floats) -> NDArray[np.bool_]:
+    """Which pairs may exceed a right side at an inner mu, given their excess at the first and at the last."""
+    starts = np.unique(np.linspace(0, len(right), _GROUPS, endpoint=False).astype(np.intp))
+    least = np.minimum.reduceat(right, starts)  # not a number stays so, and is never held
+    across = (mu[starts + 1] - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(starts))
+    line = (left * _MARGIN)[:, None] + np.minimum(last - left, 0.0)[:, None] * across
+    return np.asarray(~(line <= least).all(axis=1))
+
+
+class _RoundedUp:
+    """The excess of ordered pairs of rows, rounded up; pair number i n + j has the rows q = i and d = j."""
+
+    def __init__(self, P: Floats) -> None:
+        rows = np.unique(P, axis=0)
+        self._n, self.width = rows.shape
+        self.count = self._n**2
+        self._lower = np.where(rows < 1e-300, 0.0, rows)
+        self._upper = np.where((rows > 0) & (rows < 1e-300), 1e-300, rows)
+        self._factor = 1 + (_roundings(self.width) + 2) * _U
+
+    def __call__(self, pairs: Indices, mu: Floats) -> Floats:
+        """Shape (len(pairs), len(mu))."""
+        out = np.empty((len(pairs), len(mu)))
+        step = max(1, _CHUNK // (self.width * len(mu)))
+        for start in range(0, len(pairs), step):
+            i, j = np.divmod(pairs[start : start + step], self._n)
+            d = self._lower[j]
+            difference = self._upper[i] - d
+            difference = np.where(difference > 0, np.nextafter(difference, np.inf), 0.0)[:, None, :]
+            part = d[:, None, :] * mu[:, None]
+            np.minimum(difference, part, out=part)
+            np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too
+            np.multiply(part.sum(axis=2), self._factor, out=out[start : start + step])
+        return out
 
 
 def _roundings(width: int) -> int:
@@ -105,6 +152,12 @@ def _outward(width: int) -> float:
 def _up(a: float, b: float) -> float:
     total = a + b
     return math.nextafter(total, math.inf) if total - a != b or total - b != a else total
+
+
+def _all_up(a: Floats, b: Floats) -> Floats:
+    """`_up` of two arrays."""
+    total = a + b
+    return np.where((total - a != b) | (total - b != a), np.nextafter(total, np.inf), total)
 
 
 class _Audit:
@@ -165,7 +218,7 @@ def audited_total_leakage(epsilons: ArrayLike, chain: Chain | tuple[SideLike, Si
     backward, forward = _sides(chain)
     before = _audited_prior(budgets, backward, lag_set(lags), "backward leakage")
     after = _audited_prior(budgets[::-1], forward.reversed(), lag_set(lags), "forward leakage, from the end")[::-1]
-    return np.array([_up(_up(b, e), f) for b, e, f in zip(before, budgets, after, strict=True)])
+    return _all_up(_all_up(np.array(before), array), np.array(after))
 
 
 def _audited_prior(budgets: Sequence[float], side: Side, lags: tuple[int, ...], where: str) -> list[float]:

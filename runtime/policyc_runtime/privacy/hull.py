@@ -10,20 +10,25 @@ Everything is kept in (G, D), not in (q(S), d(S)): nothing is lost when two rows
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+AnyFloats = NDArray[np.float64] | NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
 _HUGE = 700.0  # beyond it e^a overflows
-_BLOCK = 1 << 15  # floats of a working block: it stays in the fast cache
+_BLOCK = 1 << 18  # bytes of a working block: it stays in the fast cache
+_FEW = 6  # different probabilities up to which they are taken one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,59 +82,103 @@ class Vertex:
 
 
 class Pairs:
-    """Ordered pairs of distinct rows, and their excess sum_j (q_j - d_j - mu d_j)^+."""
+    """Ordered pairs of distinct rows, and their excess sum_j (q_j - d_j - mu d_j)^+.
+
+    Pair number (s - 1) n + i, 0 < s < n, has the rows q = i and d = (i + s) mod n: the pairs of one s are two tables
+    laid side by side, without copies.
+    """
 
     def __init__(self, rows: Floats) -> None:
-        self.upper = np.where((rows > 0) & (rows < _TINY), _TINY, rows)
-        self.lower = np.where(rows < _TINY, 0.0, rows)
         self.n = len(rows)
+        self.count = self.n * (self.n - 1)
+        self._upper = np.where((rows > 0) & (rows < _TINY), _TINY, rows)
+        self._lower = np.where(rows < _TINY, 0.0, rows)
 
-    def all_excesses(self, mu: float) -> Floats:
-        """Excess of every ordered pair, shape (n, n)."""
-        n, width = self.lower.shape
-        out = np.empty((n, n))
-        scaled = mu * self.lower
-        step = max(1, _BLOCK // width)
+    def rows(self, pairs: Indices) -> tuple[Indices, Indices]:
+        """Rows q and d of these pairs."""
+        shift, i = np.divmod(pairs, self.n)
+        return i, (i + shift + 1) % self.n
 
-        def fill(starts: range) -> None:
-            buffer = np.empty((step, width))
-            for start in starts:
-                stop = min(start + step, n)
-                part = buffer[: stop - start]
-                for i in range(n):
-                    np.subtract(self.upper[i], self.lower[start:stop], out=part)
-                    np.subtract(part, scaled[start:stop], out=part)
-                    np.maximum(part, 0.0, out=part)
-                    part.sum(axis=1, out=out[i, start:stop])
+    def excesses(self, mu: float, pairs: Indices | None = None) -> Floats:
+        """Excess of these pairs, or of all in the order of their numbers."""
+        if pairs is not None and 4 * len(pairs) < self.count:
+            return self._excesses_of(mu, pairs)
+        values = self.few_values
+        found: Floats = self._all_excesses(mu) if values is None else self._excesses_by_value(mu, values)
+        return found if pairs is None else found[pairs]
 
-        starts = range(0, n, step)
-        _share(fill, starts)
-        return out
+    @cached_property
+    def few_values(self) -> list[float] | None:
+        """The different probabilities, where they are so few that matrix products are the fastest way."""
+        if len(set(self._lower[:2].ravel().tolist())) > _FEW:
+            return None
+        values = set(self._lower.ravel().tolist())
+        return list(values) if len(values) <= _FEW else None
 
-    def excesses(self, i: Indices, j: Indices, mu: float) -> Floats:
-        """Excess of the pairs (i, j), shape (len(i),)."""
-        width = self.lower.shape[1]
-        step = max(1, _BLOCK // width)
-        out = np.empty(len(i))
+    def _excesses_by_value(self, mu: float, values: list[float]) -> Floats:
+        excess = np.zeros((self.n, self.n))
+        for d in values:
+            excess += np.maximum(self._upper - d - mu * d, 0.0) @ (self._lower == d).T.astype(np.float64)
+        i, j = self.rows(np.arange(self.count))
+        return np.asarray(excess[i, j])
 
-        def fill(starts: range) -> None:
-            difference, scaled = np.empty((2, min(step, len(i)), width))
-            for s in starts:
-                t, d = difference[: len(i) - s], scaled[: len(i) - s]
-                np.take(self.upper, i[s : s + step], axis=0, out=t, mode="clip")
-                np.take(self.lower, j[s : s + step], axis=0, out=d, mode="clip")
-                np.subtract(t, d, out=t)
+    def _all_excesses(self, mu: float) -> Floats:
+        lower = self._lower
+        if mu == 0 or mu >= 1:  # then gains are at least half of q(S): q - (1 + mu) d is as good as (q - d) - mu d
+            return np.asarray(self._over_all((1 + mu) * lower, _excess_over_scaled))
+
+        def excess(q: Floats, d: Floats, out: Floats) -> None:
+            np.multiply(d, mu, out=out)
+            difference = np.subtract(q, d)
+            np.minimum(difference, out, out=out)
+            np.subtract(difference, out, out=out)
+
+        return np.asarray(self._over_all(lower, excess))
+
+    def _over_all(self, lower: AnyFloats, excess: Callable[[Any, Any, Any], None]) -> Any:
+        """The sums over columns of `excess(q, d, out)` of all pairs, with d from `lower`, in its precision."""
+        n, width = lower.shape
+        upper, ones = self._upper.astype(lower.dtype), np.ones(width, dtype=lower.dtype)
+        shifted = sliding_window_view(np.concatenate([lower, lower[:-1]]), n, axis=0).swapaxes(1, 2)
+        out = np.empty((n - 1, n), dtype=lower.dtype)
+        size = width * lower.itemsize
+        rows = -(-n // -(-n * size // _BLOCK))
+        shifts = max(1, _BLOCK // (n * size))
+
+        def fill(blocks: Iterator[int]) -> None:
+            buffer = np.empty((shifts, rows, width), dtype=lower.dtype)
+            for i in blocks:
+                for s in range(1, n, shifts):  # from one shift to the next only one row of d is new
+                    d = shifted[s : s + shifts, i : i + rows]
+                    part = buffer[: len(d), : d.shape[1]]
+                    excess(upper[i : i + rows], d, part)
+                    np.dot(part.reshape(-1, width), ones, out=out[s - 1 : s - 1 + len(d), i : i + rows].reshape(-1))
+
+        _share(fill, range(0, n, rows))
+        return out.ravel()
+
+    def _excesses_of(self, mu: float, pairs: Indices) -> Floats:
+        width = self._lower.shape[1]
+        step = max(1, _BLOCK // (8 * width))
+        i, j = self.rows(pairs)
+        out = np.empty(len(pairs))
+
+        def fill(blocks: Iterator[int]) -> None:
+            for s in blocks:
+                q, d = self._upper[i[s : s + step]], self._lower[j[s : s + step]]
+                np.subtract(q, d, out=q)
                 np.multiply(d, mu, out=d)
-                np.subtract(t, d, out=t)
-                np.maximum(t, 0.0, out=t)
-                t.sum(axis=1, out=out[s : s + step])
+                np.minimum(q, d, out=d)
+                np.subtract(q, d, out=q)
+                q.sum(axis=1, out=out[s : s + step])
 
-        _share(fill, range(0, len(i), step))
+        _share(fill, range(0, len(pairs), step))
         return out
 
-    def vertex(self, i: int, j: int, mu: float) -> Vertex:
-        """The corner of pair (i, j) at mu, summed without loss; mu = inf takes the columns with d_j = 0."""
-        q, d = self.upper[i], self.lower[j]
+    def vertex(self, pair: int, mu: float) -> Vertex:
+        """The corner of a pair at mu, summed without loss; mu = inf takes the columns with d_j = 0."""
+        shift, i = divmod(pair, self.n)
+        q, d = self._upper[i], self._lower[(i + shift + 1) % self.n]
         S = d == 0 if mu == math.inf else q - d > mu * d
         minus = (-d[S]).tolist()
         rest = math.fsum(q[~S].tolist()) + math.fsum(d[S].tolist())
@@ -137,18 +186,20 @@ class Pairs:
 
     def hull(self) -> list[Vertex]:
         """Corners of max over pairs and sets of G - mu D, by falling D (rising mu), found by searching under chords."""
-        n = self.n
-        last_excess = self.upper @ (self.lower == 0).T.astype(np.float64)
-        first_excess = self.all_excesses(0.0)
-        last = self.vertex(*divmod(int(last_excess.argmax()), n), math.inf)
-        first = self.vertex(*divmod(int(first_excess.argmax()), n), 0.0)
-        smallest = np.where(self.lower > 0, self.lower, np.inf).min(axis=0)
-        reach = float((self.upper.max(axis=0) / smallest).max())
-        i, j = np.divmod(np.arange(n * n), n)
+        if self.n == 1:
+            return [Vertex(0.0, 0.0, 1.0)]
+        pairs = np.arange(self.count)
+        i, j = self.rows(pairs)
+        last_excess = (self._upper @ (self._lower == 0).T.astype(np.float64))[i, j]
+        first_excess = self.excesses(0.0)
+        last = self.vertex(int(last_excess.argmax()), math.inf)
+        first = self.vertex(int(first_excess.argmax()), 0.0)
+        smallest = np.where(self._lower > 0, self._lower, np.inf).min(axis=0)
+        reach = float((self._upper.max(axis=0) / smallest).max())
         found = [first, last]
-        open_chords = [(0.0, reach, first, last, i, j, first_excess.ravel(), last_excess.ravel())]
+        open_chords = [(0.0, reach, first, last, pairs, first_excess, last_excess)]
         while open_chords:
-            start, stop, v, w, i, j, left, right = open_chords.pop()
+            start, stop, v, w, pairs, left, right = open_chords.pop()
             if v.mass <= w.mass:
                 continue
             mu = (v.gain - w.gain) / (v.mass - w.mass)
@@ -157,62 +208,51 @@ class Pairs:
                 continue
             # convexity: between start and stop a pair stays below the line through its two ends
             keep = left + (right - left) * ((mu - start) / (stop - start)) > known
-            i, j, left, right = i[keep], j[keep], left[keep], right[keep]
-            if not len(i):
+            pairs, left, right = pairs[keep], left[keep], right[keep]
+            if not len(pairs):
                 continue
-            here = self.excesses(i, j, mu) if 4 * len(i) < n * n else self.all_excesses(mu)[i, j]
-            best = int(here.argmax())
-            u = self.vertex(int(i[best]), int(j[best]), mu)
+            here = self.excesses(mu, pairs)
+            u = self.vertex(int(pairs[here.argmax()]), mu)
             if w.mass < u.mass < v.mass and u.gain - mu * u.mass > known:
                 found.append(u)
-                open_chords += [(start, mu, v, u, i, j, left, here), (mu, stop, u, w, i, j, here, right)]
+                open_chords += [(start, mu, v, u, pairs, left, here), (mu, stop, u, w, pairs, here, right)]
         found.sort(key=lambda vertex: -vertex.mass)
         return found if first.mass > last.mass else found[1:]
 
-    def climb(self, E: float, mu: float, i: Indices, j: Indices) -> tuple[float, Vertex | None]:
-        """The largest solution of mu = E excess(mu) among pairs (i, j), from below, and its corner (None: none).
+    def climb(self, E: float, mu: float, pairs: Indices) -> tuple[float, Vertex | None]:
+        """The largest solution of mu = E excess(mu) among pairs, from below, and its corner (None: none).
 
         Newton's steps mu <- E G / (1 + E D) (Dinkelbach); a pair not above mu / E at mu is not above it later.
         """
         best = None
-        while len(i):
-            many = 8 * len(i) > self.n * self.n
-            excess = self.all_excesses(mu)[i, j] if many else self.excesses(i, j, mu)
-            k = int(excess.argmax())
-            vertex = self.vertex(int(i[k]), int(j[k]), mu)
+        while len(pairs):
+            excess = self.excesses(mu, pairs)
+            vertex = self.vertex(int(pairs[excess.argmax()]), mu)
             risen = E * vertex.gain / (1 + E * vertex.mass)
             if risen <= mu:
                 break
-            keep = excess > mu / E
-            i, j, mu, best = i[keep], j[keep], risen, vertex
+            pairs, mu, best = pairs[excess > mu / E], risen, vertex
         return mu, best
 
-    def rough_excesses(self, mu: float) -> tuple[Floats | NDArray[np.float32], float]:
-        """Excess of every ordered pair in single precision, shape (n, n), and how far each may be off."""
-        width = self.lower.shape[1]
-        upper, scaled = self.upper.astype(np.float32), ((1 + mu) * self.lower).astype(np.float32)
-        ones = np.ones(width, dtype=np.float32)
-        out = np.empty((self.n, self.n), dtype=np.float32)
-        step = max(1, _BLOCK // width)
-
-        def fill(starts: range) -> None:
-            buffer = np.empty((step, width), dtype=np.float32)
-            for start in starts:
-                block = scaled[start : start + step]
-                part = buffer[: len(block)]
-                for i in range(self.n):
-                    np.minimum(upper[i], block, out=part)
-                    np.dot(part, ones, out=out[i, start : start + step])
-
-        _share(fill, range(0, self.n, step))
-        np.subtract(1.0, out, out=out)  # sum (q - x)^+ = 1 - sum min(q, x)
-        return out, (width + 8) * 2.0**-24
+    def rough_excesses(self, mu: float) -> tuple[NDArray[np.float32], float]:
+        """Excess of all pairs in single precision, and how far each may be off."""
+        scaled = ((1 + mu) * self._lower).astype(np.float32)
+        kept = self._over_all(scaled, lambda q, x, out: np.minimum(q, x, out=out))
+        return np.subtract(1.0, kept, out=kept), (
+            self._lower.shape[1] + 8
+        ) * 2.0**-24  # sum (q - x)^+ = 1 - sum min(q, x)
 
 
-def _share(work: Callable[[range], None], starts: range) -> None:
-    """Do the blocks that begin at `starts`, on two threads: numpy lets go of the interpreter's lock."""
-    if len(starts) < 4:
-        work(starts)
+def _excess_over_scaled(q: Floats, x: Floats, out: Floats) -> None:
+    np.minimum(q, x, out=out)
+    np.subtract(q, out, out=out)
+
+
+def _share(work: Callable[[Iterator[Any]], None], blocks: Sequence[Any]) -> None:
+    """Do the blocks, on two threads when they are many: numpy lets go of the interpreter's lock."""
+    left = iter(blocks)
+    if len(blocks) < 2:
+        work(left)
         return
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, (starts[::2], starts[1::2])))
+        list(pool.map(work, (left, left)))

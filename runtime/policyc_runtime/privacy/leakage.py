@@ -11,6 +11,7 @@ Source: CAO17 for k = 1. Larger lags are ours.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -61,6 +62,7 @@ def inherited(epsilons: Sequence[float], side: Side, lags: tuple[int, ...], pass
         add: sum of two leakages, rounded as the caller needs.
     """
     horizon, most = len(epsilons), lags[-1]
+    changes = [*(np.flatnonzero(np.diff(epsilons)) + 1).tolist(), horizon]
     result = [0.0] * horizon
     leaked = [0.0] * horizon  # B_t
     last = -1  # the last released step
@@ -91,10 +93,10 @@ def inherited(epsilons: Sequence[float], side: Side, lags: tuple[int, ...], pass
             last = t
         t += 1
         if e > 0 and run > most and same >= most and t - 2 - most >= side.settled:
-            while t < horizon and epsilons[t] == e:  # nothing changes until the budget does
-                result[t], leaked[t] = value, leaked[t - 1]
-                last = t
-                t += 1
+            end = changes[bisect_left(changes, t)]
+            result[t:end] = [value] * (end - t)  # nothing changes until the budget does
+            leaked[t:end] = [leaked[t - 1]] * (end - t)
+            t, last = end, end - 1
     return result
 
 

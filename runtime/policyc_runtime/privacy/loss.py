@@ -78,7 +78,9 @@ class LossFunction:
             raise InvalidMatrixError("E0805", f"a row tolerance lies between 0 and 1, not at {row_tolerance:g}")
         self.matrix = transition_matrix(matrix)
         self.row_tolerance = float(row_tolerance)
-        self._distinct, self._row = np.unique(self.matrix, axis=0, return_index=True)
+        last = {row.tobytes(): i for i, row in enumerate(self.matrix)}
+        self._row = np.array(list(last.values()))
+        self._distinct = self.matrix[self._row]
         self._asked = False
 
     @overload
@@ -144,9 +146,11 @@ class LossFunction:
     @cached_property
     def _contraction(self) -> tuple[float, tuple[int, int]]:
         rows = Pairs(self._distinct)
-        i, j = divmod(int(rows.all_excesses(0.0).argmax()), len(self._distinct))
-        vertex = rows.vertex(i, j, 0.0)
-        return max(vertex.gain, 0.0), (int(self._row[i]), int(self._row[j]))
+        if rows.n == 1:
+            return 0.0, (0, 0)
+        pair = np.argmax(rows.excesses(0.0), keepdims=True)
+        i, j = (int(self._row[k][0]) for k in rows.rows(pair))
+        return rows.vertex(int(pair[0]), 0.0).gain, (i, j)
 
     @cached_property
     def _hull(self) -> tuple[list[float], list[Vertex]]:
@@ -174,10 +178,11 @@ class LossFunction:
         if E == 0 or rows.n == 1:
             return 0.0
         n = rows.n
-        i = np.arange(n)
-        mu, best = rows.climb(E, 0.0, i, (i + n // 2) % n)
-        excess, error = rows.rough_excesses(mu) if n >= _LARGE else (rows.all_excesses(mu), 0.0)
-        i, j = np.nonzero(excess > mu / E - error)
-        if len(i):
-            best = rows.climb(E, mu, i, j)[1] or best
+        sample = np.arange(n) + (n // 2 - 1) * n  # each row with the one half way round
+        mu, best = rows.climb(E, 0.0, sample)
+        above = np.arange(rows.count)
+        if n >= _LARGE and rows.few_values is None:
+            excess, error = rows.rough_excesses(mu)
+            above = np.flatnonzero(excess > mu / E - error)
+        best = rows.climb(E, mu, above)[1] or best
         return best.loss(alpha) if best else 0.0

@@ -10,12 +10,12 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
 
@@ -69,6 +69,25 @@ class InputTable:
 def is_parquet(path: Path) -> bool:
     """Whether the suffix says Parquet."""
     return path.name.lower().endswith(".parquet")
+
+
+def place_of(path: str | Path, row: int) -> str:
+    """Where a row of data stands, counted from 0: the line of a CSV file, whose header is line 1, or the Parquet row."""
+    file = Path(path)
+    if is_parquet(file):
+        return f"{file}: row {row + 1}"
+    before, data = 0, -1  # the header
+    with _opener(file)(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as handle:
+        reader = csv.reader(handle)
+        try:
+            for fields in reader:  # a quoted value may hold line breaks, and empty lines are no rows
+                if fields and data == row:
+                    break
+                data += bool(fields)
+                before = reader.line_num
+        except csv.Error:  # a value longer than this reader takes
+            return f"{file}: row {row + 1}"
+    return f"{file}: line {before + 1}"
 
 
 def quoted(text: str) -> str:
@@ -154,10 +173,13 @@ def open_table(connection: DuckDBPyConnection, path: str | Path) -> InputTable:
     return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"))
 
 
+def _opener(file: Path) -> Callable[..., TextIO]:
+    return gzip.open if file.name.lower().endswith(".gz") else open  # type: ignore[return-value]
+
+
 def _csv_header(file: Path) -> list[str]:
-    opener = gzip.open if file.name.lower().endswith(".gz") else open
     try:
-        with opener(file, "rt", encoding="utf-8-sig", newline="") as handle:
+        with _opener(file)(file, "rt", encoding="utf-8-sig", newline="") as handle:
             text = handle.read(LARGEST_HEADER)
     except UnicodeDecodeError:
         raise _unreadable(file, "it is not UTF-8 text", "convert it to UTF-8") from None

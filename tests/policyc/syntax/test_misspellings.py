@@ -36,7 +36,7 @@ estimate auto
 postprocess r { sum(r) >= previous(r), integer(r) }
 """
 VALUES = {"auto", "mean", "offline", "count", "markov"}
-KEYWORDS = sorted({w for w in re.findall(r"[a-z]{2,}", re.sub(r'"[^"]*"', "", TEXT)) if w not in VALUES})
+KEYWORDS = sorted({w for w in re.findall(r"\b[a-z]{2,}\b", re.sub(r'"[^"]*"', "", TEXT)) if w not in VALUES})
 
 
 def misspellings(word: str) -> Iterator[str]:

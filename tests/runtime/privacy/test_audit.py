@@ -77,7 +77,7 @@ def test_audited_leakage(n, seed, epsilons, lags):
     computed = total_leakage(epsilons, chain.backward_side(), chain.forward_side(), lags)
     audited = audited_total_leakage(epsilons, chain, lags)
     assert (audited >= computed).all()
-    assert (audited <= computed * (1 + 1e-12)).all()
+    assert (audited <= computed * (1 + 1e-12) + 1e-280).all()
 
 
 def test_audit_costs_no_budget():
