@@ -27,7 +27,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "constraints": [{"text": text, "line": str(line)} for text, line in constraints],
         "integer": release.integer,
         "model": {"file": "map_model.py", "sha256": attachments.get("map_model.py")},
-        "solver": "the kernel's own exact or convex solver; `map_model.py` states the same problem for any solver",
+        "solver": _solver(release),
         "bias": _bias(release),
         "expected_error": {
             "objective": objective_words(plan),
@@ -36,6 +36,15 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
             "where": "per step, in `steps.csv`",
         },
     }
+
+
+def _solver(release: ReleasePlan) -> str:
+    if release.estimator.name in {"filter", "smoother"}:
+        return (
+            "the kernel's own recursions, then its projection onto the constraints; `map_model.py` states the "
+            "constraints and a plain alternative, not the published values"
+        )
+    return "the kernel's own exact or convex solver; `map_model.py` states the same problem for any solver"
 
 
 def _bias(release: ReleasePlan) -> str | None:
