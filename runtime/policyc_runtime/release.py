@@ -20,7 +20,7 @@ from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError, LedgerError, ReleaseError
 from policyc_runtime.estimation import estimate_release
 from policyc_runtime.ledger import Entry, Ledger
-from policyc_runtime.output import Release, Series, output_paths, read_release
+from policyc_runtime.output import Release, Series, output_paths, read_release, require_own
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
@@ -53,7 +53,8 @@ def release(
         ledger: the sqlite file that remembers; begun when there is none.
         counts: the file holds ready counts instead of events.
         steps: only the first this many; default all, through the step of the last event.
-        output: where the caller will write; checked before anything is spent, and a sign of a lost ledger.
+        output: where the caller will write; checked before anything is spent. An earlier release there without a
+            ledger is a sign of a lost ledger; any other file is not written over.
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
@@ -62,7 +63,7 @@ def release(
         PlanRejectedError: the plan does not keep its promise.
         DataError: the data does not fit the plan.
         LedgerError: the ledger is lost, altered, busy, or of another plan; data of a released step changed.
-        ReleaseError: no values satisfy the constraints.
+        ReleaseError: the output cannot be written, or no values satisfy the constraints.
     """
     from policyc_runtime.verify import verify
 
@@ -77,6 +78,9 @@ def release(
             )
     source = randomness or SystemRandomness()
     outputs = {} if output is None else output_paths(_names(plan), output)
+    for part in plan.releases:
+        if outputs:
+            require_own(outputs[part.name], part.query.by)
     with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
         _check_outputs(plan, book, outputs)
         raw = _read(plan, events_or_counts, counts, steps, book)

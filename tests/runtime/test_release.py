@@ -161,6 +161,29 @@ def test_nothing_is_spent_on_what_cannot_be_written(tmp_path: Path) -> None:
     assert not (tmp_path / "l").exists()
 
 
+@pytest.mark.parametrize("ledger", [True, False])
+@pytest.mark.parametrize("name", ["events.csv", "notes.csv", "empty.csv", "other.csv", "simulated.csv", "bad.parquet"])
+def test_only_a_release_of_the_plan_is_written_over(tmp_path: Path, name: str, ledger: bool) -> None:
+    """The input, an unrelated file, another plan's output, a simulation: kept, with and without a ledger."""
+    plan = make_plan()
+    events, path = tmp_path / "events.csv", tmp_path / name
+    events.write_text(EVENTS)
+    if name in {"notes.csv", "empty.csv", "bad.parquet"}:
+        path.write_text("" if name == "empty.csv" else "to do\nnothing\n")
+    if name == "other.csv":
+        write_release(release(make_plan(cells=None, chains=(), population=None), events, tmp_path / "o"), path)
+    if name == "simulated.csv":
+        write_release(release(plan, events, tmp_path / "s", randomness=SimulationRandomness(3)), path)
+    if ledger:
+        release(plan, events, tmp_path / "l")
+    before = path.read_bytes()
+    with pytest.raises(ReleaseError) as caught:
+        release(plan, events, tmp_path / "l", output=path)
+    assert (caught.value.code, caught.value.message) == ("E0826", "this file exists and is no release of this plan")
+    assert path.read_bytes() == before
+    assert (tmp_path / "l").exists() == ledger
+
+
 def test_a_plan_that_was_altered_is_not_run(tmp_path: Path) -> None:
     """The plan is verified before anything else."""
     plan = make_plan().model_copy(update={"compiler": "somebody"})

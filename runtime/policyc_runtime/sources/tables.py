@@ -72,7 +72,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def place_of(path: str | Path, row: int) -> str:
-    """Where a row of data stands, counted from 0: the line of a CSV file, whose header is line 1, or the Parquet row."""
+    """Where a row of data, counted from 0, stands: the line of a CSV file (the header is line 1), or the Parquet row."""
     file = Path(path)
     if is_parquet(file):
         return f"{file}: row {row + 1}"
@@ -174,7 +174,7 @@ def open_table(connection: DuckDBPyConnection, path: str | Path) -> InputTable:
 
 
 def _opener(file: Path) -> Callable[..., TextIO]:
-    return gzip.open if file.name.lower().endswith(".gz") else open  # type: ignore[return-value]
+    return gzip.open if file.name.lower().endswith(".gz") else open
 
 
 def _csv_header(file: Path) -> list[str]:
