@@ -142,13 +142,7 @@ class _Run:
         releases = len(self._plan.releases)
         for entry in self._book.entries[self.done * releases : self._raw.steps * releases]:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
-                raise LedgerError(
-                    "E0825",
-                    f"the data of step {entry.step} changed after it was released",
-                    where=str(self._book.path),
-                    because="releasing the step again would cost its budget a second time",
-                    help="run on the data as it was; corrections can only reach steps that are not released yet",
-                )
+                raise _changed(self._book.path, entry.step, gone=not self._raw.digests[entry.step])
             self._noisy[entry.release][entry.step] = json.loads(entry.noisy)
             self._published[entry.release][entry.step] = json.loads(entry.published)
             self.done = entry.step + 1
@@ -191,6 +185,22 @@ class _Run:
             epsilon=str(epsilon),
             scale=str(scale),
         )
+
+
+def _changed(ledger: Path, step: int, gone: bool) -> LedgerError:
+    """The refusal of other data for a released step; `gone` when it has none now."""
+    return LedgerError(
+        "E0825",
+        f"the input has no rows for step {step} any more"
+        if gone
+        else f"the data of step {step} changed after it was released",
+        where=str(ledger),
+        because="releasing the step again would cost its budget a second time",
+        help="give the whole history from step 0 on"
+        if gone
+        else "run on the data as it was; corrections can only reach steps that are not released yet; if the step was "
+        "not over when it was released, release only complete steps next time: `--steps N`",
+    )
 
 
 def _stored(plan: Plan, book: Ledger, steps: int) -> Release:

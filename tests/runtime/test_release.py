@@ -81,7 +81,8 @@ def test_later_events_extend_a_release(tmp_path: Path) -> None:
     events.write_text(EVENTS)
     with pytest.raises(LedgerError) as caught:
         release(plan, events, path)
-    assert caught.value.message == "the data of step 5 changed after it was released"
+    assert caught.value.message == "the input has no rows for step 5 any more"
+    assert caught.value.help == "give the whole history from step 0 on"
 
 
 def test_an_altered_release_is_found(tmp_path: Path) -> None:
