@@ -79,7 +79,7 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
         cell = table.column(stream.cell.column, "cell", wanted)
         names = ", ".join(map(quoted, stream.cell.cells))
         connection.execute(f"CREATE TYPE cell AS ENUM ({names})")
-        unknown = len(stream.cell.cells) if stream.cell.otherwise is not None else -1
+        unknown = _listed(plan) if stream.cell.otherwise is not None else -1
         code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
     connection.execute(
         f"CREATE TABLE event AS SELECT {user}::VARCHAR AS person, "
@@ -92,17 +92,31 @@ def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> tuple
     found = connection.execute(
         "SELECT min(moment), max(moment), "
         "min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
-        "min(rowid) FILTER (code < 0), count(*) FROM event"
+        f"min(rowid) FILTER (code < 0), count(*), count(*) FILTER (code < {_listed(plan)}) FROM event"
     ).fetchone()
     assert found is not None
-    first, last, no_moment, no_person, no_cell, rows = found
+    first, last, no_moment, no_person, no_cell, rows, listed = found
     if rows == 0:
         raise no_rows(path)
     bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell)) if row is not None]
     if bad:
         row, kind = min(bad)
         raise _bad_row(plan, kind, f"{path}: row {row + 1}")
+    if not listed:
+        assert plan.stream.cell is not None
+        raise DataError(
+            "E0814",
+            f"no value in column `{plan.stream.cell.column}` is a cell of the policy",
+            where=str(path),
+            because=f"everybody would be counted as `{plan.stream.cell.otherwise}` at every step",
+            help="compare the spelling of the policy's cells with the data's, capitals included",
+        )
     return int(first), int(last)
+
+
+def _listed(plan: Plan) -> int:
+    """How many cells the policy lists; codes below it are these."""
+    return len(plan.stream.cell.cells) if plan.stream.cell else 1
 
 
 def _bad_row(plan: Plan, kind: int, where: str) -> DataError:

@@ -72,7 +72,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def place_of(path: str | Path, row: int) -> str:
-    """Where a row of data, counted from 0, stands: the line of a CSV file (the header is line 1), or the Parquet row."""
+    """Where a row of data, counted from 0, stands: the line of a CSV file (its header is 1), or the Parquet row."""
     file = Path(path)
     if is_parquet(file):
         return f"{file}: row {row + 1}"

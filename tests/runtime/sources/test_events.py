@@ -140,6 +140,14 @@ def test_an_unknown_cell_is_otherwise_where_there_is_one(tmp_path: Path) -> None
     assert read_events(path, make_plan()).counts["parked"].tolist() == [[0, 0, 0, 20]]
 
 
+def test_data_without_any_cell_of_the_policy_are_refused(tmp_path: Path) -> None:
+    """Cells that are all spelt otherwise are a mistake, not users who are all elsewhere."""
+    path = write(tmp_path, f"a,2013-01-01T08:00:00,ewr,x\nb,2013-01-02T09:00:00,{MARKER},x\n")
+    error = refusal(path)
+    assert error.code == "E0814"
+    assert "spelling" in (error.help or "")
+
+
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
     """The columns that are there are listed, and a near one is suggested."""
     error = refusal(write(tmp_path, "a,2013-01-01,EWR,x\n", header="tailnum,departed,origin,dest\n"))
