@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,18 +36,24 @@ def _useful(side: Side, most: int) -> set[int]:
         lag = _first_joined(first.matrix, most)
         if lag == 0:
             return set()
-    elif not _second_wins(side):
+    elif not _may_win(2, [first.supremum(e) for e in _BUDGETS]) or not _second_wins(side):
         return set()
-    found, best, idle = set(), [np.inf] * len(_BUDGETS), 0
-    while lag <= most and idle < 4:
+    found: set[int] = set()
+    best, idle = [math.inf] * len(_BUDGETS), 0
+    while lag <= most and idle < 4 and _may_win(lag, best):
         limits = [side.loss(0, lag).supremum(lag * e) for e in _BUDGETS]
         if any(new < old * (1 - 1e-9) for new, old in zip(limits, best, strict=True)):
             found.add(lag)
             best, idle = [min(pair) for pair in zip(limits, best, strict=True)], 0
-        elif np.isfinite(best).all():
+        elif math.inf not in best:
             idle += 1
         lag += 1
     return found
+
+
+def _may_win(lag: int, limits: list[float]) -> bool:
+    """Whether this lag or a longer one can bring a limit down: it is at least what the lag's own steps spend."""
+    return any(lag * e < limit for e, limit in zip(_BUDGETS, limits, strict=True))
 
 
 def _first_joined(matrix: Floats, most: int) -> int:
