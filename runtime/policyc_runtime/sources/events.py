@@ -180,6 +180,7 @@ def _count(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, s
         "CREATE TABLE person AS SELECT person, row_number() OVER () AS id, "
         "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM (SELECT DISTINCT person FROM event)"
     )
+    _check_users(connection, where, plan)
     connection.execute(  # the largest key of a step is the latest moment, then the first cell
         f"CREATE TABLE presence AS SELECT id, step, {states} - 1 - max(key) % {states} AS code FROM ("
         f"SELECT id, (moment - {start}) // {step} AS step, "
@@ -197,6 +198,20 @@ def _count(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, s
         digests[at] = f"{digests.get(at, '')}{code}:{users}:{low}:{high};"
     counts = {release.name: _of_release(plan, release, present, where) for release in plan.releases}
     return StepCounts(start, counts, tuple(digests.get(at, "") for at in range(steps)))
+
+
+def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan) -> None:
+    """Nothing when the users of the whole file fit the population, in listed cells or not."""
+    found = connection.execute("SELECT count(*) FROM person").fetchone()
+    assert found is not None
+    if plan.stream.population is not None and found[0] > plan.stream.population:
+        raise DataError(
+            "E0817",
+            "there are more users in the data than the population",
+            where=where,
+            because="the population is published as exact: all users there are, seen or not",
+            help="correct `population` in the policy, or the users in the data",
+        )
 
 
 def _of_release(plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str) -> NDArray[np.int64]:
@@ -218,7 +233,6 @@ def _of_release(plan: Plan, release: ReleasePlan, present: NDArray[np.int64], wh
         )
     else:
         missing = plan.stream.population - known.sum(axis=1, keepdims=True)
-        check_population(plan, release, known.sum(axis=1, keepdims=True) + np.maximum(missing, 0), where)
         return np.hstack([known, missing])
     check_population(plan, release, counts, where)
     return counts

@@ -235,10 +235,12 @@ def test_weeks_begin_on_mondays(tmp_path: Path) -> None:
 
 
 def test_users_must_fit_the_population(tmp_path: Path) -> None:
-    """More users than the population, or fewer where everyone must be somewhere, are refused with the step."""
+    """More users than the population, be it over many steps, or fewer where everyone must be somewhere, are refused."""
+    apart = "".join(f"u{user},2013-01-0{user + 1}T08:00:00,EWR,x\n" for user in range(3))
+    assert "in the data" in refusal(write(tmp_path, apart, "apart.csv"), make_plan(population=2)).message
     rows = "".join(f"u{user},2013-01-01T08:00:00,EWR,x\n" for user in range(3))
     path = write(tmp_path, rows)
-    assert "at step 0" in refusal(path, make_plan(population=2)).message
+    assert "in the data" in refusal(path, make_plan(population=2)).message
     everywhere = {"otherwise": None, "chains": ([[0.8, 0.1, 0.1]] * 3,)}
     assert "in no cell at step 0" in refusal(path, make_plan(population=4, **everywhere)).message
     assert read_events(path, make_plan(population=3, **everywhere)).counts["parked"].tolist() == [[3, 0, 0]]
@@ -281,13 +283,13 @@ def test_ten_million_rows_are_read(tmp_path: Path) -> None:
         f"FROM range(10000000) r(i)) TO '{path}'"
     )
     begin = time.perf_counter()
-    counts = read_events(path, make_plan(population=200_000)).counts["parked"]
+    counts = read_events(path, make_plan(population=200_001)).counts["parked"]
     print(f"1e7 rows in {time.perf_counter() - begin:.1f} s")
     (first_day,) = duckdb.sql(
         f"SELECT count(DISTINCT tailnum) FROM '{path}' WHERE departed_at < DATE '2013-01-02'"
     ).fetchall()[0]
-    assert counts[0].tolist()[3] == 200_000 - first_day
+    assert counts[0].tolist()[3] == 200_001 - first_day
     assert counts.shape == (365, 4)
-    assert (counts.sum(axis=1) == 200_000).all()
+    assert (counts.sum(axis=1) == 200_001).all()
     plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
     assert (refusal(path, plan).where or "").endswith("row 7654321")
