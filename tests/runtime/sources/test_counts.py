@@ -77,6 +77,19 @@ def test_a_count_that_is_none_is_named(tmp_path: Path, change: tuple[int, str], 
     assert (error.where or "").endswith(place)
 
 
+def test_counts_add_up_to_the_population(tmp_path: Path) -> None:
+    """The words fit the policy: with `otherwise` a sum, without it users in too many or too few cells."""
+    for count in (19, 21):
+        error = refusal(write(tmp_path, [*GOOD[:7], f"1,away,{count}"]))
+        assert error.message == "the counts of step 1 do not add up to the population"
+        assert "`away` included" in (error.help or "")
+    plan = make_plan(otherwise=None, population=6, chains=([[0.8, 0.1, 0.1]] * 3,))
+    for count, words in ((2, "in no cell at step 0"), (4, "more users at step 0")):
+        error = refusal(write(tmp_path, [*GOOD[:2], f"0,LGA,{count}"]), plan)
+        assert words in error.message
+        assert "otherwise" not in (error.because or "") or count == 2
+
+
 @pytest.mark.parametrize(
     ("kept", "message"),
     [
