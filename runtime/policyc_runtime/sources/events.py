@@ -17,7 +17,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import declared_start, step_microseconds, whole_step_before
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
-from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, quoted, reading
+from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,7 +40,7 @@ def read_events(
         at_least: without `steps`: through the step of the last event, and at least this many.
 
     Raises:
-        DataError: names the file and the row, counted from 1 after the header.
+        DataError: names the file and the line, or the row of a Parquet file.
     """
     connection = connect()
     table = open_table(connection, path)
@@ -51,9 +51,10 @@ def read_events(
             step = step_microseconds(plan)
             if start is None:
                 start = declared_start(plan)
+            taken = start is None
             if start is None:
                 start = whole_step_before(first, step)
-            _check_horizon(connection, table.path, plan, start)
+            _check_horizon(connection, table.path, plan, start, taken)
             total = steps if steps is not None else max((last - start) // step + 1, at_least)
             check_steps(plan, total, str(path))
             return _count(connection, str(path), plan, start, total)
@@ -101,7 +102,7 @@ def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> tuple
     bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell)) if row is not None]
     if bad:
         row, kind = min(bad)
-        raise _bad_row(plan, kind, f"{path}: row {row + 1}")
+        raise _bad_row(plan, kind, place_of(path, row))
     if not listed:
         assert plan.stream.cell is not None
         raise DataError(
@@ -147,28 +148,33 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
     )
 
 
-def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
+def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int, taken: bool) -> None:
+    """Refuses the first row outside the stream; `taken` when the start is the first event's step."""
     horizon = plan.stream.horizon
     end = start + horizon * step_microseconds(plan) if horizon is not None else None
     late = "NULL" if end is None else f"min(rowid) FILTER (moment >= {end})"
-    found = connection.execute(f"SELECT min(rowid) FILTER (moment < {start}), {late} FROM event").fetchone()
-    assert found is not None
-    early, beyond = found
+    found = connection.execute(
+        f"SELECT min(rowid) FILTER (moment < {start}), {late}, arg_min(rowid, moment) FROM event"
+    )
+    early, beyond, earliest = found.fetchall()[0]
     if early is not None and (beyond is None or early < beyond):
         raise DataError(
             "E0815",
             "the event lies before the start of the stream",
-            where=f"{path}: row {early + 1}",
+            where=place_of(path, early),
             because="step 0 is fixed, by the plan or by the first run",
             help="leave the row out, or give the stream an earlier start before its first run",
         )
     if beyond is not None:
+        first = place_of(path, earliest).removeprefix(f"{path}: ")
+        because = f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream"
+        remedy = "leave the row out, or give the policy a longer horizon and compile again"
         raise DataError(
             "E0815",
             "the event lies beyond the horizon",
-            where=f"{path}: row {beyond + 1}",
-            because=f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream",
-            help="leave the row out, or give the policy a longer horizon and compile again",
+            where=place_of(path, beyond),
+            because=f"step 0 is taken from the first event, {first}; {because}" if taken else because,
+            help=f"compare the time in {first}, from which all steps are counted; else {remedy}" if taken else remedy,
         )
 
 

@@ -105,14 +105,14 @@ def test_counts_equal_a_plain_loop(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "code", "place"),
     [
-        (f"{MARKER},2013-01-02T08:00:00,BOS,x", "E0814", "row 2"),
-        (f"{MARKER},2013-01-02T08:00:00,,x", "E0814", "row 2"),
-        (f"{MARKER},31/01/2013,EWR,x", "E0812", "row 2"),
-        (f"{MARKER},,EWR,x", "E0812", "row 2"),
-        (f"{MARKER},infinity,EWR,x", "E0812", "row 2"),
-        (f",2013-01-02T08:00:00,{MARKER},x", "E0813", "row 2"),
-        (f" ,2013-01-02T08:00:00,{MARKER},x", "E0813", "row 2"),
-        (f"{MARKER},2014-01-01T00:00:00,EWR,x", "E0815", "row 2"),
+        (f"{MARKER},2013-01-02T08:00:00,BOS,x", "E0814", "line 3"),
+        (f"{MARKER},2013-01-02T08:00:00,,x", "E0814", "line 3"),
+        (f"{MARKER},31/01/2013,EWR,x", "E0812", "line 3"),
+        (f"{MARKER},,EWR,x", "E0812", "line 3"),
+        (f"{MARKER},infinity,EWR,x", "E0812", "line 3"),
+        (f",2013-01-02T08:00:00,{MARKER},x", "E0813", "line 3"),
+        (f" ,2013-01-02T08:00:00,{MARKER},x", "E0813", "line 3"),
+        (f"{MARKER},2014-01-01T00:00:00,EWR,x", "E0815", "line 3"),
         (f"{MARKER},2013-01-02", "E0810", "line 3"),
         (f'"{MARKER},2013-01-02T08:00:00,EWR,x', "E0810", "line 3"),
     ],
@@ -125,6 +125,29 @@ def test_a_bad_row_is_named_and_not_quoted(tmp_path: Path, row: str, code: str, 
     assert error.code == code
     assert error.where is not None
     assert error.where.endswith(place)
+
+
+def test_one_early_event_is_found_when_others_seem_late(tmp_path: Path) -> None:
+    """Where the first event sets step 0, a wrong year there makes others late: both rows are named."""
+    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\na,1913-01-01T08:00:00,EWR,x\n")
+    error = refusal(path)
+    assert (error.code, (error.where or "")[-6:]) == ("E0815", "line 2")
+    assert (error.because or "").startswith("step 0 is taken from the first event, line 3; the plan has noise for 365")
+    fixed = make_plan(start="1913-01-01")
+    assert "first event" not in (refusal(path, fixed).because or "")
+
+
+def test_a_place_is_the_line_of_a_file_or_the_row_of_a_table(tmp_path: Path) -> None:
+    """The header, quoted line breaks and empty lines count as an editor counts them; Parquet has rows alone."""
+    import duckdb
+
+    plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
+    rows = '"a\n1",2013-01-01T08:00:00,EWR,x\n\nb,2013-01-01T08:00:00,BOS,x\n'
+    path, zipped, parquet = write(tmp_path, rows), tmp_path / "e.csv.gz", tmp_path / "e.parquet"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    duckdb.sql(f"COPY (FROM read_csv('{path}')) TO '{parquet}'")
+    for file, place in ((path, "line 5"), (zipped, "line 5"), (parquet, "row 2")):
+        assert refusal(file, plan).where == f"{file}: {place}"
 
 
 def test_an_event_before_the_start_is_refused(tmp_path: Path) -> None:
