@@ -172,11 +172,20 @@ def test_data_without_any_cell_of_the_policy_are_refused(tmp_path: Path) -> None
 
 
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
-    """The columns that are there are listed, and a near one is suggested."""
+    """The columns that are there are listed in the file's order, and a near one is suggested."""
     error = refusal(write(tmp_path, "a,2013-01-01,EWR,x\n", header="tailnum,departed,origin,dest\n"))
     assert error.code == "E0811"
-    assert "`dest`" in (error.because or "")
+    assert error.because == "the columns are `tailnum`, `departed`, `origin`, `dest`"
     assert "`departed`" in (error.help or "")
+
+
+def test_a_name_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    """Of two columns with the policy's name neither is taken; other names may repeat."""
+    header = "tailnum,departed_at,origin,origin\n"
+    error = refusal(write(tmp_path, "a,2013-01-01,EWR,JFK\n", header=header))
+    assert (error.code, error.message) == ("E0811", "there are several columns `origin`, which is the policy's cell")
+    again = write(tmp_path, "a,2013-01-01,EWR,x,y\n", header="tailnum,departed_at,origin,dest,dest\n")
+    assert read_events(again, make_plan()).steps == 1
 
 
 def test_a_file_without_header_is_not_quoted(tmp_path: Path) -> None:
