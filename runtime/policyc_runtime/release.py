@@ -25,6 +25,7 @@ from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import moment_of, step_times
+from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import place_of
 
 STEPS_A_TRANSACTION = 4096
@@ -94,6 +95,7 @@ def release(
 
 
 def _read(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger) -> StepCounts:
+    check_request(plan, steps)
     if not isinstance(data, str | Path):
         return counts_of_array(data, plan, start=book.start, steps=steps)
     if counts:

@@ -213,6 +213,17 @@ def test_bad_data_spends_nothing(tmp_path: Path) -> None:
     assert len(release(make_plan(), make_counts(2), tmp_path / "l").steps) == 2
 
 
+def test_more_steps_than_the_plan_has_are_refused_at_the_option(tmp_path: Path) -> None:
+    """The data is not to blame, be it events or counts, and however short."""
+    events = tmp_path / "events.csv"
+    events.write_text(EVENTS)
+    for data in (events, make_counts(2)):
+        with pytest.raises(DataError) as caught:
+            release(make_plan(), data, tmp_path / "l", steps=366)
+        assert (caught.value.code, caught.value.where) == ("E0815", "--steps 366")
+        assert "the plan has 365 steps" in caught.value.message
+
+
 def test_progress_reaches_the_end(tmp_path: Path) -> None:
     """Progress is told after every transaction, and ends complete."""
     told: list[tuple[int, int]] = []

@@ -78,6 +78,23 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
         )
 
 
+def check_request(plan: Plan, steps: int | None) -> None:
+    """Nothing when the plan has the steps that were asked for.
+
+    Raises:
+        DataError: it has fewer.
+    """
+    horizon = plan.stream.horizon or LARGEST_HORIZON
+    if steps is not None and steps > horizon:
+        raise DataError(
+            "E0815",
+            f"{steps:,} steps were asked for, and the plan has {horizon:,} steps",
+            where=f"--steps {steps}",
+            because="there is noise for the steps of the horizon alone",
+            help=f"ask for at most {horizon:,}, or give the policy a longer horizon and compile again",
+        )
+
+
 def check_steps(plan: Plan, steps: int, where: str) -> None:
     """Nothing when this many steps fit the horizon.
 
