@@ -25,6 +25,7 @@ from policyc.planning.schedules import (
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.estimation.map import LEAST_SEEN
 from policyc_runtime.mechanisms import Mechanism
 from policyc_runtime.privacy import Chain, useful_lags
 
@@ -202,7 +203,7 @@ class Predictor:
         if np.ptp(rows, axis=0).max() < 1e-6:
             return rows[0]  # type: ignore[no-any-return]
         # The first release is one of many: its points are not those of the step itself.
-        seen = np.maximum(np.roll(self._model(0).noisy(first_scale), self._rows // 2 + 1, axis=0), 0.0)
+        seen = np.maximum(np.roll(self._model(0).noisy(first_scale), self._rows // 2 + 1, axis=0), LEAST_SEEN)
         total = np.maximum(seen.sum(axis=1, keepdims=True), 1e-300)
         return (seen / total) @ rows  # type: ignore[no-any-return]
 

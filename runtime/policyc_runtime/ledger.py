@@ -76,7 +76,7 @@ class Ledger:
             path: the sqlite file; its key lives in `<path>.key`.
             plan: the plan that is run; a ledger belongs to one plan.
             simulated: whether noise comes from a seed; such a ledger serves no release.
-            outputs: files the run will write; one that exists without a ledger means the ledger was lost.
+            outputs: releases of this plan, where there are any; one without a ledger means that the ledger was lost.
 
         Raises:
             LedgerError: lost, busy, damaged, altered, or of another plan.

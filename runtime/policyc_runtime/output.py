@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.errors import ReleaseError
+from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.sources.tables import connect, open_table, place_of, quoted, reading
 
 if TYPE_CHECKING:
@@ -103,6 +103,36 @@ def output_paths(names: Iterable[str], path: str | Path) -> dict[str, Path]:
     if len(names) == 1:
         return {names[0]: file}
     return {name: file.with_name(f"{file.stem}-{name}{file.suffix}") for name in names}
+
+
+def require_own(path: Path, column: str | None) -> None:
+    """Nothing when there is no file, or one with the columns of this release: any other is not written over.
+
+    Args:
+        path: where a release will be written.
+        column: the cell column, None without cells.
+
+    Raises:
+        ReleaseError: another file is there.
+    """
+    if not path.exists():
+        return
+    connection = connect()
+    try:
+        found = set(open_table(connection, path).columns)
+    except DataError:
+        found = set()
+    finally:
+        connection.close()
+    wanted = {"step", "time", "noisy", "released", *(() if column is None else (column,))}
+    if not wanted <= found or "simulated" in found:
+        raise ReleaseError(
+            "E0826",
+            "this file exists and is no release of this plan",
+            where=str(path),
+            because="a run writes over its own releases only",
+            help="choose another name for the output",
+        )
 
 
 def write_release(release: Release, path: str | Path) -> list[Path]:

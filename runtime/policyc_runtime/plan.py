@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
-from policyc_runtime.errors import PlanFormatError
+from policyc_runtime.errors import InvalidMatrixError, PlanFormatError
 from policyc_runtime.estimation import AnyEstimator
 from policyc_runtime.mechanisms import AnyMechanism
 from policyc_runtime.records import Matrix, NonNegativeDecimal, PositiveDecimal, Record
@@ -26,6 +26,7 @@ from policyc_runtime.records import Matrix, NonNegativeDecimal, PositiveDecimal,
 if TYPE_CHECKING:
     from policyc_runtime.privacy import Chain
 
+SMALLEST_PROBABILITY = 1e-100
 LARGEST_PLAN_BYTES = 256 * 2**20
 
 
@@ -122,8 +123,18 @@ class ChainRecord(Record):
         """The chain as arrays; InvalidMatrixError when it is none."""
         from policyc_runtime.privacy import Chain
 
-        def array(values: object) -> NDArray[np.float64] | None:
-            return None if values is None else np.array(values, dtype=np.float64)
+        def array(values: Matrix | tuple[Decimal, ...] | None) -> NDArray[np.float64] | None:
+            if values is None:
+                return None
+            result = np.array(values, dtype=np.float64)
+            if (result[np.array(values, dtype=object) > 0] < SMALLEST_PROBABILITY).any():
+                raise InvalidMatrixError(
+                    "E0805",
+                    "a probability is positive and below 1e-100",
+                    because="it would vanish in floating point and be taken for impossible",
+                    help="write 0 for what cannot happen",
+                )
+            return result
 
         initial = self.initial if self.initial == "stationary" else array(self.initial)
         return Chain(forward=array(self.forward), backward=array(self.backward), initial=initial)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,11 +19,12 @@ from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError, LedgerError, ReleaseError
 from policyc_runtime.estimation import estimate_release
 from policyc_runtime.ledger import Entry, Ledger
-from policyc_runtime.output import Release, Series, output_paths, read_release
+from policyc_runtime.output import Release, Series, output_paths, read_release, require_own
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import moment_of, step_times
+from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import place_of
 
 STEPS_A_TRANSACTION = 4096
@@ -53,7 +53,8 @@ def release(
         ledger: the sqlite file that remembers; begun when there is none.
         counts: the file holds ready counts instead of events.
         steps: only the first this many; default all, through the step of the last event.
-        output: where the caller will write; checked before anything is spent, and a sign of a lost ledger.
+        output: where the caller will write; checked before anything is spent. An earlier release there without a
+            ledger is a sign of a lost ledger; any other file is not written over.
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
@@ -62,7 +63,7 @@ def release(
         PlanRejectedError: the plan does not keep its promise.
         DataError: the data does not fit the plan.
         LedgerError: the ledger is lost, altered, busy, or of another plan; data of a released step changed.
-        ReleaseError: no values satisfy the constraints.
+        ReleaseError: the output cannot be written, or no values satisfy the constraints.
     """
     from policyc_runtime.verify import verify
 
@@ -78,6 +79,9 @@ def release(
             )
     source = randomness or SystemRandomness()
     outputs = {} if output is None else output_paths(_names(plan), output)
+    for part in plan.releases:
+        if outputs:
+            require_own(outputs[part.name], part.query.by)
     with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
         _check_outputs(plan, book, outputs)
         raw = _read(plan, events_or_counts, counts, steps, book)
@@ -91,6 +95,7 @@ def release(
 
 
 def _read(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger) -> StepCounts:
+    check_request(plan, steps)
     if not isinstance(data, str | Path):
         return counts_of_array(data, plan, start=book.start, steps=steps)
     if counts:
@@ -124,13 +129,24 @@ class _Run:
 
     def advance(self, steps: int) -> bool:
         """Release up to this many more steps in one transaction; True when all are done."""
+        failure: KernelError | None = None
         with self._book.transaction():
             self._take_stored()
             block = self._next_block(steps)
             if block:
-                fresh = {part.name: self._draw(part, block) for part in self._plan.releases}
-                entries = [fresh[part.name][step - self.done] for step in block for part in self._plan.releases]
+                for part in self._plan.releases:
+                    self._draw(part, block)
+                try:
+                    for part in self._plan.releases:
+                        self._estimate(part, block)
+                except KernelError as error:
+                    # The noise is kept although nothing can be published: a second draw would tell more than promised.
+                    failure = error
+                    self._drop(block)
+                entries = [self._entry(part, step) for step in block for part in self._plan.releases]
                 self._book.append(entries, self._raw.start)
+        if failure is not None:
+            raise failure
         self.done += len(block)
         return self.done >= self._raw.steps
 
@@ -139,16 +155,13 @@ class _Run:
         releases = len(self._plan.releases)
         for entry in self._book.entries[self.done * releases : self._raw.steps * releases]:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
-                raise LedgerError(
-                    "E0825",
-                    f"the data of step {entry.step} changed after it was released",
-                    where=str(self._book.path),
-                    because="releasing the step again would cost its budget a second time",
-                    help="run on the data as it was; corrections can only reach steps that are not released yet",
-                )
+                raise _changed(self._book.path, entry.step, gone=not self._raw.digests[entry.step])
             drawn = json.loads(entry.noisy)
             self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
-            self._published[entry.release][entry.step] = json.loads(entry.published)
+            published = json.loads(entry.published)
+            if published is None:
+                raise _unpublished(self._book.path, entry.step)
+            self._published[entry.release][entry.step] = published
             self.done = entry.step + 1
 
     def _next_block(self, steps: int) -> range:
@@ -161,50 +174,67 @@ class _Run:
             return range(self.done, self._raw.steps)
         return range(self.done, min(self.done + steps, self._raw.steps))
 
-    def _draw(self, part: ReleasePlan, block: range) -> list[Entry]:
-        """Noise and published values of new steps, as entries; nothing of it is visible before the commit."""
-        rows = slice(block.start, block.stop)
-        epsilons, scales = self._epsilons[part.name][rows], self._scales[part.name][rows]
-        drawn = _drawn(part, self._raw.counts[part.name][rows], scales, self._randomness)
+    def _draw(self, part: ReleasePlan, block: range) -> None:
+        """Noisy values of new steps; steps without a budget are not even looked at."""
+        scales = self._scales[part.name]
+        drawn = [step for step in block if scales[step] > 0]
+        raw = self._raw.counts[part.name][drawn]
+        self._noisy[part.name][drawn] = part.mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
+
+    def _estimate(self, part: ReleasePlan, block: range) -> None:
+        """Published values of new steps, from the noisy ones."""
         published = self._published[part.name]
-        for step, values in drawn.items():
-            self._noisy[part.name][block[step]] = values
-        published[rows] = estimate_release(
+        published[block.start : block.stop] = estimate_release(
             self._plan, part, self._noisy[part.name][: block.stop], published[: block.start]
         )
-        return [
-            self._entry(part, step, drawn.get(row), published[step], epsilon, scale)
-            for row, (step, epsilon, scale) in enumerate(zip(block, epsilons, scales, strict=True))
-        ]
 
-    def _entry(
-        self,
-        part: ReleasePlan,
-        step: int,
-        noisy: NDArray[np.int64] | None,
-        published: NDArray[np.float64],
-        epsilon: Decimal,
-        scale: Decimal,
-    ) -> Entry:
-        values = [round(value) for value in published.tolist()] if part.integer else published.tolist()
+    def _drop(self, block: range) -> None:
+        for published in self._published.values():
+            published[block.start : block.stop] = np.nan
+
+    def _entry(self, part: ReleasePlan, step: int) -> Entry:
+        noisy, published = self._noisy[part.name][step], self._published[part.name][step]
+        values = [round(value) for value in published.tolist()] if part.integer and _given(published) else published
         return Entry(
             step=step,
             release=part.name,
-            noisy=json.dumps(None if noisy is None else noisy.tolist()),
-            published=json.dumps(values),
+            noisy=json.dumps([round(value) for value in noisy.tolist()] if _given(noisy) else None),
+            published=json.dumps(list(values) if _given(published) else None),
             data=self._book.fingerprint(step, self._raw.digests[step]),
-            epsilon=str(epsilon),
-            scale=str(scale),
+            epsilon=str(self._epsilons[part.name][step]),
+            scale=str(self._scales[part.name][step]),
         )
 
 
-def _drawn(
-    part: ReleasePlan, raw: NDArray[np.int64], scales: list[Decimal], randomness: Randomness
-) -> dict[int, NDArray[np.int64]]:
-    """Noisy values (cells,) by row, of the rows that have a budget; the others are not even looked at."""
-    released = [row for row, scale in enumerate(scales) if scale > 0]
-    noisy = part.mechanism.add_noise(raw[released], [scales[row] for row in released], randomness)
-    return dict(zip(released, noisy, strict=True))
+def _given(values: NDArray[np.float64]) -> bool:
+    return not np.isnan(values).any()
+
+
+def _unpublished(ledger: Path, step: int) -> ReleaseError:
+    """The refusal to go on after a step whose noise is spent and whose values could not be made."""
+    return ReleaseError(
+        "E0830",
+        f"no published values could be made for step {step}",
+        where=str(ledger),
+        because="its noise was drawn and is kept: drawing again would tell more than was promised",
+        help="compile a policy with constraints that can always be kept, for the steps to come",
+    )
+
+
+def _changed(ledger: Path, step: int, gone: bool) -> LedgerError:
+    """The refusal of other data for a released step; `gone` when it has none now."""
+    return LedgerError(
+        "E0825",
+        f"the input has no rows for step {step} any more"
+        if gone
+        else f"the data of step {step} changed after it was released",
+        where=str(ledger),
+        because="releasing the step again would cost its budget a second time",
+        help="give the whole history from step 0 on"
+        if gone
+        else "run on the data as it was; corrections can only reach steps that are not released yet; if the step was "
+        "not over when it was released, release only complete steps next time: `--steps N`",
+    )
 
 
 def _stored(plan: Plan, book: Ledger, steps: int) -> Release:

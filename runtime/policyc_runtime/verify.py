@@ -76,7 +76,8 @@ def _check_digest(plan: Plan) -> Iterator[Claim]:
 
 def _check_relation(plan: Plan) -> Iterator[Claim]:
     for index, target in enumerate(plan.targets):
-        holds = not isinstance(target, AlphaDPT) or plan.relation is NeighboringRelation.REPLACE_ONE
+        # With a population and `otherwise`, removing one event moves two counts: only replacement is accounted here.
+        holds = plan.relation is NeighboringRelation.REPLACE_ONE
         yield _claim(
             f"{target.kind} compares two values of one user at one time",
             holds,
@@ -87,7 +88,7 @@ def _check_relation(plan: Plan) -> Iterator[Claim]:
 
 def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
     for index, release in enumerate(plan.releases):
-        least, reason = required_l1_sensitivity(plan, release)
+        least, reason = required_l1_sensitivity(release)
         stated = min(release.l1_sensitivity, getattr(release.mechanism, "l1_sensitivity", release.l1_sensitivity))
         yield _claim(
             f"the L1 sensitivity of `{release.name}` is {release.l1_sensitivity}",
@@ -97,10 +98,8 @@ def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
         )
 
 
-def required_l1_sensitivity(plan: Plan, release: ReleasePlan) -> tuple[int, str]:
+def required_l1_sensitivity(release: ReleasePlan) -> tuple[int, str]:
     """How much one neighbor can change a step's values, in counts, and why."""
-    if plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        return 1, "adding or removing one user's event changes one count by one"
     if release.query.by is None:
         return 1, "replacing one user's value changes the one count by at most one"
     return 2, "replacing one user's cell lowers one count by one and raises another by one"
@@ -162,6 +161,11 @@ def _check_chains(plan: Plan) -> Iterator[Claim]:
             found = record.chain().states
         except KernelError as error:
             yield _claim(name, False, error.message, place)
+            return
+        moving = record.initial is not None and record.initial != "stationary"
+        if moving and record.forward is not None and record.backward is not None:
+            detail = "a start that is not stationary has backward matrices of its own; `backward` contradicts them"
+            yield _claim(name, False, detail, place)
             return
         ordered = list(record.lags) == sorted(set(record.lags)) and record.lags[0] == 1
         yield _claim(name, found == states and ordered, f"{found} states, rows sum to 1 within 1e-9", place)

@@ -191,3 +191,74 @@ def test_a_truncated_plan_is_refused(plan, tmp_path):
         (tmp_path / "plan.json").write_text(text[:length])
         with pytest.raises(KernelError):
             load_plan(tmp_path)
+
+
+def compiled(tmp_path, text) -> dict:
+    (tmp_path / "p.policy").write_text(text)
+    return json.loads(compile_policy(tmp_path / "p.policy").plan.to_json())
+
+
+def test_every_groups_chain_is_checked(tmp_path):
+    """A resealed plan whose second group moves more strictly than was accounted is refused."""
+    start = POLICY.index("correlation")
+    chain = POLICY[start : POLICY.index("deliver")].strip()
+    two = POLICY.replace(chain, f"{chain} for commuters\n{chain} for residents")
+    content = compiled(tmp_path, two)
+    assert len(content["correlation"]["chains"]) == 2
+    verify(resealed(content))
+    for index in range(2):
+        stricter = [["0.98", "0.01", "0.01"], ["0.01", "0.98", "0.01"], ["0.01", "0.01", "0.98"]]
+        path = ("correlation", "chains", index, "forward")
+        with pytest.raises(PlanRejectedError, match="total leakage"):
+            verify(resealed(replaced(content, path, stricter)))
+
+
+def test_the_budgets_of_all_releases_add_up(plan):
+    """A second release under the same promise is refused: its budgets count too."""
+    content = json.loads(plan.to_json())
+    twice = [content["releases"][0], {**content["releases"][0], "name": "again"}]
+    content["claims"].update(budget_sum="1000", largest_budget="1000")
+    with pytest.raises(PlanRejectedError, match="total leakage"):
+        verify(resealed(replaced(content, ("releases",), twice)))
+
+
+def test_the_strictest_of_several_targets_counts(plan):
+    """A stricter target of the same kind added beside the other is refused."""
+    content = json.loads(plan.to_json())
+    both = [*content["targets"], {"kind": "alpha_dpt", "alpha": "0.5"}]
+    with pytest.raises(PlanRejectedError):
+        verify(resealed(replaced(content, ("targets",), both)))
+
+
+def test_an_event_level_promise_is_checked(tmp_path):
+    """A resealed event-level plan that promises less than its budgets spend is refused."""
+    text = POLICY[: POLICY.index("correlation")].replace("alpha_dpt(alpha = 1.0)", "event_level(epsilon = 1.0)")
+    content = compiled(tmp_path, text)
+    verify(resealed(content))
+    with pytest.raises(PlanRejectedError):
+        verify(resealed(replaced(content, ("targets", 0, "epsilon"), "0.999999999")))
+
+
+def test_an_endless_promise_is_checked(tmp_path):
+    """A resealed endless plan with a chain that leaks more than was accounted is refused."""
+    text = POLICY.replace("horizon 40 steps", "horizon unbounded").replace("budget quantified()", "budget bounded()")
+    content = compiled(tmp_path, text.replace("deliver offline", "deliver realtime"))
+    verify(resealed(content))
+    stricter = [["0.98", "0.01", "0.01"], ["0.01", "0.98", "0.01"], ["0.01", "0.01", "0.98"]]
+    with pytest.raises(PlanRejectedError):
+        verify(resealed(replaced(content, ("correlation", "chains", 0, "forward"), stricter)))
+
+
+def test_backward_beside_a_start_that_is_not_stationary_is_refused(plan):
+    """Such a pair contradicts itself, and could claim less leakage than there is."""
+    chain = json.loads(plan.to_json())["correlation"]["chains"][0]
+    chain.update(backward=chain["forward"], initial=["0.2", "0.3", "0.5"])
+    with pytest.raises(PlanRejectedError, match="contradicts"):
+        verify(resealed(replaced(json.loads(plan.to_json()), ("correlation", "chains", 0), chain)))
+
+
+def test_probabilities_that_vanish_are_refused(plan):
+    """A positive probability that floating point would take for impossible is refused."""
+    rows = [["1", "1e-200", "0"], ["0.2", "0.6", "0.2"], ["0.1", "0.1", "0.8"]]
+    with pytest.raises(PlanRejectedError, match="below 1e-100"):
+        verify(resealed(replaced(json.loads(plan.to_json()), ("correlation", "chains", 0, "forward"), rows)))

@@ -81,6 +81,7 @@ def test_changed_data_of_a_released_step_is_refused(plan: Plan, path: Path) -> N
     changed[7] = changed[7][::-1]
     error = refused(plan, path, changed)
     assert (error.code, error.message) == ("E0825", "the data of step 7 changed after it was released")
+    assert "`--steps N`" in (error.help or "")
 
 
 def test_the_database_refuses_changes_by_itself(path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from plans import make_counts, make_plan, make_release, row
 
 from policyc_runtime.errors import DataError, KernelError, LedgerError, PlanRejectedError, ReleaseError
+from policyc_runtime.ledger import Ledger
 from policyc_runtime.output import output_paths, read_release, write_release
 from policyc_runtime.plan import BudgetSegment, Schedule
 from policyc_runtime.randomness import SimulationRandomness
@@ -81,7 +82,8 @@ def test_later_events_extend_a_release(tmp_path: Path) -> None:
     events.write_text(EVENTS)
     with pytest.raises(LedgerError) as caught:
         release(plan, events, path)
-    assert caught.value.message == "the data of step 5 changed after it was released"
+    assert caught.value.message == "the input has no rows for step 5 any more"
+    assert caught.value.help == "give the whole history from step 0 on"
 
 
 def test_an_altered_release_is_found(tmp_path: Path) -> None:
@@ -161,6 +163,29 @@ def test_nothing_is_spent_on_what_cannot_be_written(tmp_path: Path) -> None:
     assert not (tmp_path / "l").exists()
 
 
+@pytest.mark.parametrize("ledger", [True, False])
+@pytest.mark.parametrize("name", ["events.csv", "notes.csv", "empty.csv", "other.csv", "simulated.csv", "bad.parquet"])
+def test_only_a_release_of_the_plan_is_written_over(tmp_path: Path, name: str, ledger: bool) -> None:
+    """The input, an unrelated file, another plan's output, a simulation: kept, with and without a ledger."""
+    plan = make_plan()
+    events, path = tmp_path / "events.csv", tmp_path / name
+    events.write_text(EVENTS)
+    if name in {"notes.csv", "empty.csv", "bad.parquet"}:
+        path.write_text("" if name == "empty.csv" else "to do\nnothing\n")
+    if name == "other.csv":
+        write_release(release(make_plan(cells=None, chains=(), population=None), events, tmp_path / "o"), path)
+    if name == "simulated.csv":
+        write_release(release(plan, events, tmp_path / "s", randomness=SimulationRandomness(3)), path)
+    if ledger:
+        release(plan, events, tmp_path / "l")
+    before = path.read_bytes()
+    with pytest.raises(ReleaseError) as caught:
+        release(plan, events, tmp_path / "l", output=path)
+    assert (caught.value.code, caught.value.message) == ("E0826", "this file exists and is no release of this plan")
+    assert path.read_bytes() == before
+    assert (tmp_path / "l").exists() == ledger
+
+
 def test_a_plan_that_was_altered_is_not_run(tmp_path: Path) -> None:
     """The plan is verified before anything else."""
     plan = make_plan().model_copy(update={"compiler": "somebody"})
@@ -189,6 +214,17 @@ def test_bad_data_spends_nothing(tmp_path: Path) -> None:
     assert len(release(make_plan(), make_counts(2), tmp_path / "l").steps) == 2
 
 
+def test_more_steps_than_the_plan_has_are_refused_at_the_option(tmp_path: Path) -> None:
+    """The data is not to blame, be it events or counts, and however short."""
+    events = tmp_path / "events.csv"
+    events.write_text(EVENTS)
+    for data in (events, make_counts(2)):
+        with pytest.raises(DataError) as caught:
+            release(make_plan(), data, tmp_path / "l", steps=366)
+        assert (caught.value.code, caught.value.where) == ("E0815", "--steps 366")
+        assert "the plan has 365 steps" in caught.value.message
+
+
 def test_progress_reaches_the_end(tmp_path: Path) -> None:
     """Progress is told after every transaction, and ends complete."""
     told: list[tuple[int, int]] = []
@@ -196,3 +232,20 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
         make_plan(), make_counts(7), tmp_path / "l", progress=lambda *done: told.append(done), steps_a_transaction=3
     )
     assert told == [(3, 7), (6, 7), (7, 7)]
+
+
+def test_noise_is_kept_when_no_values_can_be_published(tmp_path):
+    """A step whose values cannot be made keeps its noise: the next run draws nothing and refuses with the reason."""
+    rows = (row({0: 1}, ">=", 10, {0: -1}), row({0: 1}, "<=", 15))  # grows by 10 a step, up to 15: not for long
+    plan = make_plan(delivery="realtime", constraints=rows)
+    counts, book = make_counts(6), tmp_path / "ledger.sqlite"
+    kept = []
+    for _ in range(2):
+        with pytest.raises(ReleaseError) as refused:
+            release(plan, counts, book, steps_a_transaction=1)
+        assert refused.value.code == "E0830"
+        with Ledger.open_read_only(book) as ledger:
+            kept.append([(entry.step, entry.noisy, entry.published) for entry in ledger.entries])
+    assert kept[0] == kept[1]
+    assert kept[0][-1][2] == "null"
+    assert kept[0][-1][1] != "null"

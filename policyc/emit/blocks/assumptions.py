@@ -48,9 +48,9 @@ def _correlation(plan: Plan) -> Json:
         ),
         "vouched_by": f"the policy: {listed(evidence)}",
         "if_it_fails": (
-            "A slightly wrong chain raises total leakage as the table of tolerances says; against any correlation "
-            "there "
-            f"remains {whole_stream(plan)}."
+            "A slightly wrong chain raises total leakage as the table of tolerances says, where every row is within "
+            "that distance both forward and backward; against any correlation, and any other start, there remains "
+            f"{whole_stream(plan)}."
         ),
     }
 

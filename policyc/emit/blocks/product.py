@@ -38,7 +38,7 @@ def _horizon(plan: Plan) -> str:
 def _delivered(plan: Plan) -> str:
     delay = plan.delivery.delay or 0
     return {
-        "realtime": "each value is published when its step ends",
+        "realtime": "no value depends on later steps; a run publishes every step up to that of its last event",
         "within": f"each value is published at most {counted(delay, 'step')} after its own",
         "offline": "each run publishes the steps of its input together",
     }[plan.delivery.kind]

@@ -36,9 +36,8 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         **_entry(plan, index, target.kind, "alpha-DP_T", exact(target.alpha)),
         "sentence": sentence,
         "in_odds": (
-            "Whatever the adversary believed before, the odds between any two values of the event change by a "
-            "factor of "
-            f"at most {factor}, over {span(plan)}, taken together."
+            "To an adversary who believes exactly that, from the stated start on, the odds between any two values of "
+            f"the event change by a factor of at most {factor}, over {span(plan)}, taken together."
         ),
         "factor": factor,
         "adversary": f"knows all about every other user, and {knowledge}",

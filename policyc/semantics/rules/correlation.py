@@ -29,6 +29,7 @@ def check_correlation(policy: Policy) -> Iterator[Diagnostic]:
         if not all(is_stochastic(m) for m in matrices):
             continue
         yield from _start(policy, chain)
+        yield from _two_starts(chain)
         yield from _reversal(chain)
         yield from _supremum(policy, chain)
 
@@ -90,6 +91,19 @@ def _state(policy: Policy, index: int) -> str:
     if cell is None or index >= len(cell.states):
         return f"state {index + 1}"
     return f"`{cell.states[index]}`"
+
+
+def _two_starts(chain: MarkovCorrelation) -> Iterator[Diagnostic]:
+    """E0412: a start that is not stationary has backward matrices of its own."""
+    if chain.forward is None or chain.backward is None or chain.initial in {None, "stationary"}:
+        return
+    yield Diagnostic(
+        "E0412",
+        "`backward` contradicts a start that is not stationary",
+        chain.span,
+        because="the law of where a user was then differs from step to step, and follows from `forward` and `initial`",
+        help="leave `backward` out, or write `initial = stationary`",
+    )
 
 
 def _reversal(chain: MarkovCorrelation) -> Iterator[Diagnostic]:

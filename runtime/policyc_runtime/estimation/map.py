@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+LEAST_SEEN = 0.5  # users: noise below zero must not make a cell impossible for ever
 ANCHOR_DISTANCE = 1024  # steps between laws that are computed by a power of the chain
 
 
@@ -26,7 +27,7 @@ class Map(Estimator):
     """Most probable counts: Laplace likelihood times the multinomial law of independent users at that step.
 
     The chain's law at a step starts from `prior`: the declared `initial` law, `uniform` over the cells, or the
-    `frequency` of the noisy values of step 0. Without a chain it stays what it was at step 0.
+    `frequency` of the noisy values of step 0 (at least half a user a cell). Without a chain it stays what it was then.
 
     Source: CAO23
     """
@@ -61,8 +62,8 @@ class Map(Estimator):
         if self.prior == "initial" and chain is not None:
             return np.asarray(chain.marginals(1)[0], dtype=np.float64)
         if self.prior == "frequency" and first_noisy is not None:
-            counts = np.maximum(first_noisy, 0.0)
-            return np.asarray(counts / counts.sum()) if counts.any() else np.full(cells, 1.0 / cells)
+            counts = np.maximum(first_noisy, LEAST_SEEN)
+            return np.asarray(counts / counts.sum())
         raise ReleaseError(
             "E0833",
             f"there is nothing to make the `{self.prior}` prior of `map` from",

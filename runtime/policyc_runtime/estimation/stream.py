@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.estimation.projection import nearest_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,9 +39,22 @@ def estimate_release(plan: Plan, release: ReleasePlan, noisy: Array, published: 
     if now == done:
         return np.empty((0, cells))
     constraints = replace(ConstraintSet.of(release), first_step=done)
-    chains = plan.correlation.chains
     previous = np.asarray(published[-1], dtype=np.float64) if done else None
-    values = release.estimator.estimate_series(
+    try:
+        values = _series(plan, release, noisy, done, constraints, previous)
+    except ReleaseError:
+        # No values are both probable and allowed. Noise is spent by now, so the nearest allowed ones are published.
+        values = nearest_values(np.asarray(noisy[done:], dtype=np.float64), constraints, previous)
+    constraints.check(values, previous)
+    return values
+
+
+def _series(
+    plan: Plan, release: ReleasePlan, noisy: Array, done: int, constraints: ConstraintSet, previous: Array | None
+) -> Array:
+    """The estimator's own values for the steps from `done` on."""
+    now, chains = len(noisy), plan.correlation.chains
+    return release.estimator.estimate_series(
         np.asarray(noisy, dtype=np.float64),
         np.array([float(scale) for scale in release.schedule.scales(now)]),
         done,
@@ -48,5 +63,3 @@ def estimate_release(plan: Plan, release: ReleasePlan, noisy: Array, published: 
         previous,
         plan.delivery.longest_wait,
     )
-    constraints.check(values, previous)
-    return values

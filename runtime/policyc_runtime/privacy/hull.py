@@ -124,7 +124,7 @@ class Pairs:
 
     def _all_excesses(self, mu: float) -> Floats:
         lower = self._lower
-        if mu == 0 or mu >= 1:  # then gains are at least half of q(S): q - (1 + mu) d is as good as (q - d) - mu d
+        if mu == 0 or mu >= 0.25:  # gains are then a fifth of q(S) or more: q - (1 + mu) d is as good as (q - d) - mu d
             return np.asarray(self._over_all((1 + mu) * lower, _excess_over_scaled))
 
         def excess(q: Floats, d: Floats, out: Floats) -> None:
@@ -234,13 +234,16 @@ class Pairs:
             pairs, mu, best = pairs[excess > mu / E], risen, vertex
         return mu, best
 
-    def rough_excesses(self, mu: float) -> tuple[NDArray[np.float32], float]:
-        """Excess of all pairs in single precision, and how far each may be off."""
+    @property
+    def rough_error(self) -> float:
+        """How far each of `rough_excesses` may be off."""
+        return float((self._lower.shape[1] + 8) * 2.0**-24)
+
+    def rough_excesses(self, mu: float) -> NDArray[np.float32]:
+        """Excess of all pairs in single precision."""
         scaled = ((1 + mu) * self._lower).astype(np.float32)
         kept = self._over_all(scaled, lambda q, x, out: np.minimum(q, x, out=out))
-        return np.subtract(1.0, kept, out=kept), (
-            self._lower.shape[1] + 8
-        ) * 2.0**-24  # sum (q - x)^+ = 1 - sum min(q, x)
+        return np.asarray(np.subtract(1.0, kept, out=kept))  # sum (q - x)^+ = 1 - sum min(q, x)
 
 
 def _excess_over_scaled(q: Floats, x: Floats, out: Floats) -> None:

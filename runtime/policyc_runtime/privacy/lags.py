@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from policyc_runtime.privacy.sides import Side
 
 Floats = NDArray[np.float64]
 
+SETTLED = 2_000  # steps after which a start that is still moving is judged as it is then
 _BOUNDS = (0.1, 1.0, 4.0)  # leakages, nats, and
 _BUDGETS = (0.05, 0.5)  # budgets on which lags are tried
 
@@ -28,24 +31,31 @@ def useful_lags(chain: Chain, most: int = 64) -> tuple[int, ...]:
 
 
 def _useful(side: Side, most: int) -> set[int]:
-    first = side.loss(0, 1)
+    start = 0 if side.settled == 0 else int(min(side.settled, SETTLED))
+    first = side.loss(start + 1, 1)
     lag = 1
     if first.is_identity:
         lag = _first_joined(first.matrix, most)
         if lag == 0:
             return set()
-    elif not _second_wins(side):
+    elif not _may_win(2, [first.supremum(e) for e in _BUDGETS]) or not _second_wins(side):
         return set()
-    found, best, idle = set(), [np.inf] * len(_BUDGETS), 0
-    while lag <= most and idle < 4:
-        limits = [side.loss(0, lag).supremum(lag * e) for e in _BUDGETS]
+    found: set[int] = set()
+    best, idle = [math.inf] * len(_BUDGETS), 0
+    while lag <= most and idle < 4 and _may_win(lag, best):
+        limits = [side.loss(start + lag, lag).supremum(lag * e) for e in _BUDGETS]
         if any(new < old * (1 - 1e-9) for new, old in zip(limits, best, strict=True)):
             found.add(lag)
             best, idle = [min(pair) for pair in zip(limits, best, strict=True)], 0
-        elif np.isfinite(best).all():
+        elif math.inf not in best:
             idle += 1
         lag += 1
     return found
+
+
+def _may_win(lag: int, limits: list[float]) -> bool:
+    """Whether this lag or a longer one can bring a limit down: it is at least what the lag's own steps spend."""
+    return any(lag * e < limit for e, limit in zip(_BUDGETS, limits, strict=True))
 
 
 def _first_joined(matrix: Floats, most: int) -> int:
@@ -61,7 +71,8 @@ def _first_joined(matrix: Floats, most: int) -> int:
 
 def _second_wins(side: Side) -> bool:
     """Whether two steps at once ever pass on less than one step twice."""
-    first, second = side.loss(0, 1), side.loss(0, 2)
+    start = 0 if side.settled == 0 else int(min(side.settled, SETTLED))
+    first, second = side.loss(start + 1, 1), side.loss(start + 2, 2)
     for b in _BOUNDS:
         two = second(b)
         if any(first(e + first(b)) > (e + two) * (1 + 1e-12) for e in _BUDGETS):

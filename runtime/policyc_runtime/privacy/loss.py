@@ -182,7 +182,8 @@ class LossFunction:
         mu, best = rows.climb(E, 0.0, sample)
         above = np.arange(rows.count)
         if n >= _LARGE and rows.few_values is None:
-            excess, error = rows.rough_excesses(mu)
-            above = np.flatnonzero(excess > mu / E - error)
+            least = mu / E - rows.rough_error
+            if (rows.excesses(mu, sample) > least).mean() < 0.5:  # else ties, which single precision cannot part
+                above = np.flatnonzero(rows.rough_excesses(mu) > least)
         best = rows.climb(E, mu, above)[1] or best
         return best.loss(alpha) if best else 0.0

@@ -145,9 +145,18 @@ class StartedSide:
 def reversal(forward: Floats, law_before: Floats, law_after: Floats) -> Floats:
     """Law of the state before given the state after: diag(after)^-1 P^T diag(before), shape (n, n).
 
+    Raises InvalidMatrixError (E0805) where a reachable state's probability underflows.
+
     A state that cannot be reached has no row of its own: it gets a reachable state's row, which adds no pair.
     """
     joint = forward.T * law_before
     reached = law_after > 0
+    if (~reached & ((forward.T > 0) @ (law_before > 0))).any() or (joint.sum(axis=1) <= 0)[reached].any():
+        raise InvalidMatrixError(
+            "E0805",
+            "a state is so improbable that its probability vanishes in floating point",
+            because="it would be taken for a state that nobody can be in",
+            help="write 0 for what cannot happen, and probabilities of at least 1e-100 for what can",
+        )
     joint[~reached] = joint[int(law_after.argmax())]
     return np.asarray(joint / joint.sum(axis=1, keepdims=True))

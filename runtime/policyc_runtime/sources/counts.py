@@ -13,7 +13,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import declared_start
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
-from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, quoted, reading
+from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -34,7 +34,7 @@ def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps
         steps: only the first this many.
 
     Raises:
-        DataError: names the file and the row, or the step and cell that are missing.
+        DataError: names the file and the line (the row of a Parquet file), or the step and cell that are missing.
     """
     if len({release.query.by for release in plan.releases}) > 1:
         raise DataError(
@@ -117,7 +117,7 @@ def _one_release(
     _check_values(table.path, steps, codes, values, name, release.query.by)
     if plan.stream.horizon is not None and steps.max() >= plan.stream.horizon:
         row = int(np.argmax(steps >= plan.stream.horizon))
-        check_steps(plan, plan.stream.horizon + 1, f"{table.path}: row {row + 1}")
+        check_steps(plan, plan.stream.horizon + 1, place_of(table.path, row))
     cells = len(release.cells)
     _check_complete(table.path, steps * cells + codes, release)
     counts = np.empty((int(steps.max()) + 1, cells), dtype=np.int64)
@@ -140,8 +140,8 @@ def _check_values(
     bad = np.flatnonzero((steps < 0) | (codes < 0) | (values < 0))
     if not bad.size:
         return
-    row = bad[0]
-    where = f"{path}: row {row + 1}"
+    row = int(bad[0])
+    where = place_of(path, row)
     if steps[row] < 0:
         raise _not_counts("the value in column `step` is not a step", where, "number the steps 0, 1, 2, …")
     if codes[row] < 0:
@@ -165,7 +165,7 @@ def _check_complete(path: Path, places: NDArray[np.int64], release: ReleasePlan)
     _, first = np.unique(places, return_index=True)
     if len(first) < len(places):
         row = int(np.setdiff1d(np.arange(len(places)), first)[0])
-        raise _not_counts("this step and cell come twice", f"{path}: row {row + 1}", "give every count once")
+        raise _not_counts("this step and cell come twice", place_of(path, row), "give every count once")
     ordered = np.sort(places)
     gap = np.flatnonzero(ordered != np.arange(len(ordered)))
     missing = int(gap[0]) if gap.size else len(ordered)

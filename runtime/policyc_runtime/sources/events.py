@@ -17,7 +17,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import declared_start, step_microseconds, whole_step_before
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
-from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, quoted, reading
+from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,7 +40,7 @@ def read_events(
         at_least: without `steps`: through the step of the last event, and at least this many.
 
     Raises:
-        DataError: names the file and the row, counted from 1 after the header.
+        DataError: names the file and the line, or the row of a Parquet file.
     """
     connection = connect()
     table = open_table(connection, path)
@@ -51,9 +51,10 @@ def read_events(
             step = step_microseconds(plan)
             if start is None:
                 start = declared_start(plan)
+            taken = start is None
             if start is None:
                 start = whole_step_before(first, step)
-            _check_horizon(connection, table.path, plan, start)
+            _check_horizon(connection, table.path, plan, start, taken)
             total = steps if steps is not None else max((last - start) // step + 1, at_least)
             check_steps(plan, total, str(path))
             return _count(connection, str(path), plan, start, total)
@@ -79,7 +80,7 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
         cell = table.column(stream.cell.column, "cell", wanted)
         names = ", ".join(map(quoted, stream.cell.cells))
         connection.execute(f"CREATE TYPE cell AS ENUM ({names})")
-        unknown = len(stream.cell.cells) if stream.cell.otherwise is not None else -1
+        unknown = _listed(plan) if stream.cell.otherwise is not None else -1
         code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
     connection.execute(
         f"CREATE TABLE event AS SELECT {user}::VARCHAR AS person, "
@@ -92,17 +93,31 @@ def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> tuple
     found = connection.execute(
         "SELECT min(moment), max(moment), "
         "min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
-        "min(rowid) FILTER (code < 0), count(*) FROM event"
+        f"min(rowid) FILTER (code < 0), count(*), count(*) FILTER (code < {_listed(plan)}) FROM event"
     ).fetchone()
     assert found is not None
-    first, last, no_moment, no_person, no_cell, rows = found
+    first, last, no_moment, no_person, no_cell, rows, listed = found
     if rows == 0:
         raise no_rows(path)
     bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell)) if row is not None]
     if bad:
         row, kind = min(bad)
-        raise _bad_row(plan, kind, f"{path}: row {row + 1}")
+        raise _bad_row(plan, kind, place_of(path, row))
+    if not listed:
+        assert plan.stream.cell is not None
+        raise DataError(
+            "E0814",
+            f"no value in column `{plan.stream.cell.column}` is a cell of the policy",
+            where=str(path),
+            because=f"everybody would be counted as `{plan.stream.cell.otherwise}` at every step",
+            help="compare the spelling of the policy's cells with the data's, capitals included",
+        )
     return int(first), int(last)
+
+
+def _listed(plan: Plan) -> int:
+    """How many cells the policy lists; codes below it are these."""
+    return len(plan.stream.cell.cells) if plan.stream.cell else 1
 
 
 def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
@@ -133,28 +148,33 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
     )
 
 
-def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
+def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int, taken: bool) -> None:
+    """Refuses the first row outside the stream; `taken` when the start is the first event's step."""
     horizon = plan.stream.horizon
     end = start + horizon * step_microseconds(plan) if horizon is not None else None
     late = "NULL" if end is None else f"min(rowid) FILTER (moment >= {end})"
-    found = connection.execute(f"SELECT min(rowid) FILTER (moment < {start}), {late} FROM event").fetchone()
-    assert found is not None
-    early, beyond = found
+    found = connection.execute(
+        f"SELECT min(rowid) FILTER (moment < {start}), {late}, arg_min(rowid, moment) FROM event"
+    )
+    early, beyond, earliest = found.fetchall()[0]
     if early is not None and (beyond is None or early < beyond):
         raise DataError(
             "E0815",
             "the event lies before the start of the stream",
-            where=f"{path}: row {early + 1}",
+            where=place_of(path, early),
             because="step 0 is fixed, by the plan or by the first run",
             help="leave the row out, or give the stream an earlier start before its first run",
         )
     if beyond is not None:
+        first = place_of(path, earliest).removeprefix(f"{path}: ")
+        because = f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream"
+        remedy = "leave the row out, or give the policy a longer horizon and compile again"
         raise DataError(
             "E0815",
             "the event lies beyond the horizon",
-            where=f"{path}: row {beyond + 1}",
-            because=f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream",
-            help="leave the row out, or give the policy a longer horizon and compile again",
+            where=place_of(path, beyond),
+            because=f"step 0 is taken from the first event, {first}; {because}" if taken else because,
+            help=f"compare the time in {first}, from which all steps are counted; else {remedy}" if taken else remedy,
         )
 
 
@@ -166,6 +186,7 @@ def _count(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, s
         "CREATE TABLE person AS SELECT person, row_number() OVER () AS id, "
         "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM (SELECT DISTINCT person FROM event)"
     )
+    _check_users(connection, where, plan)
     connection.execute(  # the largest key of a step is the latest moment, then the first cell
         f"CREATE TABLE presence AS SELECT id, step, {states} - 1 - max(key) % {states} AS code FROM ("
         f"SELECT id, (moment - {start}) // {step} AS step, "
@@ -183,6 +204,20 @@ def _count(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, s
         digests[at] = f"{digests.get(at, '')}{code}:{users}:{low}:{high};"
     counts = {release.name: _of_release(plan, release, present, where) for release in plan.releases}
     return StepCounts(start, counts, tuple(digests.get(at, "") for at in range(steps)))
+
+
+def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan) -> None:
+    """Nothing when the users of the whole file fit the population, in listed cells or not."""
+    found = connection.execute("SELECT count(*) FROM person").fetchone()
+    assert found is not None
+    if plan.stream.population is not None and found[0] > plan.stream.population:
+        raise DataError(
+            "E0817",
+            "there are more users in the data than the population",
+            where=where,
+            because="the population is published as exact: all users there are, seen or not",
+            help="correct `population` in the policy, or the users in the data",
+        )
 
 
 def _of_release(plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str) -> NDArray[np.int64]:
@@ -204,7 +239,6 @@ def _of_release(plan: Plan, release: ReleasePlan, present: NDArray[np.int64], wh
         )
     else:
         missing = plan.stream.population - known.sum(axis=1, keepdims=True)
-        check_population(plan, release, known.sum(axis=1, keepdims=True) + np.maximum(missing, 0), where)
         return np.hstack([known, missing])
     check_population(plan, release, counts, where)
     return counts

@@ -46,14 +46,26 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
     if population is None:
         return
     sums = counts.sum(axis=1)
+    cell = plan.stream.cell
+    if release.query.by is not None and cell is not None and cell.otherwise is not None:
+        unequal = np.flatnonzero(sums != population)
+        if unequal.size:
+            raise DataError(
+                "E0817",
+                f"the counts of step {unequal[0]} do not add up to the population",
+                where=where,
+                because=f"the population is published as exact, and everybody is in one cell or `{cell.otherwise}`",
+                help=f"correct the counts of the step, `{cell.otherwise}` included, or `population` in the policy",
+            )
+        return
     too_many = np.flatnonzero(sums > population)
     if too_many.size:
         raise DataError(
             "E0817",
             f"there are more users at step {too_many[0]} than the population",
             where=where,
-            because="the population is published as exact, and `otherwise` is what it leaves over",
-            help="correct `population` in the policy, or the users in the data",
+            because="the population is published as exact",
+            help="correct `population` in the policy, or the data of the step",
         )
     too_few = np.flatnonzero(sums < population)
     if release.query.by is not None and too_few.size:
@@ -62,7 +74,24 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
             f"some users are in no cell at step {too_few[0]}",
             where=where,
             because="without `otherwise` every user of the population is in exactly one cell at each step",
-            help='add `otherwise "elsewhere"` to the cell in the policy, or the missing users to the data',
+            help='add `otherwise "elsewhere"` to the cell in the policy, or the missing users to the step',
+        )
+
+
+def check_request(plan: Plan, steps: int | None) -> None:
+    """Nothing when the plan has the steps that were asked for.
+
+    Raises:
+        DataError: it has fewer.
+    """
+    horizon = plan.stream.horizon or LARGEST_HORIZON
+    if steps is not None and steps > horizon:
+        raise DataError(
+            "E0815",
+            f"{steps:,} steps were asked for, and the plan has {horizon:,} steps",
+            where=f"--steps {steps}",
+            because="there is noise for the steps of the horizon alone",
+            help=f"ask for at most {horizon:,}, or give the policy a longer horizon and compile again",
         )
 
 

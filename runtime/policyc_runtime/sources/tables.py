@@ -36,12 +36,14 @@ class InputTable:
         source: what to select from, as SQL.
         columns: for each column's name, how SQL says it.
         types: for each column's name, its duckdb type.
+        repeated: names that several columns have; none of them can be told from the others.
     """
 
     path: Path
     source: str
     columns: dict[str, str]
     types: dict[str, str]
+    repeated: frozenset[str] = frozenset()
 
     def column(self, name: str, meaning: str, others: tuple[str, ...] = ()) -> str:
         """How SQL says a column.
@@ -52,6 +54,14 @@ class InputTable:
         """
         if name in self.columns:
             return self.columns[name]
+        if name in self.repeated:
+            raise DataError(
+                "E0811",
+                f"there are several columns `{name}`, which is the policy's {meaning}",
+                where=str(self.path),
+                because="nobody can tell which of them is meant",
+                help="leave one of them, or rename the others",
+            )
         near = get_close_matches(name, self.columns, 1, 0.6)
         known = any(other in self.columns for other in others) or bool(near)
         shown = [f"`{column}`" for column in self.columns if column.isprintable()][:SHOWN_COLUMNS]
@@ -72,7 +82,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def place_of(path: str | Path, row: int) -> str:
-    """Where a row of data stands, counted from 0: the line of a CSV file, whose header is line 1, or the Parquet row."""
+    """Where a row of data, counted from 0, stands: the line of a CSV file (its header is 1), or the Parquet row."""
     file = Path(path)
     if is_parquet(file):
         return f"{file}: row {row + 1}"
@@ -166,15 +176,14 @@ def open_table(connection: DuckDBPyConnection, path: str | Path) -> InputTable:
         f"read_csv({quoted(str(file))}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
         f"strict_mode = true, columns = {{{layout}}})"
     )
-    places = {name: f"c{index}" for index, name in reversed(list(enumerate(header)))}
-    repeated = {name for name in header if header.count(name) > 1}
+    repeated = frozenset(name for name in header if header.count(name) > 1)
     # wrapped, because duckdb moves a TRY_CAST of a bare column into its CSV reader, where it fails instead of trying
-    columns = {name: f"nullif({place}, '')" for name, place in places.items() if name not in repeated}
-    return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"))
+    columns = {name: f"nullif(c{index}, '')" for index, name in enumerate(header) if name not in repeated}
+    return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"), repeated)
 
 
 def _opener(file: Path) -> Callable[..., TextIO]:
-    return gzip.open if file.name.lower().endswith(".gz") else open  # type: ignore[return-value]
+    return gzip.open if file.name.lower().endswith(".gz") else open
 
 
 def _csv_header(file: Path) -> list[str]:

@@ -63,9 +63,9 @@ def test_laws_follow_the_chain() -> None:
 
 
 def test_the_frequency_prior_reads_the_first_release() -> None:
-    """Negative noisy values count as 0; where none is positive, cells are equally likely."""
+    """Noisy values below half a user count as half a user, so that no cell becomes impossible."""
     frequency = Map(prior="frequency")
-    assert frequency.law(None, range(2), 3, np.array([6.0, -3.0, 2.0])).tolist() == [[0.75, 0, 0.25]] * 2
+    assert frequency.law(None, range(2), 3, np.array([6.0, -3.0, 3.5])).tolist() == [[0.6, 0.05, 0.35]] * 2
     assert frequency.law(None, range(1), 3, np.array([-6.0, -3.0, 0.0]))[0] == pytest.approx(1 / 3)
 
 

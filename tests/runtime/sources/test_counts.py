@@ -52,17 +52,17 @@ def test_one_number_a_step_needs_no_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "place"),
     [
-        ((2, "0,LGA,-3"), "E0818", "row 3"),
-        ((2, "0,LGA,2.5"), "E0818", "row 3"),
-        ((2, "0,LGA,many"), "E0818", "row 3"),
-        ((2, "0,LGA,"), "E0818", "row 3"),
-        ((2, "0,LGA,nan"), "E0818", "row 3"),
-        ((2, "0,LGA,1e300"), "E0818", "row 3"),
-        ((2, "-1,LGA,3"), "E0818", "row 3"),
-        ((2, "0.5,LGA,3"), "E0818", "row 3"),
-        ((2, "0,BOS,3"), "E0814", "row 3"),
-        ((2, "0,JFK,2"), "E0818", "row 3"),
-        ((2, "999,LGA,3"), "E0815", "row 3"),
+        ((2, "0,LGA,-3"), "E0818", "line 4"),
+        ((2, "0,LGA,2.5"), "E0818", "line 4"),
+        ((2, "0,LGA,many"), "E0818", "line 4"),
+        ((2, "0,LGA,"), "E0818", "line 4"),
+        ((2, "0,LGA,nan"), "E0818", "line 4"),
+        ((2, "0,LGA,1e300"), "E0818", "line 4"),
+        ((2, "-1,LGA,3"), "E0818", "line 4"),
+        ((2, "0.5,LGA,3"), "E0818", "line 4"),
+        ((2, "0,BOS,3"), "E0814", "line 4"),
+        ((2, "0,JFK,2"), "E0818", "line 4"),
+        ((2, "999,LGA,3"), "E0815", "line 4"),
         ((7, "1,away,21"), "E0817", "counts.csv"),
         ((7, "1,away,19"), "E0817", "counts.csv"),
         ((7, "2,away,20"), "E0818", "counts.csv"),
@@ -75,6 +75,19 @@ def test_a_count_that_is_none_is_named(tmp_path: Path, change: tuple[int, str], 
     error = refusal(write(tmp_path, rows))
     assert error.code == code
     assert (error.where or "").endswith(place)
+
+
+def test_counts_add_up_to_the_population(tmp_path: Path) -> None:
+    """The words fit the policy: with `otherwise` a sum, without it users in too many or too few cells."""
+    for count in (19, 21):
+        error = refusal(write(tmp_path, [*GOOD[:7], f"1,away,{count}"]))
+        assert error.message == "the counts of step 1 do not add up to the population"
+        assert "`away` included" in (error.help or "")
+    plan = make_plan(otherwise=None, population=6, chains=([[0.8, 0.1, 0.1]] * 3,))
+    for count, words in ((2, "in no cell at step 0"), (4, "more users at step 0")):
+        error = refusal(write(tmp_path, [*GOOD[:2], f"0,LGA,{count}"]), plan)
+        assert words in error.message
+        assert "otherwise" not in (error.because or "") or count == 2
 
 
 @pytest.mark.parametrize(

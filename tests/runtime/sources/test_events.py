@@ -105,14 +105,14 @@ def test_counts_equal_a_plain_loop(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "code", "place"),
     [
-        (f"{MARKER},2013-01-02T08:00:00,BOS,x", "E0814", "row 2"),
-        (f"{MARKER},2013-01-02T08:00:00,,x", "E0814", "row 2"),
-        (f"{MARKER},31/01/2013,EWR,x", "E0812", "row 2"),
-        (f"{MARKER},,EWR,x", "E0812", "row 2"),
-        (f"{MARKER},infinity,EWR,x", "E0812", "row 2"),
-        (f",2013-01-02T08:00:00,{MARKER},x", "E0813", "row 2"),
-        (f" ,2013-01-02T08:00:00,{MARKER},x", "E0813", "row 2"),
-        (f"{MARKER},2014-01-01T00:00:00,EWR,x", "E0815", "row 2"),
+        (f"{MARKER},2013-01-02T08:00:00,BOS,x", "E0814", "line 3"),
+        (f"{MARKER},2013-01-02T08:00:00,,x", "E0814", "line 3"),
+        (f"{MARKER},31/01/2013,EWR,x", "E0812", "line 3"),
+        (f"{MARKER},,EWR,x", "E0812", "line 3"),
+        (f"{MARKER},infinity,EWR,x", "E0812", "line 3"),
+        (f",2013-01-02T08:00:00,{MARKER},x", "E0813", "line 3"),
+        (f" ,2013-01-02T08:00:00,{MARKER},x", "E0813", "line 3"),
+        (f"{MARKER},2014-01-01T00:00:00,EWR,x", "E0815", "line 3"),
         (f"{MARKER},2013-01-02", "E0810", "line 3"),
         (f'"{MARKER},2013-01-02T08:00:00,EWR,x', "E0810", "line 3"),
     ],
@@ -125,6 +125,29 @@ def test_a_bad_row_is_named_and_not_quoted(tmp_path: Path, row: str, code: str, 
     assert error.code == code
     assert error.where is not None
     assert error.where.endswith(place)
+
+
+def test_one_early_event_is_found_when_others_seem_late(tmp_path: Path) -> None:
+    """Where the first event sets step 0, a wrong year there makes others late: both rows are named."""
+    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\na,1913-01-01T08:00:00,EWR,x\n")
+    error = refusal(path)
+    assert (error.code, (error.where or "")[-6:]) == ("E0815", "line 2")
+    assert (error.because or "").startswith("step 0 is taken from the first event, line 3; the plan has noise for 365")
+    fixed = make_plan(start="1913-01-01")
+    assert "first event" not in (refusal(path, fixed).because or "")
+
+
+def test_a_place_is_the_line_of_a_file_or_the_row_of_a_table(tmp_path: Path) -> None:
+    """The header, quoted line breaks and empty lines count as an editor counts them; Parquet has rows alone."""
+    import duckdb
+
+    plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
+    rows = '"a\n1",2013-01-01T08:00:00,EWR,x\n\nb,2013-01-01T08:00:00,BOS,x\n'
+    path, zipped, parquet = write(tmp_path, rows), tmp_path / "e.csv.gz", tmp_path / "e.parquet"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    duckdb.sql(f"COPY (FROM read_csv('{path}')) TO '{parquet}'")
+    for file, place in ((path, "line 5"), (zipped, "line 5"), (parquet, "row 2")):
+        assert refusal(file, plan).where == f"{file}: {place}"
 
 
 def test_an_event_before_the_start_is_refused(tmp_path: Path) -> None:
@@ -140,12 +163,29 @@ def test_an_unknown_cell_is_otherwise_where_there_is_one(tmp_path: Path) -> None
     assert read_events(path, make_plan()).counts["parked"].tolist() == [[0, 0, 0, 20]]
 
 
+def test_data_without_any_cell_of_the_policy_are_refused(tmp_path: Path) -> None:
+    """Cells that are all spelt otherwise are a mistake, not users who are all elsewhere."""
+    path = write(tmp_path, f"a,2013-01-01T08:00:00,ewr,x\nb,2013-01-02T09:00:00,{MARKER},x\n")
+    error = refusal(path)
+    assert error.code == "E0814"
+    assert "spelling" in (error.help or "")
+
+
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
-    """The columns that are there are listed, and a near one is suggested."""
+    """The columns that are there are listed in the file's order, and a near one is suggested."""
     error = refusal(write(tmp_path, "a,2013-01-01,EWR,x\n", header="tailnum,departed,origin,dest\n"))
     assert error.code == "E0811"
-    assert "`dest`" in (error.because or "")
+    assert error.because == "the columns are `tailnum`, `departed`, `origin`, `dest`"
     assert "`departed`" in (error.help or "")
+
+
+def test_a_name_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    """Of two columns with the policy's name neither is taken; other names may repeat."""
+    header = "tailnum,departed_at,origin,origin\n"
+    error = refusal(write(tmp_path, "a,2013-01-01,EWR,JFK\n", header=header))
+    assert (error.code, error.message) == ("E0811", "there are several columns `origin`, which is the policy's cell")
+    again = write(tmp_path, "a,2013-01-01,EWR,x,y\n", header="tailnum,departed_at,origin,dest,dest\n")
+    assert read_events(again, make_plan()).steps == 1
 
 
 def test_a_file_without_header_is_not_quoted(tmp_path: Path) -> None:
@@ -227,10 +267,12 @@ def test_weeks_begin_on_mondays(tmp_path: Path) -> None:
 
 
 def test_users_must_fit_the_population(tmp_path: Path) -> None:
-    """More users than the population, or fewer where everyone must be somewhere, are refused with the step."""
+    """More users than the population, be it over many steps, or fewer where everyone must be somewhere, are refused."""
+    apart = "".join(f"u{user},2013-01-0{user + 1}T08:00:00,EWR,x\n" for user in range(3))
+    assert "in the data" in refusal(write(tmp_path, apart, "apart.csv"), make_plan(population=2)).message
     rows = "".join(f"u{user},2013-01-01T08:00:00,EWR,x\n" for user in range(3))
     path = write(tmp_path, rows)
-    assert "at step 0" in refusal(path, make_plan(population=2)).message
+    assert "in the data" in refusal(path, make_plan(population=2)).message
     everywhere = {"otherwise": None, "chains": ([[0.8, 0.1, 0.1]] * 3,)}
     assert "in no cell at step 0" in refusal(path, make_plan(population=4, **everywhere)).message
     assert read_events(path, make_plan(population=3, **everywhere)).counts["parked"].tolist() == [[3, 0, 0]]
@@ -273,13 +315,13 @@ def test_ten_million_rows_are_read(tmp_path: Path) -> None:
         f"FROM range(10000000) r(i)) TO '{path}'"
     )
     begin = time.perf_counter()
-    counts = read_events(path, make_plan(population=200_000)).counts["parked"]
+    counts = read_events(path, make_plan(population=200_001)).counts["parked"]
     print(f"1e7 rows in {time.perf_counter() - begin:.1f} s")
     (first_day,) = duckdb.sql(
         f"SELECT count(DISTINCT tailnum) FROM '{path}' WHERE departed_at < DATE '2013-01-02'"
     ).fetchall()[0]
-    assert counts[0].tolist()[3] == 200_000 - first_day
+    assert counts[0].tolist()[3] == 200_001 - first_day
     assert counts.shape == (365, 4)
-    assert (counts.sum(axis=1) == 200_000).all()
+    assert (counts.sum(axis=1) == 200_001).all()
     plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
     assert (refusal(path, plan).where or "").endswith("row 7654321")
