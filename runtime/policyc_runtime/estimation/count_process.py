@@ -29,6 +29,7 @@ class CountProcess:
     population: float
     cells: int
     chain: Chain | None
+    dispersion: float = 1.0  # how many times more than those of independent users counts vary
 
     @cached_property
     def move(self) -> Array:
@@ -52,14 +53,18 @@ class CountProcess:
             n, m = self.population, self.cells
             return n * (n + m) / (m * m * (m + 1.0)) * (m * np.eye(m) - 1.0)
         law = self.chain.marginal(0)
-        return np.asarray(self.population * (np.diag(law) - np.outer(law, law)))
+        return np.asarray(self.dispersion * self.population * (np.diag(law) - np.outer(law, law)))
 
     def spread(self, step: int) -> Array:
         """The expected covariance of the counts of `step` + 1 given those of `step`."""
         if self.chain is None:
             return self.start()
         law, move = self.chain.marginal(step), self.move
-        return np.asarray(self.population * (np.diag(law @ move) - move.T @ (law[:, None] * move)))
+        return np.asarray(self.dispersion * self.population * (np.diag(law @ move) - move.T @ (law[:, None] * move)))
+
+    def dispersed(self, factor: float) -> CountProcess:
+        """The same chain for users who move together: counts vary so many times more about the same expectation."""
+        return CountProcess(self.population, self.cells, self.chain, factor)
 
     def smoothed(self, amount: float) -> CountProcess:
         """The same users on the chain (P + s) / (1 + m s); for s = inf none."""

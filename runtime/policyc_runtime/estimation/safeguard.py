@@ -1,4 +1,4 @@
-"""Which chain the noisy values themselves speak for: the declared one, a smoothed one, or none.
+"""Which process the noisy values speak for: the declared chain, a smoothed or more dispersed one, or none.
 
 A wrong chain does more harm than none. How well each candidate foretells every noisy value from the ones before (the
 likelihood of its innovations) shows it. Only noisy values and public constants are looked at: this is post-processing,
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SMOOTHINGS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, math.inf)
+DISPERSIONS = (4.0, 16.0, 64.0)
 LOOKED_AT = 2e7  # steps times squared cells: beyond, the choice stays what it was
 DOUBT = math.log(20.0)  # nats by which another candidate must be likelier than the declared chain
 
 
 def candidates(process: CountProcess) -> list[CountProcess]:
     """The declared process first."""
-    return [process.smoothed(amount) for amount in SMOOTHINGS]
+    smoothed = [process.smoothed(amount) for amount in SMOOTHINGS]
+    return smoothed if process.chain is None else [*smoothed, *(process.dispersed(factor) for factor in DISPERSIONS)]
 
 
 def likeliest(processes: list[CountProcess], noisy: Array, scales: Array) -> NDArray[np.intp]:
