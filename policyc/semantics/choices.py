@@ -125,7 +125,9 @@ _WISHES: Mapping[str, Signature] = {
         "auto": (),
         "none": (),
         "mle": (),
-        "map": (Parameter("prior", reading.word("uniform", "frequency"), "prior = uniform", required=False),),
+        "map": (
+            Parameter("prior", reading.word("initial", "uniform", "frequency"), "prior = uniform", required=False),
+        ),
         "joint_map": (),
         "filter": (),
         "smoother": (),

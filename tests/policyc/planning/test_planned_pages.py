@@ -32,3 +32,12 @@ def test_a_release_worse_than_the_prior_is_warned_about_and_noted(tmp_path):
     compilation = compile_policy(tmp_path / "strict.policy")
     assert {d.code for d in compilation.diagnostics} & {"W0701", "W0702"}
     assert {n.code for n in compilation.plan.notices} & {"W0701", "W0702"}
+
+
+@pytest.mark.parametrize("wish", ["mle()", "map(prior = initial)", "map(prior = frequency)", "filter()", "smoother()"])
+def test_the_estimator_that_is_written_is_planned(wish, tmp_path):
+    """`estimate` names one estimator with its setting, and the plan has it."""
+    text = EXAMPLE.findall(read_page("E0752"))[1].replace("map(prior = uniform)", wish)
+    (tmp_path / "wished.policy").write_text(text)
+    plan = compile_policy(tmp_path / "wished.policy").plan
+    assert plan.releases[0].estimator.described() == wish
