@@ -1,4 +1,8 @@
-"""What a schedule of budgets leaks about one step of a user whose states are correlated: forward mathematics only."""
+"""Forward mathematics only: what is lost by a release that was made.
+
+For one step of a user whose states are correlated: chains, loss functions, leakage, and its audit. For all steps of a
+user who takes part a limited number of times: participation, and the exact privacy curves of the noise.
+"""
 
 from policyc_runtime.privacy.audit import (
     audited_inheritance,
@@ -7,6 +11,7 @@ from policyc_runtime.privacy.audit import (
     audited_total_leakage,
 )
 from policyc_runtime.privacy.chains import Chain
+from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_stddev
 from policyc_runtime.privacy.lags import useful_lags
 from policyc_runtime.privacy.leakage import (
     backward_leakage,
@@ -17,18 +22,26 @@ from policyc_runtime.privacy.leakage import (
     window_leakage,
 )
 from policyc_runtime.privacy.loss import LossFunction, transition_matrix
+from policyc_runtime.privacy.participation import Participation, changed_counts, l1_sensitivity, l2_sensitivity
 from policyc_runtime.privacy.sides import Side, reversal
 
 __all__ = [
     "Chain",
     "LossFunction",
+    "Participation",
     "Side",
     "audited_inheritance",
     "audited_loss_bound",
     "audited_stationary_leakage",
     "audited_total_leakage",
     "backward_leakage",
+    "changed_counts",
     "forward_leakage",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_stddev",
+    "l1_sensitivity",
+    "l2_sensitivity",
     "largest_constant_budget",
     "reversal",
     "supremum",
