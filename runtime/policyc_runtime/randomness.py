@@ -1,4 +1,4 @@
-"""The only module that makes random numbers, and the exact discrete Laplace distribution on top of them.
+"""The only module that makes random numbers; on top of them, the exact discrete Laplace and Gaussian distributions.
 
 Why the noise is exact: for a rational scale s, X = G1 - G2 with G1, G2 independent geometric, Pr(G >= k) = r^k and
 r = exp(-1/s), has Pr(X = x) = (1 - r) / (1 + r) r^|x|, the discrete Laplace distribution (CKS20). The probability
@@ -9,11 +9,17 @@ digit by digit: 64 random bits against the first 64 binary digits of the probabi
 (once in 2^64 draws) the next 64. The digits come from decimal interval arithmetic whose precision grows until they are
 certain. So no floating-point number touches the distribution.
 
+The discrete Gaussian, Pr(x) proportional to exp(-x^2 / (2 v)) with rational variance parameter v, is drawn by rejection
+(CKS20, Algorithm 3): Y discrete Laplace of scale t = floor(sqrt(v)) + 1, kept with probability
+exp(-(|Y| - v / t)^2 / (2 v)). Floating point only sorts out draws that are clear: its error is far below `UNCLEAR`,
+and a uniform number closer than that to the probability is compared with its binary digits, as above.
+
 Source: CKS20
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 from abc import ABC, abstractmethod
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -32,6 +38,7 @@ WORD_BITS = 64
 LARGEST_SCALE = 2**55  # noise of this scale still fits 64-bit integers together with any count
 LONGEST_RUN = 128  # successes in a row, each of probability at most 1/e: a sound generator never gets there
 BATCH = 2**16  # draws at a time, so that memory stays small and warm
+UNCLEAR = 2.0**-40  # distance of a uniform number to a probability below which floating point does not decide
 
 
 class Randomness(ABC):
@@ -97,14 +104,15 @@ class Coin:
         first = np.uint64(self.word(0))
         yes = drawn < first
         for undecided in np.flatnonzero(drawn == first):
-            yes[undecided] = self._decide(randomness)
+            yes[undecided] = self.decide(int(drawn[undecided]), randomness)
         return yes
 
-    def _decide(self, randomness: Randomness) -> bool:
-        """The rest of a comparison whose first words are equal."""
-        index = 1
-        while (drawn := int(randomness.words(1)[0])) == self.word(index):
+    def decide(self, drawn: int, randomness: Randomness) -> bool:
+        """One draw whose first 64 bits are `drawn`; more are asked for while they equal the probability's digits."""
+        index = 0
+        while drawn == self.word(index):
             index += 1
+            drawn = int(randomness.words(1)[0])
         return drawn < self.word(index)
 
     def _leading(self, bits: int) -> int:
@@ -152,12 +160,25 @@ class _Geometric:
             if going.size == 0:
                 return drawn
             drawn[going] += 1 << self.low_digits
-        raise KernelError(
-            "E0832",
-            "the random number generator is broken",
-            because=f"it said yes {LONGEST_RUN} times in a row, which a sound one never does",
-            help="repair the machine's random number generator; nothing was released",
-        )
+        raise _broken()
+
+
+def _broken() -> KernelError:
+    return KernelError(
+        "E0832",
+        "the random number generator is broken",
+        because=f"it gave the same answer {LONGEST_RUN} times in a row, which a sound one never does",
+        help="repair the machine's random number generator; nothing was released",
+    )
+
+
+def _out_of_range() -> KernelError:
+    return KernelError(
+        "E0831",
+        "the noise scale is out of range",
+        because="scales are positive and at most 2^55, so that noise fits 64-bit integers",
+        help="a larger budget needs less noise",
+    )
 
 
 @lru_cache(maxsize=4096)  # a schedule has few scales, and the digits of a probability cost a millisecond
@@ -179,15 +200,59 @@ def discrete_laplace(scale: Fraction, count: int, randomness: Randomness) -> NDA
     Source: CKS20
     """
     if not 0 < scale <= LARGEST_SCALE:
-        raise KernelError(
-            "E0831",
-            "the noise scale is out of range",
-            because="scales are positive and at most 2^55, so that noise fits 64-bit integers",
-            help="a larger budget needs less noise",
-        )
+        raise _out_of_range()
     geometric = _geometric(Fraction(scale))
     noise = np.empty(count, dtype=np.int64)
     for start in range(0, count, BATCH):
         size = min(BATCH, count - start)
         noise[start : start + size] = geometric.draw(size, randomness) - geometric.draw(size, randomness)
     return noise
+
+
+def discrete_gaussian(variance: Fraction, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """`count` independent draws X with Pr(X = x) proportional to exp(-x^2 / (2 variance)), exactly.
+
+    Args:
+        variance: the square of the stddev promised, in squared units of the values, > 0, its root below 2^55. (The
+            variance of X is never above it.)
+        count: how many, >= 0.
+        randomness: where the bits come from.
+
+    Raises:
+        KernelError: the variance is not positive or too large for 64-bit integers; the generator is broken.
+
+    Source: CKS20
+    """
+    if not 0 < variance < LARGEST_SCALE**2:
+        raise _out_of_range()
+    variance = Fraction(variance)
+    proposal_scale = math.isqrt(math.floor(variance)) + 1
+    kept: list[NDArray[np.int64]] = []
+    missing = count
+    for _ in range(LONGEST_RUN + 2 * count // BATCH):
+        if missing <= 0:
+            break
+        size = min(BATCH, missing * 3 // 2 + 16)  # about 2 of 3 proposals are kept
+        proposed = discrete_laplace(Fraction(proposal_scale), size, randomness)
+        kept.append(proposed[_keep(proposed, variance, proposal_scale, randomness)][:missing])
+        missing -= kept[-1].size
+    if missing > 0:
+        raise _broken()
+    return np.concatenate([*kept, np.empty(0, dtype=np.int64)])
+
+
+def _keep(
+    proposed: NDArray[np.int64], variance: Fraction, proposal_scale: int, randomness: Randomness
+) -> NDArray[np.bool_]:
+    """Which proposals y to keep: each independently with probability exp(-(|y| - v / t)^2 / (2 v))."""
+    center = variance / proposal_scale
+    stddev = max(math.sqrt(variance), 1e-150)  # below that, 0 is kept and all else rejected but for the exact test
+    away = (np.abs(proposed).astype(np.float64) - float(center)) / stddev
+    drawn = randomness.words(proposed.size)
+    margin = drawn.astype(np.float64) * 2.0**-WORD_BITS - np.exp(-away * away / 2)
+    keep = margin < 0
+    for unclear in np.flatnonzero(np.abs(margin) < UNCLEAR):
+        exponent = (abs(int(proposed[unclear])) - center) ** 2 / (2 * variance)
+        # at exponent 0 the probability is 1, the only one that is rational
+        keep[unclear] = exponent == 0 or Coin(exponent, logistic=False).decide(int(drawn[unclear]), randomness)
+    return keep

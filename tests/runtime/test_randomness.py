@@ -1,22 +1,26 @@
-"""Exact discrete Laplace noise, and who may draw it."""
+"""Exact discrete Laplace and Gaussian noise, and who may draw it."""
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from policyc_runtime.errors import KernelError
 from policyc_runtime.randomness import (
     LARGEST_SCALE,
+    UNCLEAR,
     Coin,
     Randomness,
     SimulationRandomness,
     SystemRandomness,
+    _keep,
+    discrete_gaussian,
     discrete_laplace,
 )
 
@@ -43,6 +47,18 @@ class OneAnswer(Randomness):
 
     def words(self, count: int) -> NDArray[np.uint64]:
         return np.zeros(count, dtype=np.uint64)
+
+
+class StuckAt(Randomness):
+    """A generator broken in any way."""
+
+    is_release = False
+
+    def __init__(self, word: int) -> None:
+        self._word = word
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return np.full(count, self._word, dtype=np.uint64)
 
 
 def probability(exponent: Fraction, *, logistic: bool) -> Fraction:
@@ -157,3 +173,93 @@ def test_system_noise_is_fresh() -> None:
 def test_no_draws_are_an_empty_array() -> None:
     """Zero draws are fine."""
     assert discrete_laplace(Fraction(5), 0, SystemRandomness()).shape == (0,)
+
+
+STDDEVS = ["0.3", "0.9", "1", "3.7", "20", "1000.5", "1000000"]
+
+
+def gaussian_fit(noise: NDArray[np.int64], stddev: float) -> float:
+    """P value of counts between a few edges, against Pr(x) proportional to exp(-x^2 / (2 stddev^2))."""
+    if stddev < 500:
+        support = np.arange(-int(40 * stddev) - 2, int(40 * stddev) + 3)
+        weights = np.exp(-(support**2) / (2 * stddev**2))
+        cumulative = np.cumsum(weights / weights.sum())
+        edges = np.unique(np.rint(stddev * np.linspace(-2.5, 2.5, 21))).astype(int)
+        below = cumulative[np.searchsorted(support, edges)]
+    else:  # Poisson summation: the continuous law at half steps is off by less than 1e-6
+        edges = np.unique(np.rint(stddev * np.linspace(-2.5, 2.5, 21)))
+        below = norm.cdf((edges + 0.5) / stddev)
+    shares = np.diff([0, *below, 1])
+    seen = np.histogram(noise, [-np.inf, *(edges + 0.5), np.inf])[0]
+    expected = shares * noise.size
+    return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), shares.size - 1))
+
+
+@pytest.mark.parametrize("stddev", STDDEVS)
+def test_noise_follows_the_discrete_gaussian_law(stddev: str) -> None:
+    """100,000 draws fit the law at the stddev claimed, and neither at 0.95 nor at 1.05 times it."""
+    noise = discrete_gaussian(Fraction(stddev) ** 2, 100_000, SimulationRandomness(11))
+    assert gaussian_fit(noise, float(stddev)) > 1e-3
+    assert gaussian_fit(noise, 0.95 * float(stddev)) < 1e-4
+    assert gaussian_fit(noise, 1.05 * float(stddev)) < 1e-4
+
+
+@pytest.mark.parametrize("stddev", STDDEVS)
+def test_gaussian_noise_of_the_wrong_stddev_is_noticed(stddev: str) -> None:
+    """Draws at 0.95 and 1.05 times the stddev do not fit the claim."""
+    for factor in (Fraction(95, 100), Fraction(105, 100)):
+        noise = discrete_gaussian((factor * Fraction(stddev)) ** 2, 100_000, SimulationRandomness(12))
+        assert gaussian_fit(noise, float(stddev)) < 1e-4
+
+
+def test_unclear_proposals_are_decided_by_digits() -> None:
+    """Where floating point is not sure, the binary digits of the probability decide, to the last of them."""
+    variance, scale, value = Fraction(10), 4, 7
+    coin = Coin((value - variance / scale) ** 2 / (2 * variance), logistic=False)
+    first, second = coin.word(0), coin.word(1)
+    proposed = np.array([value] * 2 + [-value], dtype=np.int64)
+    kept = _keep(proposed, variance, scale, GivenWords(first - 1, first + 1, first, second - 1))
+    assert kept.tolist() == [True, False, True]
+    assert not _keep(proposed[:1], variance, scale, GivenWords(first, second + 1)).any()
+
+
+def test_certain_proposals_are_kept() -> None:
+    """A proposal at the center has probability 1, whatever was drawn."""
+    assert _keep(np.array([2, -2]), Fraction(8), 4, GivenWords(2**64 - 1, 0)).all()
+
+
+def test_floating_point_is_far_more_accurate_than_what_it_decides() -> None:
+    """Keeping probabilities in floating point are within a thousandth of the margin that floats may not decide."""
+    for variance in (Fraction(1, 100), Fraction(10), Fraction(10**12), Fraction(2**100)):
+        scale = math.isqrt(math.floor(variance)) + 1
+        for multiple in (0, 1, 2, 3, 5, 9, 20, 60):
+            value = multiple * scale + multiple // 2
+            away = (float(value) - float(variance / scale)) / math.sqrt(variance)
+            exponent = (value - variance / scale) ** 2 / (2 * variance)
+            exact = float(probability(exponent, logistic=False)) if exponent < 700 else 0.0
+            assert abs(math.exp(-away * away / 2) - exact) < UNCLEAR / 1000
+
+
+@pytest.mark.parametrize("variance", [Fraction(0), Fraction(-1), Fraction(LARGEST_SCALE) ** 2])
+def test_variances_that_do_not_fit_are_refused(variance: Fraction) -> None:
+    """Gaussian noise never wraps around 64 bits either."""
+    with pytest.raises(KernelError) as refused:
+        discrete_gaussian(variance, 1, SystemRandomness())
+    assert refused.value.code == "E0831"
+
+
+def test_extreme_variances() -> None:
+    """Next to no noise is zero, the largest stays within 62 bits, no draws are an empty array, any count comes out."""
+    assert not discrete_gaussian(Fraction(1, 10**800), 1000, SystemRandomness()).any()
+    largest = discrete_gaussian(Fraction(LARGEST_SCALE - 1) ** 2, 1000, SystemRandomness())
+    assert np.abs(largest.astype(float)).max() < 2**62
+    assert discrete_gaussian(Fraction(5), 0, SystemRandomness()).shape == (0,)
+    assert discrete_gaussian(Fraction(5), 70_001, SystemRandomness()).shape == (70_001,)
+
+
+def test_gaussian_noise_notices_a_broken_generator() -> None:
+    """A generator stuck at one answer stops the run."""
+    for word in (0, 2**64 - 1):
+        with pytest.raises(KernelError) as refused:
+            discrete_gaussian(Fraction(9), 5, StuckAt(word))
+        assert refused.value.code == "E0832"
