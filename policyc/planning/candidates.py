@@ -128,6 +128,7 @@ class Predictor:
     mechanism: Mechanism
     delay: int | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
+    _believed: dict[tuple[str, int], Array] = field(default_factory=dict)
     _errors: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     def method(self) -> str:
@@ -195,9 +196,7 @@ class Predictor:
 
     def _prior(self, estimator: Estimator, step: int, first_scale: float) -> Array | None:
         """What the estimator believes at a step: (cells,), or (rows, cells) where it learns from the first release."""
-        chain = self.chains[0] if len(self.chains) == 1 else None
-        laws = [estimator.law(chain, range(step, step + 1), self.cells, corner) for corner in np.eye(self.cells)]
-        rows = np.array([law[0] for law in laws if law is not None])
+        rows = self._laws(estimator, step)
         if not len(rows):
             return None
         if np.ptp(rows, axis=0).max() < 1e-6:
@@ -207,9 +206,18 @@ class Predictor:
         total = np.maximum(seen.sum(axis=1, keepdims=True), 1e-300)
         return (seen / total) @ rows  # type: ignore[no-any-return]
 
+    def _laws(self, estimator: Estimator, step: int) -> Array:
+        """What the estimator believes at a step after each first release that is all in one cell, (cells, cells)."""
+        key = (estimator.described(), step)
+        if key not in self._believed:
+            chain = self.chains[0] if len(self.chains) == 1 else None
+            laws = [estimator.law(chain, range(step, step + 1), self.cells, corner) for corner in np.eye(self.cells)]
+            self._believed[key] = np.array([law[0] for law in laws if law is not None])
+        return self._believed[key]
+
     def _step_error(self, estimator: Estimator, step: int, scale: float, first_scale: float) -> float:
         model, prior = self._model(step), self._prior(estimator, step, first_scale)
-        believed = b"" if prior is None else np.round(prior, 9).tobytes()
+        believed = b"" if prior is None else np.round(prior, 4).tobytes()
         key = (estimator.described(), f"{scale:.9g}", model.law.tobytes(), believed)
         if key not in self._errors:
             self._errors[key] = model.estimation_error(estimator, prior, scale, self.constraints, self.objective)
@@ -221,7 +229,7 @@ def representative_steps(start: int, end: int) -> list[tuple[int, int]]:
     chosen: list[tuple[int, int]] = []
     step = start
     while step < end:
-        weight = min(max(1, (step - start) // 4), end - step)
+        weight = min(max(1, (step - start) // 2), end - step)
         if step - start > SETTLED:
             weight = end - step
         chosen.append((step, weight))

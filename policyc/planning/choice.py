@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Predictor, Refused
-from policyc.planning.schedules import Allocation, exact
+from policyc.planning.schedules import Allocation, Run, exact
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.mechanisms import Mechanism
 from policyc_runtime.plan import Candidate, PredictedError
 
 Array = NDArray[np.float64]
 
-MOST_RUNS = 12  # whose error is computed, each with an estimator
-STRETCH = 500  # steps that stand for an endless stream
+MOST_RUNS = 6  # whose error is computed, each with an estimator
+STRETCH = 1000  # steps that stand for a longer run: ends are told, the middle repeats
 
 
 @dataclass(frozen=True)
@@ -103,21 +103,29 @@ def _entry(allocation: Allocation, estimator: Estimator, mechanism: Mechanism, p
 
 
 def _scales_by_step(allocation: Allocation, scales: Sequence[float]) -> Array:
-    """The noise scale of every step, 0 for no release; of an endless stream, a stretch with the same start."""
-    parts = []
-    for run, scale in zip(allocation.runs, scales, strict=True):
-        steps = run.steps or run.period * -(-STRETCH // run.period)
-        parts.append(np.tile([scale, *[0.0] * (run.period - 1)], steps // run.period))
+    """The noise scale of every step, 0 for no release; of a long or endless run, a stretch of it."""
+    parts = [
+        np.tile([scale, *[0.0] * (run.period - 1)], _told(run) // run.period)
+        for run, scale in zip(allocation.runs, scales, strict=True)
+    ]
     return np.concatenate(parts)
 
 
+def _told(run: Run) -> int:
+    """How many steps stand for a run: whole periods, all of them where they are few."""
+    longest = run.period * -(-STRETCH // run.period)
+    return longest if run.steps is None else min(run.steps, longest)
+
+
 def _patterns_of(allocation: Allocation, errors: Array) -> Iterator[tuple[float, ...]]:
-    """The mean error at each step of every run's pattern; of an endless run, halfway through the stretch."""
+    """The mean error at each step of the pattern of every run; steps left out have that of the middle."""
     start = 0
     for run in allocation.runs:
-        stop = len(errors) if run.steps is None else start + run.steps
+        stop = start + _told(run)
         rows = errors[start:stop].reshape(-1, run.period)
-        mean = rows[len(rows) // 2] if run.steps is None else rows.mean(axis=0)
+        middle = rows[len(rows) // 2]
+        left_out = 1.0 if run.steps is None else 1.0 - (stop - start) / run.steps
+        mean = left_out * middle + (1.0 - left_out) * rows.mean(axis=0)
         yield tuple(float(error) for error in mean)
         start = stop
 

@@ -26,6 +26,7 @@ from policyc_runtime.privacy import (
 SMALLEST_SLACK = 2e-13
 LARGEST_SLACK = 1e-3
 ROOT = 1e-14  # relative width at which a root is found
+NEAR = 1 + 1e-9
 FAR = 1e3  # nats; stands for infinity
 
 
@@ -213,6 +214,8 @@ def largest(spare: Callable[[float], float], low: float, high: float) -> float:
         return high
     if low > 0 and spare(low) < 0:
         low = 0.0
+    elif low > 0 and low * NEAR < high and spare(low * NEAR) < 0:
+        return low  # near enough
     # No supremum is an infinite shortage: finite for the root finder, whose steps then are bisections.
     root = brentq(lambda x: max(spare(x), -FAR) if x > 0 else FAR, low, high, xtol=ROOT * high, rtol=ROOT, maxiter=200)
     step = ROOT

@@ -214,14 +214,13 @@ def audited_total_leakage(epsilons: ArrayLike, chain: Chain | tuple[SideLike, Si
     array = np.asarray(epsilons, dtype=np.float64)
     if array.ndim != 1 or not (np.isfinite(array) & (array >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
-    budgets: list[float] = array.tolist()
     backward, forward = _sides(chain)
-    before = _audited_prior(budgets, backward, lag_set(lags), "backward leakage")
-    after = _audited_prior(budgets[::-1], forward.reversed(), lag_set(lags), "forward leakage, from the end")[::-1]
-    return _all_up(_all_up(np.array(before), array), np.array(after))
+    before = _audited_prior(array, backward, lag_set(lags), "backward leakage")
+    after = _audited_prior(array[::-1], forward.reversed(), lag_set(lags), "forward leakage, from the end")[::-1]
+    return _all_up(_all_up(before, array), after)
 
 
-def _audited_prior(budgets: Sequence[float], side: Side, lags: tuple[int, ...], where: str) -> list[float]:
+def _audited_prior(budgets: Floats, side: Side, lags: tuple[int, ...], where: str) -> Floats:
     side.check_horizon(len(budgets))
     audit = _Audit(side)
     result = inherited(budgets, side, lags, audit.propose, _up)

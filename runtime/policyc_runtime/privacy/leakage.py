@@ -11,7 +11,6 @@ Source: CAO17 for k = 1. Larger lags are ours.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -24,6 +23,10 @@ SideLike = ArrayLike | Side | None
 Lags = int | Sequence[int]
 Sum = Callable[[float, float], float]
 Pass = Callable[[int, int, float], float]
+
+LONGEST_PERIOD = 64  # of budgets whose leakage is looked for to repeat
+SHORTEST_STRETCH = 64  # steps that are worth it
+CYCLE = 6  # periods; last digits may come back only every second or third one
 
 
 def as_side(matrices: SideLike) -> Side:
@@ -51,72 +54,101 @@ def coarse(gap: int) -> int:
     return gap >> shift << shift
 
 
-def inherited(epsilons: Sequence[float], side: Side, lags: tuple[int, ...], pass_on: Pass, add: Sum) -> list[float]:
+def inherited(epsilons: Floats, side: Side, lags: tuple[int, ...], pass_on: Pass, add: Sum) -> Floats:
     """Leakage at every step from the steps before it: B_t without the step's own budget.
 
     Args:
-        epsilons: budgets in the order of the recursion.
+        epsilons: (T,) budgets in the order of the recursion.
         side: gives the law for (step, lag).
         lags: sorted, beginning with 1.
         pass_on: (step, lag, leakage) -> bound on what passes from step - lag to step.
         add: sum of two leakages, rounded as the caller needs.
     """
-    horizon, most = len(epsilons), lags[-1]
-    changes = [*(np.flatnonzero(np.diff(epsilons)) + 1).tolist(), horizon]
-    result = [0.0] * horizon
-    leaked = [0.0] * horizon  # B_t
+    result, leaked = np.zeros(len(epsilons)), np.zeros(len(epsilons))  # without and with the step's own budget
+    budgets: list[float] = epsilons.tolist()
     last = -1  # the last released step
-    run = same = 0  # how long the budget, and the leakage, have not changed
     t = 0
-    while t < horizon:
-        e = epsilons[t]
-        run = run + 1 if t and e == epsilons[t - 1] else 0
-        value = 0.0 if last < 0 else math.inf
-        if last >= 0:
-            gap = t - last
-            spent, k = 0.0, 1
-            for lag in lags if gap in lags else sorted({*lags, gap}):
-                if lag > t:
-                    break
-                while k < lag:
-                    spent = add(spent, epsilons[t - k])
-                    k += 1
-                if spent >= value:
-                    break
-                if lag >= gap:  # shorter lags end inside the gap
-                    near = lag if lag in lags else coarse(lag)
-                    value = min(value, add(spent, pass_on(t - lag + near, near, leaked[t - lag])))
-        result[t] = value
-        leaked[t] = add(e, value)
-        same = same + 1 if t and leaked[t] == leaked[t - 1] else 0
-        if e > 0:
-            last = t
-        t += 1
-        if e > 0 and run > most and same >= most and t - 2 - most >= side.settled:
-            end = changes[bisect_left(changes, t)]
-            result[t:end] = [value] * (end - t)  # nothing changes until the budget does
-            leaked[t:end] = [leaked[t - 1]] * (end - t)
-            t, last = end, end - 1
+    for end, period in _stretches(epsilons):
+        reach = max(period, lags[-1])  # how far back a step looks
+        cycle = CYCLE * period
+        same = 0  # steps in a row that leaked what the step one cycle earlier did
+        begin = t
+        while t < end:
+            e = budgets[t]
+            value = 0.0 if last < 0 else math.inf
+            if last >= 0:
+                gap = t - last
+                spent, k = 0.0, 1
+                for lag in lags if gap in lags else sorted({*lags, gap}):
+                    if lag > t:
+                        break
+                    while k < lag:
+                        spent = add(spent, budgets[t - k])
+                        k += 1
+                    if spent >= value:
+                        break
+                    if lag >= gap:  # shorter lags end inside the gap
+                        near = lag if lag in lags else coarse(lag)
+                        value = min(value, add(spent, pass_on(t - lag + near, near, leaked.item(t - lag))))
+            result[t] = value
+            leaked[t] = add(e, value)
+            if e > 0:
+                last = t
+            t += 1
+            if not period:
+                continue
+            same = same + 1 if t - 1 - cycle >= begin and leaked[t - 1] == leaked[t - 1 - cycle] else 0
+            if same >= 2 * reach and 0 < t - last <= period and t - 2 * reach - cycle >= side.settled:
+                # All that a step looks at is what it was a cycle earlier, and stays so until the budgets change.
+                rounds = -(-(end - t) // cycle)
+                result[t:end] = np.tile(result[t - cycle : t], rounds)[: end - t]
+                leaked[t:end] = np.tile(leaked[t - cycle : t], rounds)[: end - t]
+                t, last = end, next(step for step in range(end - 1, -1, -1) if budgets[step] > 0)
     return result
 
 
-def _check(epsilons: ArrayLike) -> list[float]:
+def _stretches(budgets: Floats) -> list[tuple[int, int]]:
+    """(end, period) of stretches that cover all steps, in order; inside one, budgets are those one period earlier.
+
+    Period 0 where budgets do not repeat for long.
+    """
+    horizon = len(budgets)
+    free = np.ones(horizon, dtype=np.bool_)
+    found: list[tuple[int, int, int]] = []
+    for period in range(1, min(LONGEST_PERIOD, horizon // SHORTEST_STRETCH) + 1):
+        again = free.copy()
+        again[:period] = False
+        again[period:] &= budgets[period:] == budgets[:-period]
+        turns = np.flatnonzero(np.diff(again, prepend=False, append=False)).reshape(-1, 2)
+        for start, end in turns[turns[:, 1] - turns[:, 0] >= max(SHORTEST_STRETCH, 8 * period)].tolist():
+            found.append((start, end, period))
+            free[start:end] = False
+        if np.count_nonzero(free) < SHORTEST_STRETCH:
+            break
+    stretches, covered = [], 0
+    for start, end, period in sorted(found):
+        stretches += [(start, 0), (end, period)] if start > covered else [(end, period)]
+        covered = end
+    return [*stretches, (horizon, 0)] if covered < horizon else stretches
+
+
+def _check(epsilons: ArrayLike) -> Floats:
     array = np.asarray(epsilons, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError("budgets are a list, one number a step")
     if not (np.isfinite(array) & (array >= 0)).all():
         step = int(np.flatnonzero(~(np.isfinite(array) & (array >= 0)))[0])
         raise ValueError(f"the budget of step {step} is not a finite number of at least 0")
-    return [float(e) for e in array.tolist()]
+    return array
 
 
-def _prior(epsilons: list[float], matrices: SideLike, lags: Lags) -> list[float]:
+def _prior(epsilons: Floats, matrices: SideLike, lags: Lags) -> Floats:
     side = as_side(matrices)
     side.check_horizon(len(epsilons))
     return inherited(epsilons, side, lag_set(lags), lambda t, k, b: side.loss(t, k)(b), lambda a, b: a + b)
 
 
-def _posterior(epsilons: list[float], matrices: SideLike, lags: Lags) -> list[float]:
+def _posterior(epsilons: Floats, matrices: SideLike, lags: Lags) -> Floats:
     return _prior(epsilons[::-1], as_side(matrices).reversed(), lags)[::-1]
 
 
@@ -132,7 +164,7 @@ def backward_leakage(epsilons: ArrayLike, backward: SideLike, lags: Lags = 1) ->
     Source: CAO17.
     """
     budgets = _check(epsilons)
-    return np.asarray(np.array(budgets) + np.array(_prior(budgets, backward, lags)))
+    return budgets + _prior(budgets, backward, lags)
 
 
 def forward_leakage(epsilons: ArrayLike, forward: SideLike, lags: Lags = 1) -> Floats:
@@ -146,7 +178,7 @@ def forward_leakage(epsilons: ArrayLike, forward: SideLike, lags: Lags = 1) -> F
     Source: CAO17.
     """
     budgets = _check(epsilons)
-    return np.asarray(np.array(budgets) + np.array(_posterior(budgets, forward, lags)))
+    return budgets + _posterior(budgets, forward, lags)
 
 
 def total_leakage(epsilons: ArrayLike, backward: SideLike, forward: SideLike, lags: Lags = 1) -> Floats:
@@ -167,10 +199,10 @@ def window_leakage(epsilons: ArrayLike, backward: SideLike, forward: SideLike, w
     budgets = _check(epsilons)
     if not 1 <= width <= max(1, len(budgets)):
         raise ValueError(f"a window has between 1 and {len(budgets)} steps, not {width}")
-    before = np.array(_prior(budgets, backward, lags))
-    after = np.array(_posterior(budgets, forward, lags))
+    before = _prior(budgets, backward, lags)
+    after = _posterior(budgets, forward, lags)
     if width == 1:
-        return np.asarray(before + np.array(budgets) + after)
+        return before + budgets + after
     within = np.array([math.fsum(budgets[t : t + width]) for t in range(len(budgets) - width + 1)])
     return np.asarray(before[: len(within)] + within + after[width - 1 :])
 
