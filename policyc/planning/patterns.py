@@ -27,7 +27,7 @@ from policyc.planning.smooth import past_of
 Floats = NDArray[np.float64]
 
 DIRECT = 2000  # releases that are solved for at once
-SHORT = 250  # releases with which a longer horizon is tried first
+SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
 

@@ -21,7 +21,7 @@ from policyc_runtime.estimation.constraints import ConstraintSet
 Array = NDArray[np.float64]
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
-POINTS = 2048
+POINTS = 1024
 MOST_VALUES = 40_000  # points times cells
 FEW_POINTS = 256  # where every point costs a linear program
 
