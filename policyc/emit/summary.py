@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan
+from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan, WEvent
 
 if TYPE_CHECKING:
     from policyc_runtime.output import Release
@@ -26,13 +26,17 @@ def render_summary(plan: Plan, directory: Path) -> str:
 
 def _promise(plan: Plan, index: int) -> str:
     target = plan.targets[index]
+    window = getattr(target, "window", 1)
+    about = "about one user at one step" if window == 1 else f"about one user in any {window:,} steps in a row"
+    claims = {claim.kind: claim.nats for claim in plan.claims.windows if claim.window == window}
     if isinstance(target, AlphaDPT):
-        claimed = plan.claims.total_leakage
+        claimed = plan.claims.total_leakage if window == 1 else claims["leakage"]
         return (
-            f"alpha-DP_T: at most {target.alpha} nats about one user at one step, over {_span(plan)}, "
+            f"alpha-DP_T: at most {target.alpha} nats {about}, over {_span(plan)}, "
             f"against who knows the chain (audited: {claimed})"
         )
-    return f"event level: at most {target.epsilon} nats about one user at one step, steps taken as independent"
+    kind = "w-event" if isinstance(target, WEvent) else "event level"
+    return f"{kind}: at most {target.epsilon} nats {about}, steps taken as independent"
 
 
 def _span(plan: Plan) -> str:

@@ -9,9 +9,10 @@ from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity
 from policyc.planning.candidates import Predictor, Refused, allocations, estimators
 from policyc.planning.choice import Choice, Comparison
+from policyc.planning.plausible import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
-from policyc.semantics.policy import MarkovCorrelation, Policy, Wish
+from policyc.semantics.policy import LinearConstraint, MarkovCorrelation, Policy, Wish
 from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator
@@ -69,20 +70,22 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
     choice = comparison.choice()
     if choice is None:
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules)])
-    more = _utility(policy, choice.predicted)
+    more = _utility(policy, choice.predicted, broken_constraints(policy, [group.chain for group in groups]))
     plan = assemble_plan(policy, choice, (*notices, *more))
     verify(plan)
     return plan, more
 
 
-def _utility(policy: Policy, predicted: PredictedError) -> list[Diagnostic]:
+def _utility(
+    policy: Policy, predicted: PredictedError, broken: Sequence[tuple[LinearConstraint, float]]
+) -> list[Diagnostic]:
     """Warnings about a release that carries little; errors are compared in the unit of the counts."""
 
     def in_counts(error: float | None) -> float | None:
         return error if error is None or policy.objective == "mean_absolute_error" else math.sqrt(error)
 
     published = in_counts(predicted.published) or 0.0
-    return check_utility(policy, published, in_counts(predicted.prior_alone), predicted.signal)
+    return check_utility(policy, published, in_counts(predicted.prior_alone), predicted.signal, broken)
 
 
 def _record(chain: MarkovCorrelation) -> ChainRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
@@ -10,7 +11,14 @@ from pathlib import PurePath
 from policyc.diagnostics import Diagnostic
 from policyc.planning.choice import Choice
 from policyc.planning.schedules import Allocation, exact
-from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, LinearConstraint, MarkovCorrelation, Policy
+from policyc.semantics.policy import (
+    AlphaDPTTarget,
+    EventLevelTarget,
+    LinearConstraint,
+    MarkovCorrelation,
+    Policy,
+    WEventTarget,
+)
 from policyc.version import __version__
 from policyc_runtime.mechanisms import Mechanism
 from policyc_runtime.plan import (
@@ -32,8 +40,10 @@ from policyc_runtime.plan import (
     ReleasePlan,
     Schedule,
     StreamRecord,
+    WEvent,
+    WindowClaim,
 )
-from policyc_runtime.verify import budget_sum, largest_budget, leakage_of_group
+from policyc_runtime.verify import budget_sum, largest_budget, leakage_of_group, window_budget
 
 
 def round_up(value: Fraction, digits: int = 15) -> Decimal:
@@ -104,7 +114,9 @@ def assemble_plan(policy: Policy, choice: Choice, notices: tuple[Diagnostic, ...
         delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
         objective=policy.objective,
         relation=NeighboringRelation.REPLACE_ONE,
-        targets=tuple(_target(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget)),
+        targets=tuple(
+            _target(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)
+        ),
         correlation=_correlation(policy, choice.allocation),
         releases=(release,),
         claims=Claims(total_leakage=None, budget_sum=None, largest_budget=Decimal(1)),
@@ -125,7 +137,20 @@ def _claims(draft: Plan) -> Claims:
         total_leakage=leakage,
         budget_sum=None if total is None else round_up(total),
         largest_budget=largest,
+        windows=tuple(_windows(draft)),
     )
+
+
+def _windows(draft: Plan) -> Iterator[WindowClaim]:
+    for target in draft.targets:
+        if isinstance(target, WEvent):
+            spent = round_up(window_budget(draft, target.window))
+            yield WindowClaim(kind="budget", window=target.window, nats=min(target.epsilon, spent))
+        elif isinstance(target, AlphaDPT) and target.window > 1:
+            chains = draft.correlation.chains
+            found = [Fraction(leakage_of_group(draft, record, target.window)[0]) for record in chains]
+            leaked = round_up(max(found, default=window_budget(draft, target.window)), 17)
+            yield WindowClaim(kind="leakage", window=target.window, nats=min(target.alpha, leaked))
 
 
 def _schedule(allocation: Allocation, mechanism: Mechanism, expected_errors: tuple[tuple[float, ...], ...]) -> Schedule:
@@ -170,9 +195,11 @@ def _stream(policy: Policy) -> StreamRecord:
     )
 
 
-def _target(target: AlphaDPTTarget | EventLevelTarget) -> AlphaDPT | EventLevel:
+def _target(target: AlphaDPTTarget | EventLevelTarget | WEventTarget) -> AlphaDPT | EventLevel | WEvent:
     if isinstance(target, AlphaDPTTarget):
-        return AlphaDPT(alpha=target.alpha)
+        return AlphaDPT(alpha=target.alpha, window=target.window)
+    if isinstance(target, WEventTarget):
+        return WEvent(epsilon=target.epsilon, window=target.window)
     return EventLevel(epsilon=target.epsilon)
 
 

@@ -9,20 +9,21 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.caps import Cap, capped
 from policyc.planning.patterns import allocate_optimal, allocate_sparse
 from policyc.planning.prediction import FEW_POINTS, MOST_VALUES, POINTS, Objective, StepModel, spread_points
+from policyc.planning.promise import Promise
 from policyc.planning.schedules import (
     Allocation,
     Group,
     Run,
     ScheduleError,
     allocate_bounded,
-    allocate_independent,
     allocate_quantified,
     allocate_uniform,
     exact,
 )
-from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy
+from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, WEventTarget
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.map import LEAST_SEEN
@@ -47,43 +48,48 @@ class Refused:
 def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation | Refused]:
     """Every schedule that releases all steps and that the policy allows: accepted by the audit, or refused with why."""
     horizon, wish = policy.stream.horizon, policy.budget.name
-    alpha, cap = promised(policy)
-    if alpha is None or not groups:
-        found = allocate_independent(min(p for p in (alpha, cap) if p is not None), horizon)
-        yield found if wish in ("auto", found.name) else Refused(wish, "independent steps get the promise each")
+    promise, caps = promised(policy)
+    if promise is None or not groups:
+        name = "uniform"
+        runs = capped([Run(float(max(nats for nats, _ in caps)), horizon)], caps)
+        found = Allocation(name, runs, (), runs[0].epsilon)
+        yield found if wish in ("auto", name) else Refused(wish, "independent steps get the same each")
         return
     for name in SCHEDULES:
         if wish in ("auto", name):
-            yield _tried(name, partial(_allocate, name, alpha, horizon, groups), cap)
+            yield _tried(name, partial(_allocate, name, promise, horizon, groups), caps)
 
 
 def sparse(policy: Policy, groups: Sequence[Group], every: int, phase: int = 0) -> Allocation | Refused:
     """A release at every so many steps, the first at step `phase`."""
-    alpha, cap = promised(policy)
-    if alpha is None or not groups:
-        return Refused(f"sparse(every = {every} steps)", "independent steps get the promise each")
+    promise, caps = promised(policy)
+    if promise is None or not groups:
+        return Refused(f"sparse(every = {every} steps)", "independent steps get the same each")
     lagged = [group.with_lags(_useful_lags(group, every)) for group in groups]
-    allocate = partial(allocate_sparse, alpha, policy.stream.horizon, lagged, every, phase)
-    return _tried(f"sparse(every = {every} steps)", allocate, cap)
+    allocate = partial(allocate_sparse, promise, policy.stream.horizon, lagged, every, phase)
+    return _tried(f"sparse(every = {every} steps)", allocate, caps)
 
 
-def promised(policy: Policy) -> tuple[float | None, float | None]:
-    """The smallest alpha and the smallest event-level epsilon, nats; None where none is promised."""
-    promises = [float(t.alpha) for t in policy.targets if isinstance(t, AlphaDPTTarget)]
-    caps = [float(t.epsilon) for t in policy.targets if isinstance(t, EventLevelTarget)]
-    return min(promises, default=None), min(caps, default=None)
+def promised(policy: Policy) -> tuple[Promise | None, list[Cap]]:
+    """What may leak through the declared chains, None for no limit; and what steps may spend whatever the chain.
+
+    Where steps are declared independent, what leaks is what is spent.
+    """
+    leaks = [(t.alpha, t.window) for t in policy.targets if isinstance(t, AlphaDPTTarget)]
+    caps = [(t.epsilon, 1) for t in policy.targets if isinstance(t, EventLevelTarget)]
+    caps += [(t.epsilon, t.window) for t in policy.targets if isinstance(t, WEventTarget)]
+    if not policy.chains:
+        return None, caps + leaks
+    return Promise(tuple((float(nats), window) for nats, window in leaks)) if leaks else None, caps
 
 
-def _tried(name: str, allocate: Callable[[], Allocation], cap: float | None) -> Allocation | Refused:
-    """What was allocated, no step above the cap, or why nothing was."""
+def _tried(name: str, allocate: Callable[[], Allocation], caps: Sequence[Cap]) -> Allocation | Refused:
+    """What was allocated, cut to the caps, or why nothing was."""
     try:
         found = allocate()
     except ScheduleError as reason:
         return Refused(name, str(reason))
-    if cap is None or max(run.epsilon for run in found.runs) <= cap:
-        return found
-    # Fewer nats at some steps never raise leakage anywhere: the recursions grow with every budget.
-    return replace(found, runs=tuple(replace(run, epsilon=min(run.epsilon, cap)) for run in found.runs))
+    return replace(found, runs=capped(found.runs, caps))
 
 
 def _useful_lags(group: Group, every: int) -> tuple[int, ...]:
@@ -94,7 +100,7 @@ def _useful_lags(group: Group, every: int) -> tuple[int, ...]:
     return tuple(sorted({1, every, *(every * -(-lag // every) for lag in lags if lag > every)}))
 
 
-def _allocate(name: str, alpha: float, horizon: int | None, groups: Sequence[Group]) -> Allocation:
+def _allocate(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
     lagged = [group.with_lags(useful_lags(group.chain)) for group in groups]
     if name == "bounded":
         return allocate_bounded(alpha, horizon, lagged)

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.optimal import least_noise
+from policyc.planning.promise import Promise
 from policyc.planning.schedules import (
+    SMALLEST_SLACK,
     Allocation,
     Group,
     Run,
     ScheduleError,
     accepted,
     largest,
-    largest_leakage,
+    spare,
     stationary_leakage,
 )
 from policyc.planning.smooth import past_of
@@ -30,19 +32,25 @@ DIRECT = 2000  # releases that are solved for at once
 SHORT = 120  # releases with which a longer horizon is tried first
 FLAT = 1e-4  # relative spread within which a middle is stationary
 SAME = 1e-6  # relative difference below which neighbouring budgets become one
+NEAR = 0.95  # a factor so near 1 changes the shape of the budgets no more
+MOST_RESCALED = 4  # times that budgets are solved for again because windows bind
 
 
-def allocate_optimal(alpha: float, horizon: int, groups: Sequence[Group], weights: Floats | None = None) -> Allocation:
+def allocate_optimal(
+    alpha: float | Promise, horizon: int, groups: Sequence[Group], weights: Floats | None = None
+) -> Allocation:
     """The budgets of least noise power: sum of w / e^2 over all steps, w = 1 unless given (horizon,), > 0.
+
+    A promise about windows of several steps is kept by a smaller one about single steps, for which noise is least.
 
     Raises:
         ScheduleError: no budget is accepted; or weights for more steps than are solved for at once.
     """
-    return _allocated("optimal", alpha, horizon, groups, 1, 0, weights)
+    return _allocated("optimal", Promise.of(alpha, horizon), horizon, groups, 1, 0, weights)
 
 
 def allocate_sparse(
-    alpha: float, horizon: int | None, groups: Sequence[Group], every: int, phase: int = 0
+    alpha: float | Promise, horizon: int | None, groups: Sequence[Group], every: int, phase: int = 0
 ) -> Allocation:
     """A release at every `every`-th step from step `phase` on, of least noise power; nothing at the steps between.
 
@@ -52,43 +60,50 @@ def allocate_sparse(
     Raises:
         ScheduleError: no budget is accepted, or no step is released.
     """
+    promise = Promise.of(alpha, horizon)
     if horizon is None:
-        return _endless(alpha, groups, every)
+        return _endless(promise, groups, every)
     if phase >= horizon:
         raise ScheduleError("no step of the horizon is released")
     later = f" from step {phase}" if phase else ""
-    return _allocated(f"sparse(every = {every} steps){later}", alpha, horizon, groups, every, phase, None)
+    return _allocated(f"sparse(every = {every} steps){later}", promise, horizon, groups, every, phase, None)
 
 
-def _endless(alpha: float, groups: Sequence[Group], every: int) -> Allocation:
+def _endless(promise: Promise, groups: Sequence[Group], every: int) -> Allocation:
     if not all(group.chain.is_stationary_start for group in groups):
         raise ScheduleError("an endless stream needs a chain that starts in its stationary law")
 
-    def runs(promise: float) -> list[Run]:
-        epsilon = largest(lambda e: promise - _recurring(e, every, groups), 0.0, promise)
+    def runs(less: Promise) -> list[Run]:
+        epsilon = largest(lambda e: _left(e, every, less, groups), 0.0, less.nats)
         if epsilon <= 0:
             raise ScheduleError("leakage grows without end at every constant budget")
         return [Run(epsilon, None, every)]
 
-    return accepted(f"sparse(every = {every} steps)", alpha, runs, groups)
+    return accepted(f"sparse(every = {every} steps)", promise, runs, groups)
 
 
-def _recurring(epsilon: float, every: int, groups: Sequence[Group]) -> float:
-    """The largest total leakage of a release every so many steps, for ever; between releases included."""
-    worst = 0.0
+def _left(epsilon: float, every: int, promise: Promise, groups: Sequence[Group]) -> float:
+    """What the promise leaves, over all windows, of a release every so many steps, for ever."""
+    worst = np.inf
     for group in groups:
         before, after = stationary_leakage(epsilon, group, every)
-        worst = max(worst, before + after - epsilon)
-        if worst < np.inf:
-            past, future = group.chain.backward_side(), group.chain.forward_side()
-            for j in range(1, every):
-                worst = max(worst, past.loss(j, j)(before) + future.loss(every - j, every - j)(after))
+        if not np.isfinite(before + after):
+            return -np.inf
+        past, future = group.chain.backward_side(), group.chain.forward_side()
+        earlier = [before - epsilon, *(past.loss(j, j)(before) for j in range(1, every))]
+        later = [after - epsilon, *(future.loss(every - j, every - j)(after) for j in range(1, every))]
+        for nats, window in promise.limits:
+            for start in range(every):
+                end = start + window
+                releases = -(-end // every) - -(-start // every)
+                leaked = earlier[start] + releases * epsilon + later[(end - 1) % every]
+                worst = min(worst, nats - leaked)
     return worst
 
 
 def _allocated(
     name: str,
-    alpha: float,
+    promise: Promise,
     horizon: int,
     groups: Sequence[Group],
     every: int,
@@ -98,7 +113,24 @@ def _allocated(
     count = -(-(horizon - phase) // every)
     if weights is not None and (count > DIRECT or len(weights) != horizon or not (weights > 0).all()):
         raise ScheduleError(f"weights are positive, one a step, for at most {DIRECT:,} steps")
-    budgets, at = _solved(alpha, horizon, groups, every, phase, weights)
+    nats = promise.nats
+    found = _found(nats, horizon, groups, every, phase, weights)
+    for _ in range(MOST_RESCALED if max(window for _, window in promise.limits) > 1 else 0):
+        kept = _scaled(found, promise.scaled(1 - SMALLEST_SLACK), groups)
+        factor = max(run.epsilon for run in kept) / max(run.epsilon for run in found)
+        if factor > NEAR:
+            break
+        nats *= factor  # windows bind: solved again for what a single step is left
+        found = _found(nats, horizon, groups, every, phase, weights)
+    return accepted(name, promise, lambda less: _scaled(found, less, groups), groups)
+
+
+def _found(
+    nats: float, horizon: int, groups: Sequence[Group], every: int, phase: int, weights: Floats | None
+) -> list[Run]:
+    """Runs of least noise under a promise about single steps."""
+    count = -(-(horizon - phase) // every)
+    budgets, at = _solved(nats, horizon, groups, every, phase, weights)
     middle = count - len(budgets)
     found = [Run(0.0, phase)] if phase else []
     for i, epsilon in enumerate(budgets.tolist()):
@@ -109,7 +141,7 @@ def _allocated(
             found[-1] = Run(min(last.epsilon, epsilon), (last.steps or 0) + steps, gap)
         else:
             found.append(Run(epsilon, steps, gap))
-    return accepted(name, alpha, lambda promise: _scaled(found, promise, groups), groups)
+    return found
 
 
 def _solved(
@@ -147,14 +179,16 @@ def _directly(
     return least_noise(pasts, alpha, some)
 
 
-def _scaled(runs: Sequence[Run], promise: float, groups: Sequence[Group]) -> list[Run]:
+def _scaled(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> list[Run]:
     """All budgets times a factor with which the kernel's recursion keeps the promise; near 1, as tables err little."""
 
     def times(factor: float) -> list[Run]:
         return [Run(run.epsilon * factor, run.steps, run.period) for run in runs]
 
-    def spare(factor: float) -> float:
-        return promise - largest_leakage(times(factor), groups)
+    def left(factor: float) -> float:
+        return spare(times(factor), promise, groups)
 
-    near = next((1 - d for d in (-1e-6, 0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3) if spare(1 - d) >= 0), None)
-    return times(near if near is not None else largest(spare, 0.0, 1.0))
+    if max(window for _, window in promise.limits) > 1:
+        return times(largest(left, 0.0, 1 / NEAR))
+    near = next((1 - d for d in (-1e-6, 0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3) if left(1 - d) >= 0), None)
+    return times(near if near is not None else largest(left, 0.0, 1.0))

@@ -1,6 +1,7 @@
 """Budgets over time: the inverse search. Every result is accepted only by the kernel's audit.
 
 A schedule is solved for a promise a hair below alpha (relative slack, raised until the audit accepts), never above.
+`alpha` is nats about single steps, or a `Promise` about windows of steps.
 Source: CAO17 (Algorithms 2 and 3); the bounds over several lags are the kernel's.
 """
 
@@ -14,14 +15,17 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.promise import Promise
 from policyc_runtime.errors import KernelError
 from policyc_runtime.privacy import (
     Chain,
     audited_stationary_leakage,
     audited_total_leakage,
     supremum,
-    total_leakage,
+    window_leakage,
 )
+
+Floats = NDArray[np.float64]
 
 SMALLEST_SLACK = 2e-13
 LARGEST_SLACK = 1e-3
@@ -64,7 +68,8 @@ class Run:
 class Allocation:
     """A schedule that the audit accepted, with the accounting (lags a group) under which it was accepted.
 
-    `leakage` is the audited bound of the largest total leakage over steps and groups, in nats.
+    `leakage` is the audited bound, in nats, of the largest leakage over windows and groups, of the promise's first
+    limit.
     """
 
     name: str
@@ -87,16 +92,16 @@ class ScheduleError(Exception):
     """A schedule that does not exist here; the text says why, in plain words."""
 
 
-def allocate_uniform(alpha: float, horizon: int, groups: Sequence[Group]) -> Allocation:
+def allocate_uniform(alpha: float | Promise, horizon: int, groups: Sequence[Group]) -> Allocation:
     """The largest constant budget that keeps total leakage at or below alpha over this horizon: the minimax optimum."""
 
-    def runs(promise: float) -> list[Run]:
+    def runs(promise: Promise) -> list[Run]:
         return [Run(_level_budget(promise, horizon, groups), horizon)]
 
-    return accepted("uniform", alpha, runs, groups)
+    return accepted("uniform", Promise.of(alpha, horizon), runs, groups)
 
 
-def allocate_bounded(alpha: float, horizon: int | None, groups: Sequence[Group]) -> Allocation:
+def allocate_bounded(alpha: float | Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
     """The constant budget whose total leakage never exceeds alpha, however long the stream goes on.
 
     Source: CAO17 (Algorithm 2)
@@ -105,7 +110,7 @@ def allocate_bounded(alpha: float, horizon: int | None, groups: Sequence[Group])
         ScheduleError: no constant budget has a finite supremum.
     """
 
-    def runs(promise: float) -> list[Run]:
+    def runs(promise: Promise) -> list[Run]:
         if horizon is None and not all(group.chain.is_stationary_start for group in groups):
             raise ScheduleError("an endless stream needs a chain that starts in its stationary law")
         epsilon = _endless_budget(promise, groups)
@@ -113,11 +118,13 @@ def allocate_bounded(alpha: float, horizon: int | None, groups: Sequence[Group])
             raise ScheduleError("leakage grows without end at every constant budget")
         return [Run(epsilon, horizon)]
 
-    return accepted("bounded", alpha, runs, groups)
+    return accepted("bounded", Promise.of(alpha, horizon), runs, groups)
 
 
-def allocate_quantified(alpha: float, horizon: int, groups: Sequence[Group]) -> Allocation:
+def allocate_quantified(alpha: float | Promise, horizon: int, groups: Sequence[Group]) -> Allocation:
     """More at the first and last step: with one stationary chain total leakage is alpha at every step.
+
+    About windows the same ends fit: the first step stands for all that a stream without beginning would have told.
 
     Source: CAO17 (Algorithm 3)
 
@@ -125,9 +132,9 @@ def allocate_quantified(alpha: float, horizon: int, groups: Sequence[Group]) -> 
         ScheduleError: no constant budget has a finite supremum.
     """
 
-    def runs(promise: float) -> list[Run]:
+    def runs(promise: Promise) -> list[Run]:
         if horizon == 1:
-            return [Run(promise, 1)]
+            return [Run(promise.nats, 1)]
         stationary = all(group.chain.is_stationary_start for group in groups)
         epsilon = _endless_budget(promise, groups) if stationary else _level_budget(promise, horizon, groups)
         if epsilon <= 0:
@@ -138,26 +145,21 @@ def allocate_quantified(alpha: float, horizon: int, groups: Sequence[Group]) -> 
             return [Run(first, 1), *middle, Run(last, 1)]
         return _raised_ends(promise, epsilon, middle, groups)
 
-    return accepted("quantified", alpha, runs, groups)
+    return accepted("quantified", Promise.of(alpha, horizon), runs, groups)
 
 
-def allocate_independent(epsilon: float, horizon: int | None) -> Allocation:
-    """The whole promise at every step: right where steps of one user are independent."""
-    return Allocation("uniform", (Run(epsilon, horizon),), (), epsilon)
-
-
-def _raised_ends(promise: float, epsilon: float, middle: list[Run], groups: Sequence[Group]) -> list[Run]:
+def _raised_ends(promise: Promise, epsilon: float, middle: list[Run], groups: Sequence[Group]) -> list[Run]:
     """The first budget as large as the promise allows, then the last, found by the forward recursion."""
 
     def spare_first(first: float) -> float:
-        return promise - largest_leakage([Run(first, 1), *middle, Run(epsilon, 1)], groups)
+        return spare([Run(first, 1), *middle, Run(epsilon, 1)], promise, groups)
 
-    first = largest(spare_first, epsilon, promise)
+    first = largest(spare_first, epsilon, promise.nats)
 
     def spare_last(last: float) -> float:
-        return promise - largest_leakage([Run(first, 1), *middle, Run(last, 1)], groups)
+        return spare([Run(first, 1), *middle, Run(last, 1)], promise, groups)
 
-    return [Run(first, 1), *middle, Run(largest(spare_last, epsilon, promise), 1)]
+    return [Run(first, 1), *middle, Run(largest(spare_last, epsilon, promise.nats), 1)]
 
 
 def stationary_leakage(epsilon: float, group: Group, every: int = 1) -> tuple[float, float]:
@@ -170,23 +172,23 @@ def stationary_leakage(epsilon: float, group: Group, every: int = 1) -> tuple[fl
     return backward, forward
 
 
-def _endless_budget(promise: float, groups: Sequence[Group]) -> float:
-    """The largest constant budget whose total leakage stays within the promise for ever, all groups; 0 if none."""
+def _endless_budget(promise: Promise, groups: Sequence[Group]) -> float:
+    """The largest constant budget whose leakage stays within the promise for ever, all groups; 0 if none."""
 
-    def spare(epsilon: float) -> float:
-        worst = max(sum(stationary_leakage(epsilon, group)) - epsilon for group in groups)
-        return promise - worst
+    def left(epsilon: float) -> float:
+        sides = [sum(stationary_leakage(epsilon, group)) for group in groups]
+        return min(nats - (max(sides) + (window - 2) * epsilon) for nats, window in promise.limits)
 
-    return largest(spare, 0.0, promise)
+    return largest(left, 0.0, promise.nats)
 
 
-def _level_budget(promise: float, horizon: int, groups: Sequence[Group]) -> float:
-    """The largest constant budget that keeps total leakage within the promise over a finite horizon."""
+def _level_budget(promise: Promise, horizon: int, groups: Sequence[Group]) -> float:
+    """The largest constant budget that keeps leakage within the promise over a finite horizon."""
 
-    def spare(epsilon: float) -> float:
-        return promise - largest_leakage([Run(epsilon, horizon)], groups)
+    def left(epsilon: float) -> float:
+        return spare([Run(epsilon, horizon)], promise, groups)
 
-    return largest(spare, _endless_budget(promise, groups), promise)
+    return largest(left, _endless_budget(promise, groups), promise.nats)
 
 
 def expand(runs: Iterable[Run]) -> NDArray[np.float64]:
@@ -194,32 +196,34 @@ def expand(runs: Iterable[Run]) -> NDArray[np.float64]:
     return np.concatenate([np.tile(run.pattern, (run.steps or 0) // run.period) for run in runs])
 
 
-def largest_leakage(runs: Sequence[Run], groups: Sequence[Group]) -> float:
-    """The largest total leakage over steps and groups, nats, not audited."""
+def spare(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> float:
+    """What the promise leaves where runs that end leak most, over windows and groups, nats, not audited."""
     epsilons = expand(runs)
-    return max(
-        float(np.max(total_leakage(epsilons, group.chain.backward_side(), group.chain.forward_side(), lags=group.lags)))
-        for group in groups
+    sides = [(group.chain.backward_side(), group.chain.forward_side(), group.lags) for group in groups]
+    return min(
+        nats - float(np.max(window_leakage(epsilons, before, after, min(window, len(epsilons)), lags)))
+        for nats, window in promise.limits
+        for before, after, lags in sides
     )
 
 
-def largest(spare: Callable[[float], float], low: float, high: float) -> float:
-    """The largest argument in [low, high] whose spare is not negative, for a falling `spare`; always on the safe side.
+def largest(left: Callable[[float], float], low: float, high: float) -> float:
+    """The largest argument in [low, high] at which something is left, for a falling `left`; always on the safe side.
 
     0 when there is none above 0.
     """
     from scipy.optimize import brentq
 
-    if spare(high) >= 0:
+    if left(high) >= 0:
         return high
-    if low > 0 and spare(low) < 0:
+    if low > 0 and left(low) < 0:
         low = 0.0
-    elif low > 0 and low * NEAR < high and spare(low * NEAR) < 0:
+    elif low > 0 and low * NEAR < high and left(low * NEAR) < 0:
         return low  # near enough
     # No supremum is an infinite shortage: finite for the root finder, whose steps then are bisections.
-    root = brentq(lambda x: max(spare(x), -FAR) if x > 0 else FAR, low, high, xtol=ROOT * high, rtol=ROOT, maxiter=200)
+    root = brentq(lambda x: max(left(x), -FAR) if x > 0 else FAR, low, high, xtol=ROOT * high, rtol=ROOT, maxiter=200)
     step = ROOT
-    while root > 0 and spare(root) < 0:
+    while root > 0 and left(root) < 0:
         root *= 1 - step
         step *= 2
         if step > 0.5:
@@ -227,24 +231,25 @@ def largest(spare: Callable[[float], float], low: float, high: float) -> float:
     return float(root)
 
 
-def accepted(name: str, alpha: float, runs: Callable[[float], list[Run]], groups: Sequence[Group]) -> Allocation:
-    """Solve for a promise a hair below alpha until the audit accepts the result under alpha itself."""
+def accepted(name: str, promise: Promise, runs: Callable[[Promise], list[Run]], groups: Sequence[Group]) -> Allocation:
+    """Solve for a promise a hair below what is promised until the audit accepts the result under the promise itself."""
     slack = SMALLEST_SLACK
     while slack < LARGEST_SLACK:
-        found = tuple(run for run in runs(alpha * (1 - slack)) if run.steps is None or run.steps > 0)
+        found = tuple(run for run in runs(promise.scaled(1 - slack)) if run.steps is None or run.steps > 0)
         if any(run.epsilon > 0 for run in found):
-            leakage = _audited(found, groups)
-            if leakage <= alpha:
-                return Allocation(name, found, tuple(groups), leakage)
+            leakages = [_audited(found, groups, window) for _, window in promise.limits]
+            if all(leakage <= nats for leakage, (nats, _) in zip(leakages, promise.limits, strict=True)):
+                return Allocation(name, found, tuple(groups), leakages[0])
         slack *= 4
     raise ScheduleError("no budget was found that the audit accepts")
 
 
-def _audited(runs: Sequence[Run], groups: Sequence[Group]) -> float:
+def _audited(runs: Sequence[Run], groups: Sequence[Group], window: int) -> float:
     try:
         if runs[-1].steps is None:
-            return max(audited_stationary_leakage(runs[-1].pattern, group.chain, group.lags) for group in groups)
+            pattern = runs[-1].pattern
+            return max(audited_stationary_leakage(pattern, group.chain, group.lags, window) for group in groups)
         epsilons = expand(runs)
-        return max(float(np.max(audited_total_leakage(epsilons, group.chain, group.lags))) for group in groups)
+        return max(float(np.max(audited_total_leakage(epsilons, group.chain, group.lags, window))) for group in groups)
     except KernelError:
         return math.inf

@@ -87,11 +87,14 @@ class StreamRecord(Record):
 class AlphaDPT(Record):
     """One event of one user, against an adversary who knows the chains: total leakage at most alpha nats at every step.
 
+    With a `window` of more than one step: all that one user does in that many steps in a row.
+
     Source: CAO17
     """
 
     kind: Literal["alpha_dpt"] = "alpha_dpt"
     alpha: PositiveDecimal
+    window: PositiveInt = 1
 
 
 class EventLevel(Record):
@@ -101,7 +104,18 @@ class EventLevel(Record):
     epsilon: PositiveDecimal
 
 
-Target = Annotated[AlphaDPT | EventLevel, Field(discriminator="kind")]
+class WEvent(Record):
+    """All of one user in `window` steps in a row, steps taken as independent: they spend at most epsilon nats together.
+
+    Source: KELLARIS14
+    """
+
+    kind: Literal["w_event"] = "w_event"
+    epsilon: PositiveDecimal
+    window: PositiveInt
+
+
+Target = Annotated[AlphaDPT | EventLevel | WEvent, Field(discriminator="kind")]
 
 
 class ChainRecord(Record):
@@ -261,6 +275,7 @@ class ReleasePlan(Record):
     """How one release is made: what is counted, how noise is drawn, what is done to the values afterwards.
 
     `cells` names the published values of a step, in order; a release without cells has the one name "".
+    `share`: where several releases share the promise, the part of every step's budget that this one takes, rounded up.
     """
 
     name: str
@@ -275,6 +290,7 @@ class ReleasePlan(Record):
     integer: bool
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
+    share: PositiveDecimal | None = None
 
 
 class Delivery(Record):
@@ -296,21 +312,33 @@ class Notice(Record):
     message: str
 
 
+class WindowClaim(Record):
+    """What any `window` steps in a row leak of one user (`leakage`), or spend (`budget`): at most so many nats."""
+
+    kind: Literal["leakage", "budget"]
+    window: PositiveInt
+    nats: PositiveDecimal
+
+
 class Claims(Record):
     """What the plan says of its own privacy; recomputed by `verify`.
 
     `total_leakage`: the largest TPL over all steps and groups, rounded up (None without an alpha-DP_T target).
     `budget_sum`: the sum of all budgets, rounded up: what one user's whole stream is promised, whatever the
-    correlation (None for an unbounded horizon).
+    correlation (None for an unbounded horizon). `windows`: one for each target over more than one step.
     """
 
     total_leakage: PositiveDecimal | None
     budget_sum: PositiveDecimal | None
     largest_budget: PositiveDecimal
+    windows: tuple[WindowClaim, ...] = ()
 
 
 class Plan(Record):
-    """An executable release plan. `digest` is the SHA-256 of everything else in it, canonically written."""
+    """An executable release plan. `digest` is the SHA-256 of everything else in it, canonically written.
+
+    `sharing`: how the budgets were divided between several releases; None for one.
+    """
 
     format: Literal["policyc-plan"] = "policyc-plan"
     version: Literal[1] = 1
@@ -323,6 +351,7 @@ class Plan(Record):
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
     correlation: Correlation
     releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
+    sharing: str | None = None
     claims: Claims
     notices: tuple[Notice, ...]
     digest: str = ""

@@ -19,6 +19,10 @@ SOURCES: Final[dict[str, str]] = {
     ),
     "CKS20": "C. Canonne, G. Kamath, T. Steinke: The Discrete Gaussian for Differential Privacy. NeurIPS 2020.",
     "KAL60": "R. E. Kalman: A New Approach to Linear Filtering and Prediction Problems. J. of Basic Engineering, 1960.",
+    "KELLARIS14": (
+        "G. Kellaris, S. Papadopoulos, X. Xiao, D. Papadias: Differentially Private Event Sequences over Infinite "
+        "Streams. PVLDB 7(12), 2014."
+    ),
     "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
     "ZKL22": (

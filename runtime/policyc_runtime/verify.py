@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
-from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, NeighboringRelation, Plan, ReleasePlan
+from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, NeighboringRelation, Plan, ReleasePlan, WEvent
 from policyc_runtime.privacy import audited_stationary_leakage, audited_total_leakage
 
 LARGEST_HORIZON = 1_000_000
@@ -78,8 +78,10 @@ def _check_relation(plan: Plan) -> Iterator[Claim]:
     for index, target in enumerate(plan.targets):
         # With a population and `otherwise`, removing one event moves two counts: only replacement is accounted here.
         holds = plan.relation is NeighboringRelation.REPLACE_ONE
+        window = 1 if isinstance(target, EventLevel) else target.window
+        where = "at one time" if window == 1 else f"at {_in_a_row(window)}"
         yield _claim(
-            f"{target.kind} compares two values of one user at one time",
+            f"{target.kind} compares two values of one user {where}",
             holds,
             f"the neighboring relation is {plan.relation.value}",
             f"targets.{index}",
@@ -206,21 +208,22 @@ def repeating_budgets(plan: Plan) -> list[float] | None:
     return None if period > LONGEST_PERIOD else total_budgets(plan, period).tolist()
 
 
-def leakage_of_group(plan: Plan, record: ChainRecord) -> tuple[float, int | None]:
-    """An audited upper bound of the largest total leakage against one group's chain (nats), and the step that has it.
+def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> tuple[float, int | None]:
+    """An audited upper bound of the largest leakage against one group's chain (nats), and the step that has it.
 
-    The step is None for an endless plan, whose bound is a supremum.
+    About any `width` steps in a row, of which the first is given; one step is total leakage. The step is None for an
+    endless plan, whose bound is a supremum.
     """
     chain = record.chain()
     if plan.stream.horizon is not None:
-        leakage = audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags)
+        leakage = audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags, width)
         step = int(np.argmax(leakage))
         return float(leakage[step]), step
     pattern = repeating_budgets(plan)
     if pattern is None:
         detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
         raise PlanRejectedError("E0801", detail, where="releases")
-    return audited_stationary_leakage(pattern, chain, record.lags), None
+    return audited_stationary_leakage(pattern, chain, record.lags, width), None
 
 
 def _check_leakage(plan: Plan) -> Iterator[Claim]:
@@ -251,12 +254,31 @@ def _check_leakage(plan: Plan) -> Iterator[Claim]:
 
 def largest_budget(plan: Plan) -> Fraction:
     """The largest budget of one step, all releases together, exact."""
-    if len(plan.releases) == 1:
-        segments = plan.releases[0].schedule.segments
-        return max(Fraction(epsilon) for segment in segments for epsilon in set(segment.epsilons))
-    steps = plan.stream.horizon or 1
-    columns = [release.schedule.epsilons(steps) for release in plan.releases]
-    return max(sum(map(Fraction, row), Fraction(0)) for row in zip(*columns, strict=True))
+    return window_budget(plan, 1)
+
+
+def window_budget(plan: Plan, width: int) -> Fraction:
+    """The most that any `width` steps in a row spend, all releases together, nats, exact.
+
+    Of an endless plan every window is met: what comes before its patterns, one common period of them, and one window.
+    """
+    width = min(width, plan.stream.horizon or width)
+    steps = plan.stream.horizon
+    if steps is None:
+        segments = [release.schedule.segments for release in plan.releases]
+        begun = max(sum(len(s.epsilons) * (s.repeats or 0) for s in row[:-1]) for row in segments)
+        steps = begun + math.lcm(*(len(row[-1].epsilons) for row in segments)) + width - 1
+        if steps > LARGEST_HORIZON:
+            raise PlanRejectedError("E0801", f"{steps:,} steps, more than can be checked", where="releases")
+    rows = list(zip(*(release.schedule.epsilons(steps) for release in plan.releases), strict=True))
+    spent = {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
+    unit = math.lcm(*(value.denominator for value in spent.values()))
+    whole = {row: int(value * unit) for row, value in spent.items()}
+    total = largest = sum(whole[row] for row in rows[:width])
+    for leaving, entering in zip(rows, rows[width:], strict=False):
+        total += whole[entering] - whole[leaving]
+        largest = max(largest, total)
+    return Fraction(largest, unit)
 
 
 def budget_sum(plan: Plan) -> Fraction | None:
@@ -268,6 +290,69 @@ def budget_sum(plan: Plan) -> Fraction | None:
                 return None
             total += sum(map(Fraction, segment.epsilons), Fraction(0)) * segment.repeats
     return total
+
+
+def _check_windows(plan: Plan) -> Iterator[Claim]:
+    """Targets over several steps: each has its claim, each claim is recomputed."""
+    wide = [target for target in plan.targets if not isinstance(target, EventLevel) and target.window > 1]
+    needed = {("leakage" if isinstance(t, AlphaDPT) else "budget", t.window) for t in wide}
+    claimed = {(claim.kind, claim.window): claim.nats for claim in plan.claims.windows}
+    if needed != claimed.keys() or len(claimed) != len(plan.claims.windows):
+        yield _claim(
+            "every window that is promised has its claim", False, "claims and targets differ", "claims.windows"
+        )
+        return
+    for target in plan.targets:
+        if isinstance(target, WEvent):
+            spent = window_budget(plan, target.window)
+            stated = claimed.get(("budget", target.window), target.epsilon)
+            name = f"any {_in_a_row(target.window)} spend at most {stated} nats (promised {target.epsilon})"
+            holds = spent <= Fraction(stated) and stated <= target.epsilon
+            yield _claim(name, holds, f"recomputed {float(spent)!r}, in exact fractions", "claims.windows")
+        elif isinstance(target, AlphaDPT) and target.window > 1:
+            yield from _window_leakage(plan, target, claimed["leakage", target.window])
+
+
+def _window_leakage(plan: Plan, target: AlphaDPT, claimed: Decimal) -> Iterator[Claim]:
+    for record in plan.correlation.chains:
+        words = f"leakage{_group(record)} about any {_in_a_row(target.window)} never exceeds {claimed} nats"
+        name = f"{words} (promised {target.alpha})"
+        try:
+            found, step = leakage_of_group(plan, record, target.window)
+        except (PlanRejectedError, InvalidMatrixError) as error:
+            yield _claim(name, False, error.message, "claims.windows")
+            return
+        place = "in the limit" if step is None else f"from step {step}"
+        detail = f"the window {place} leaks at most {found!r} nats, promised {target.alpha}"
+        yield _claim(name, found <= _down(claimed) and claimed <= target.alpha, detail, "claims.windows")
+    if plan.correlation.kind == "none":
+        spent = window_budget(plan, target.window)
+        name = f"without correlation any {_in_a_row(target.window)} leak what they spend, at most {claimed} nats"
+        holds = spent <= Fraction(claimed) and claimed <= target.alpha
+        yield _claim(name, holds, f"recomputed {float(spent)!r}", "claims.windows")
+
+
+def _in_a_row(width: int) -> str:
+    return "one step" if width == 1 else f"{width:,} steps in a row"
+
+
+def _check_shares(plan: Plan) -> Iterator[Claim]:
+    """Several releases: each takes its stated part of every step's budget, and no more."""
+    shared = [release for release in plan.releases if release.share is not None]
+    if len(plan.releases) == 1:
+        if shared or plan.sharing is not None:
+            yield _claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
+        return
+    period = plan.stream.horizon or math.lcm(*(len(r.schedule.segments[-1].epsilons) for r in plan.releases))
+    if len(shared) < len(plan.releases) or plan.sharing is None or period > LARGEST_HORIZON:
+        yield _claim("every release has its share of the budget", False, "a share is missing", "releases")
+        return
+    rows = set(zip(*(release.schedule.epsilons(period) for release in plan.releases), strict=True))
+    for index, release in enumerate(plan.releases):
+        share = Fraction(release.share or 0)
+        holds = all(Fraction(row[index]) <= share * sum(map(Fraction, row), Fraction(0)) for row in rows)
+        name = f"`{release.name}` takes at most {float(share):.6%} of every step's budget".replace("%", " %")
+        yield _claim(name, holds, f"{len(rows):,} different steps, in exact fractions", f"releases.{index}.share")
 
 
 def _check_budgets(plan: Plan) -> Iterator[Claim]:
@@ -298,5 +383,7 @@ CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     _check_scales,
     _check_chains,
     _check_leakage,
+    _check_windows,
+    _check_shares,
     _check_budgets,
 )

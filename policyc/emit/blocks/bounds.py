@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import counted, round_up
 from policyc_runtime.plan import ChainRecord
 from policyc_runtime.privacy import supremum, window_leakage
+from policyc_runtime.verify import LARGEST_HORIZON, window_budget
 
 WINDOWS = (1, 2, 7, 24)
 
@@ -19,7 +21,9 @@ def implied_bounds(accounting: Accounting) -> Json:
     """Block J: upper bounds in nats for all that one user does in a window, against three kinds of adversaries."""
     plan = accounting.plan
     total = plan.claims.budget_sum
-    rows = [_window(accounting, width) for width in WINDOWS if width < len(accounting.budgets)]
+    promised = {getattr(target, "window", 1) for target in plan.targets}
+    longest = plan.stream.horizon or LARGEST_HORIZON
+    rows = [_window(accounting, width) for width in sorted({*WINDOWS, *promised}) if width < longest]
     whole = _bound(total)
     rows.append(_row("all steps", "all", whole, whole if plan.correlation.chains else None, whole))
     return {
@@ -48,8 +52,8 @@ def _adversaries(chains: int) -> list[JsonValue]:
 
 
 def _window(accounting: Accounting, width: int) -> JsonValue:
-    plan, budgets = accounting.plan, accounting.budgets
-    independent = float(np.max(window_leakage(budgets, None, None, width)))
+    plan = accounting.plan
+    independent = window_budget(plan, width)
     chained = [_largest_window(accounting, record, width) for record in plan.correlation.chains]
     words = "any one step" if width == 1 else f"any {counted(width, 'step')} in a row"
     largest = _bound(max(chained)) if chained else None
@@ -60,7 +64,7 @@ def _row(words: str, steps: str, independent: str, chain: str | None, whatever: 
     return {"words": words, "steps": steps, "independent": independent, "chain": chain, "any": whatever}
 
 
-def _bound(value: float | Decimal | None) -> str:
+def _bound(value: float | Decimal | Fraction | None) -> str:
     return "no limit" if value is None else round_up(value)
 
 

@@ -64,7 +64,10 @@ def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
     return {
         "compiler": plan.compiler,
         "plan_digest": plan.digest,
-        "claims": {name: None if value is None else exact(value) for name, value in plan.claims},
+        "claims": {
+            **{name: None if value is None else exact(value) for name, value in plan.claims if name != "windows"},
+            **{f"{claim.kind}_of_{claim.window}_steps": exact(claim.nats) for claim in plan.claims.windows},
+        },
         "files": files,
     }
 

@@ -39,7 +39,7 @@ def _budgets(plan: Plan, budgets: Array) -> Json:
 
 def _leakage(accounting: Accounting) -> Json:
     plan, leakage = accounting.plan, accounting.leakage
-    alphas = [target.alpha for target in plan.targets if isinstance(target, AlphaDPT)]
+    alphas = [target.alpha for target in plan.targets if isinstance(target, AlphaDPT) and target.window == 1]
     level: Json | None = (
         {"name": f"promised, {exact(min(alphas))} nats", "value": exact(min(alphas))} if alphas else None
     )

@@ -102,10 +102,12 @@ def _cells(plan: Plan) -> Json:
 
 
 def participation(plan: Plan) -> Json:
-    """Block F, for promises about one event."""
+    """Block F, for promises about one event or one window."""
+    windows = [window for target in plan.targets if (window := getattr(target, "window", 1)) > 1]
+    held = f"what happens within {max(windows):,} steps in a row" if windows else "one event"
     counts = "only the last event" if plan.stream.cell is not None else "only one"
     return {
-        "bound": "none: the promise is for one event, so a user may take part in every step",
+        "bound": f"none: the promise is for {held}, so a user may take part in every step",
         "per_step": "1",
         "enforced": f"by the run: of a user with several events in a step, {counts} counts",
         "beyond": "nothing is lost or changed beyond that",

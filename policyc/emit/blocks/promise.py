@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from policyc.emit.blocks.assumptions import assumptions
-from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, secret, span, step, user
+from policyc.emit.blocks.wording import Json, JsonValue, event, quoted, relation_words, span
 from policyc.emit.numbers import exact, likelihood_factor, sentence_case, shown
-from policyc_runtime.plan import AlphaDPT, EventLevel, Plan
+from policyc_runtime.plan import AlphaDPT, EventLevel, Plan, Target, WEvent
 
 
 def promises(plan: Plan) -> list[JsonValue]:
     """Block B: one entry a target."""
-    return [
-        _alpha_dpt(plan, target, index) if isinstance(target, AlphaDPT) else _event_level(plan, target, index)
-        for index, target in enumerate(plan.targets, start=1)
-    ]
+    return [_promise(plan, target, index) for index, target in enumerate(plan.targets, start=1)]
+
+
+def _promise(plan: Plan, target: Target, index: int) -> Json:
+    if isinstance(target, AlphaDPT):
+        return _alpha_dpt(plan, target, index)
+    return _w_event(plan, target, index) if isinstance(target, WEvent) else _event_level(plan, target, index)
+
+
+def _claimed(plan: Plan, kind: str, window: int) -> str:
+    """What was recomputed for a window of steps, exact."""
+    return next(exact(claim.nats) for claim in plan.claims.windows if (claim.kind, claim.window) == (kind, window))
 
 
 def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
@@ -26,46 +36,72 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
     sentence = (
         f"An adversary who sees everything that is published over {span(plan)}, who knows all about every other user "
         "and "
-        f"{knowledge}, learns about one event, {secret(plan)} of {user(plan)} in {step(plan)}, at most "
-        f"{exact(target.alpha)} nats: no published result is more than {factor} times as likely for one value of "
-        "that event "
-        "as for any other."
+        f"{knowledge}, learns about {event(plan, target.window)}, at most {exact(target.alpha)} nats: no published "
+        f"result is more than {factor} times as likely for {_one_value(target.window)} as for any other."
     )
-    claimed = plan.claims.total_leakage
+    name = "alpha-DP_T" if target.window == 1 else f"alpha-DP_T over windows of {target.window:,} steps"
     return {
-        **_entry(plan, index, target.kind, "alpha-DP_T", exact(target.alpha)),
+        **_entry(plan, index, target, name, exact(target.alpha)),
         "sentence": sentence,
         "in_odds": (
-            "To an adversary who believes exactly that, from the stated start on, the odds between any two values of "
-            f"the event change by a factor of at most {factor}, over {span(plan)}, taken together."
+            "To an adversary who believes exactly that, from the stated start on, the odds between any two "
+            f"{'values of the event' if target.window == 1 else 'such courses'} change by a factor of at most "
+            f"{factor}, over {span(plan)}, taken together."
         ),
         "factor": factor,
         "adversary": f"knows all about every other user, and {knowledge}",
-        "holds": f"at every step, looking back from the end of {span(plan)}",
-        "recomputed": f"{exact(claimed)} nats, largest total leakage over {span(plan)}"
-        if claimed is not None
-        else None,
-        "theorem": (
-            "total leakage is backward plus forward leakage minus the budget of the step itself"
-            if chains
-            else "where steps are independent, total leakage is the budget of the step itself"
+        "holds": (
+            f"{'at every step' if target.window == 1 else 'for every such window'}, looking back from the end of "
+            f"{span(plan)}"
         ),
-        "derivation": _derivation(plan),
+        "recomputed": _recomputed(plan, target),
+        "theorem": _theorem(plan, target.window),
+        "derivation": _derivation(plan, target.window),
         "sources": ["CAO17"],
         "conditional_on": _rests_on(plan),
     }
 
 
-def _derivation(plan: Plan) -> str:
+def _one_value(window: int) -> str:
+    return "one value of that event" if window == 1 else "one course of those steps"
+
+
+def _recomputed(plan: Plan, target: AlphaDPT) -> str | None:
+    if target.window > 1:
+        claimed = _claimed(plan, "leakage", target.window)
+        return f"{claimed} nats, largest leakage about {target.window:,} steps in a row over {span(plan)}"
+    total = plan.claims.total_leakage
+    return None if total is None else f"{exact(total)} nats, largest total leakage over {span(plan)}"
+
+
+def _theorem(plan: Plan, window: int) -> str:
+    if not plan.correlation.chains:
+        own = "is the budget of the step itself" if window == 1 else "about a window is the sum of its budgets"
+        return f"where steps are independent, total leakage {own}"
+    if window == 1:
+        return "total leakage is backward plus forward leakage minus the budget of the step itself"
+    return (
+        "leakage about a window is what its first step inherits from before, the budgets of its steps, and what its "
+        "last step inherits from after"
+    )
+
+
+def _derivation(plan: Plan, window: int) -> str:
     checked = "The plan was found by one algorithm and checked by another, with every rounding against it."
     if not plan.correlation.chains:
-        return f"The largest budget of a step, all releases together. {checked}"
+        largest = "The largest budget of a step" if window == 1 else f"The largest sum of {window:,} budgets in a row"
+        return f"{largest}, all releases together. {checked}"
     lagged = any(record.lags != (1,) for record in plan.correlation.chains)
     own = (
         " Bounds over several lags are this compiler's own; they are never looser than those of CAO17."
         if lagged
         else ""
     )
+    if window > 1:
+        return (
+            "Given where the user is in the window, what was published before depends on its first step alone, and "
+            f"what is published after on its last step alone; both leak through the chain.{own} {checked}"
+        )
     return (
         "Backward leakage at step t is the budget of t plus what earlier results tell through the chain; forward "
         "leakage the same with later results; the budget of t would be counted twice, so it is taken off once."
@@ -73,14 +109,44 @@ def _derivation(plan: Plan) -> str:
     )
 
 
+def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
+    factor = likelihood_factor(target.epsilon)
+    return {
+        **_entry(plan, index, target, "w-event differential privacy", exact(target.epsilon)),
+        "sentence": (
+            f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every "
+            f"other user and every other step, learns about {event(plan, target.window)}, at most "
+            f"{exact(target.epsilon)} nats: no published result is more than {factor} times as likely for "
+            f"{_one_value(target.window)} as for any other."
+        ),
+        "in_odds": (
+            "Whatever the adversary believed before, the odds between any two such courses, all else being equal, "
+            f"change by a factor of at most {factor}, over {span(plan)}, taken together."
+        ),
+        "factor": factor,
+        "adversary": (
+            "knows all about every other user and every other step; learns nothing of the window from where the user "
+            "is before and after it"
+        ),
+        "holds": f"for every window of that many steps in {span(plan)}",
+        "recomputed": (
+            f"{_claimed(plan, 'budget', target.window) if target.window > 1 else exact(plan.claims.largest_budget)} "
+            f"nats, largest sum of {target.window:,} budgets in a row over {span(plan)}"
+        ),
+        "theorem": "a window protects its own steps by the sum of their budgets",
+        "derivation": f"The largest sum of {target.window:,} budgets in a row, all releases together, exact.",
+        "sources": ["KELLARIS14"],
+        "conditional_on": _rests_on(plan, without=("correlation", "independence")),
+    }
+
+
 def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
     factor = likelihood_factor(target.epsilon)
     return {
-        **_entry(plan, index, target.kind, "event-level differential privacy", exact(target.epsilon)),
+        **_entry(plan, index, target, "event-level differential privacy", exact(target.epsilon)),
         "sentence": (
             f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every "
-            "other user "
-            f"and every other step, learns about one event, {secret(plan)} of {user(plan)} in {step(plan)}, at most "
+            f"other user and every other step, learns about {event(plan, 1)}, at most "
             f"{exact(target.epsilon)} nats: no published result is more than {factor} times as likely for one value of "
             "that event as for any other."
         ),
@@ -103,21 +169,22 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
     }
 
 
-def _rests_on(plan: Plan) -> list[JsonValue]:
-    return [entry["title"] for entry in assumptions(plan) if isinstance(entry, dict)]
+def _rests_on(plan: Plan, without: Collection[str] = ()) -> list[JsonValue]:
+    return [entry["title"] for entry in assumptions(plan) if isinstance(entry, dict) and entry["id"] not in without]
 
 
-def _entry(plan: Plan, index: int, kind: str, name: str, value: str) -> Json:
+def _entry(plan: Plan, index: int, target: Target, name: str, value: str) -> Json:
+    window = 1 if isinstance(target, EventLevel) else target.window
     return {
         "id": f"P{index}",
-        "kind": kind,
+        "kind": target.kind,
         "name": name,
         "value": value,
         "unit": "nats",
-        "unit_of_privacy": "one event of one user",
+        "unit_of_privacy": "one event of one user" if window == 1 else f"one user in any {window:,} steps in a row",
         "time_scope": span(plan),
         "neighboring_relation": plan.relation.value,
-        "neighbors": relation_words(plan),
+        "neighbors": relation_words(plan, window),
         "sensitivity": [
             {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}
             for r in plan.releases
@@ -165,10 +232,12 @@ def not_covered(plan: Plan) -> list[JsonValue]:
 
 
 def _more_than_one_event(plan: Plan) -> Json:
+    wide = any(getattr(target, "window", 1) > 1 for target in plan.targets)
+    one = "one event, or for the steps of one window," if wide else "one event"
     return {
-        "title": "More than one event of a user",
+        "title": "More than one window of a user" if wide else "More than one event of a user",
         "text": (
-            "The promise is for one event at a time. The promise for all events of a user together is weaker: "
+            f"The promise is for {one} at a time. The promise for all events of a user together is weaker: "
             f"{_whole_stream(plan)}."
         ),
     }

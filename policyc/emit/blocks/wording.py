@@ -47,13 +47,23 @@ def secret(plan: Plan) -> str:
     return "the place" if plan.stream.cell else "the presence"
 
 
+def event(plan: Plan, window: int) -> str:
+    """What a promise is about: one event, or all that one user does in a window of steps."""
+    if window == 1:
+        return f"one event, {secret(plan)} of {user(plan)} in {step(plan)}"
+    length = f"{counted(window, 'step')} in a row ({duration(window * plan.stream.step_milliseconds)})"
+    return f"{secret(plan)} of {user(plan)} throughout any {length}"
+
+
 def group_name(record: ChainRecord) -> str:
     """`` users`` or ``users of group `inpatients` ``."""
     return f"users of group {quoted(record.group)}" if record.group else "users"
 
 
-def relation_words(plan: Plan) -> str:
+def relation_words(plan: Plan, window: int = 1) -> str:
     """Which two data sets must be hard to tell apart."""
+    if window > 1 and plan.relation is NeighboringRelation.REPLACE_ONE:
+        return f"two data sets that differ in the values of one user at {window:,} steps in a row, replaced by others"
     if plan.relation is NeighboringRelation.REPLACE_ONE:
         return "two data sets that differ in the value of one user at one step: one value is replaced by another"
     return "two data sets, one of which has one event of one user more than the other"

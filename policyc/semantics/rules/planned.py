@@ -57,15 +57,9 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
-    instead = (
-        "promise `alpha_dpt(alpha = ...)` or `event_level(epsilon = ...)` meanwhile, which cover single events only"
-    )
-    if any(isinstance(t, (AlphaDPTTarget, EventLevelTarget)) for t in policy.targets):
-        instead = "leave this target out meanwhile; the others cover single events only"
+    instead = "promise `alpha_dpt(alpha = ...)` or `w_event(...)` meanwhile, which do not cover all events of a user"
+    if any(isinstance(t, (AlphaDPTTarget, EventLevelTarget, WEventTarget)) for t in policy.targets):
+        instead = "leave this target out meanwhile; the others do not cover all events of a user"
     for target in policy.targets:
         if isinstance(target, UserLevelTarget):
             yield "user-level targets", target.span, instead
-        elif isinstance(target, WEventTarget):
-            yield "w-event targets", target.span, instead
-        elif isinstance(target, AlphaDPTTarget) and target.window > 1:
-            yield "alpha-DP_T over windows of steps", target.span, "leave `window` out, which promises single steps"

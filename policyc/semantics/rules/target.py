@@ -146,15 +146,15 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
 
 
 def _chain_without_use(policy: Policy) -> Iterator[Diagnostic]:
-    """E0309: an event-level promise takes steps as independent, and a declared chain says that they are not."""
-    if not policy.chains or any(not isinstance(target, EventLevelTarget) for target in policy.targets):
+    """E0309: event-level and w-event promises take steps as independent; a declared chain says that they are not."""
+    if not policy.chains or any(not isinstance(target, EventLevelTarget | WEventTarget) for target in policy.targets):
         return
     for target in policy.targets:
         yield Diagnostic(
             "E0309",
             "this promise takes steps as independent, and the policy declares how they depend on each other",
             target.span,
-            because="who knows the chain learns more about one event than an event-level promise says",
+            because=f"who knows the chain learns more than `{_KIND[type(target)]}` says",
             help="promise `alpha_dpt(alpha = ...)`, or declare `correlation none(evidence = ...)`",
             labels=(Label(policy.chains[0].span, "declared here"),),
         )
@@ -163,7 +163,7 @@ def _chain_without_use(policy: Policy) -> Iterator[Diagnostic]:
 def _uncounted(policy: Policy) -> Iterator[Diagnostic]:
     """E0308: who is `otherwise` can only be counted from a public number of users."""
     cell = policy.stream.cell
-    events = [t for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget)]
+    events = [t for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)]
     counted = any(release.kind == "count" and release.by_cell for release in policy.releases)
     if cell is None or cell.otherwise is None or policy.stream.population is not None or not events or not counted:
         return

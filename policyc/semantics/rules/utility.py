@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from policyc.diagnostics import Diagnostic
-from policyc.semantics.policy import Policy
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.policy import LinearConstraint, Policy
 
 
 def check_utility(
-    policy: Policy, predicted_error: float, prior_alone: float | None, signal_size: float | None
+    policy: Policy,
+    predicted_error: float,
+    prior_alone: float | None,
+    signal_size: float | None,
+    broken: Sequence[tuple[LinearConstraint, float]] = (),
 ) -> list[Diagnostic]:
     """Warnings about a release that carries little.
 
@@ -17,6 +24,8 @@ def check_utility(
             of the release; nonnegative.
         prior_alone: the same error of guessing from public knowledge alone, or None when there is none.
         signal_size: typical size of a value, in the same units, or None when unknown.
+        broken: constraints that true counts would break if users moved as declared, each with what is expected of
+            its left side.
 
     Returns:
         W0701 when the error exceeds the signal, W0702 when the public prior alone is at least as good.
@@ -24,6 +33,15 @@ def check_utility(
     target = policy.targets[0]
     stronger = "allow a larger " + ("alpha" if hasattr(target, "alpha") else "epsilon")
     remedy = f"{stronger}, publish less often, count in fewer cells, or drop constraints that true counts break"
+    labels: tuple[Label, ...] = ()
+    if broken:
+        row, expected = broken[0]
+        more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
+        remedy = (
+            f"drop or widen the constraint `{row.text}`{more}: users who move as declared would make it "
+            f"{_count(expected)}, so published values are forced away from the truth; or mend the declared chain"
+        )
+        labels = tuple(Label(row.span, f"expected: {_count(expected)}") for row, expected in broken)
     findings = []
     if signal_size is not None and predicted_error > signal_size:
         findings.append(
@@ -33,6 +51,7 @@ def check_utility(
                 target.span,
                 because="the promise holds, and readers would take noise for news",
                 help=remedy,
+                labels=labels,
             )
         )
     if prior_alone is not None and predicted_error >= prior_alone:
@@ -44,6 +63,11 @@ def check_utility(
                 target.span,
                 because="a reader learns as much from what was public before, so privacy is spent for nothing",
                 help=remedy,
+                labels=labels,
             )
         )
     return findings
+
+
+def _count(expected: float) -> str:
+    return f"about {expected:,.0f}" if abs(expected) >= 10 else f"about {expected:.2g}"

@@ -4,12 +4,8 @@ For one step of a user whose states are correlated: chains, loss functions, leak
 user who takes part a limited number of times: participation, and the exact privacy curves of the noise.
 """
 
-from policyc_runtime.privacy.audit import (
-    audited_inheritance,
-    audited_loss_bound,
-    audited_stationary_leakage,
-    audited_total_leakage,
-)
+from policyc_runtime.privacy.audit import audited_inheritance, audited_loss_bound
+from policyc_runtime.privacy.audited_windows import audited_stationary_leakage, audited_total_leakage
 from policyc_runtime.privacy.chains import Chain
 from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_stddev
 from policyc_runtime.privacy.lags import useful_lags

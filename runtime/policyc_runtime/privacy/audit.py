@@ -154,12 +154,6 @@ def _up(a: float, b: float) -> float:
     return math.nextafter(total, math.inf) if total - a != b or total - b != a else total
 
 
-def _all_up(a: Floats, b: Floats) -> Floats:
-    """`_up` of two arrays."""
-    total = a + b
-    return np.where((total - a != b) | (total - b != a), np.nextafter(total, np.inf), total)
-
-
 class _Audit:
     """One direction: proposes values raised by a few ulps, and remembers them until they are audited."""
 
@@ -200,8 +194,10 @@ def _sides(chain: Chain | tuple[SideLike, SideLike]) -> tuple[Side, Side]:
     return as_side(chain[0]), as_side(chain[1])
 
 
-def audited_total_leakage(epsilons: ArrayLike, chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1) -> Floats:
-    """An upper bound of the total leakage of every step, in nats, shape (T,), each step of the recursion audited.
+def audited_finite_inheritance(
+    epsilons: ArrayLike, chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1
+) -> tuple[Floats, Floats]:
+    """What each step inherits at most from all before it, and from all after it, nats, (T,) each.
 
     Args:
         epsilons: shape (T,), budgets, 0 for no release.
@@ -217,7 +213,7 @@ def audited_total_leakage(epsilons: ArrayLike, chain: Chain | tuple[SideLike, Si
     backward, forward = _sides(chain)
     before = _audited_prior(array, backward, lag_set(lags), "backward leakage")
     after = _audited_prior(array[::-1], forward.reversed(), lag_set(lags), "forward leakage, from the end")[::-1]
-    return _all_up(_all_up(before, array), after)
+    return before, after
 
 
 def _audited_prior(budgets: Floats, side: Side, lags: tuple[int, ...], where: str) -> Floats:
@@ -228,10 +224,10 @@ def _audited_prior(budgets: Floats, side: Side, lags: tuple[int, ...], where: st
     return result
 
 
-def audited_stationary_leakage(
-    pattern: float | Sequence[float], chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1
-) -> float:
-    """An upper bound of total leakage, for every step of an endless stream with repeating budgets; inf for none.
+def audited_inheritance(
+    pattern: Sequence[float], chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1
+) -> tuple[list[float], list[float]]:
+    """What each step of an endless repeating pattern inherits at most from all before it, and from all after it, nats.
 
     Over k whole periods, which cost k times the pattern's sum whatever the path, a leakage B with
     k sum + L(B) <= B is never exceeded at a release: at first nothing is inherited, and every later release inherits at
@@ -240,25 +236,15 @@ def audited_stationary_leakage(
     leak less.
 
     Args:
-        pattern: budgets in nats, one for every step or one of each step of a period; 0 for no release.
-        chain: as in `audited_total_leakage`.
+        pattern: budgets in nats of each step of a period; 0 for no release.
+        chain: as in `audited_finite_inheritance`.
         lags: as in `total_leakage`; those that are no whole periods go unused.
+
+    Returns:
+        (period,) each; inf where no bound is known.
 
     Raises:
         PlanRejectedError: E0801, when a bound is not confirmed.
-    """
-    budgets = [pattern] if isinstance(pattern, int | float) else [float(epsilon) for epsilon in pattern]
-    before, after = audited_inheritance(budgets, chain, lags)
-    return max(_up(_up(b, e), f) for b, e, f in zip(before, budgets, after, strict=True))
-
-
-def audited_inheritance(
-    pattern: Sequence[float], chain: Chain | tuple[SideLike, SideLike], lags: Lags = 1
-) -> tuple[list[float], list[float]]:
-    """What each step of a repeating pattern inherits at most from all before it, and from all after it, nats.
-
-    Raises:
-        PlanRejectedError: as `audited_stationary_leakage`, which says why these are bounds.
     """
     budgets = [float(epsilon) for epsilon in pattern]
     if not all(math.isfinite(epsilon) and epsilon >= 0 for epsilon in budgets):

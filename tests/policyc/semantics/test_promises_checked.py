@@ -78,14 +78,22 @@ def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
     assert not findings(text.replace(matrix, ring).replace("unbounded", "288 steps"))[1]
 
 
-def test_user_level_and_w_event_promises_are_refused_once(findings, count_policy):
+def test_what_is_not_planned_yet_is_refused_once(findings, count_policy):
     """All that cannot be planned yet is one finding."""
-    text = count_policy + "target w_event(epsilon = 1, window = 3 steps)\nrelease total = prefix(r)\n"
+    text = count_policy + "release total = prefix(r)\n"
     text += "estimate joint_map()\n"
     _, found = findings(text)
     assert codes(found) == ["E0702"]
-    for missing in ("w-event", "running totals", "several releases", "estimate `joint_map`"):
+    for missing in ("running totals", "several releases", "estimate `joint_map`"):
         assert missing in found[0].message
+
+
+def test_a_chain_that_no_promise_uses_is_refused(findings, rooms_policy):
+    """Event-level and w-event promises alone take steps as independent, and a declared chain contradicts that."""
+    for target in ("event_level(epsilon = 1)", "w_event(epsilon = 1, window = 3 steps)"):
+        assert codes(findings(rooms_policy.replace("alpha_dpt(alpha = 1.0)", target))[1]) == ["E0309"]
+    both = rooms_policy + "target w_event(epsilon = 1, window = 3 steps)\n"
+    assert not findings(both)[1]
 
 
 def sparse_chains(count, size=4):

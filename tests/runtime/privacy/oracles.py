@@ -96,3 +96,25 @@ def exact_total_leakage(epsilons: Sequence[float], P: Floats, initial: Floats) -
             total[t] = max(total[t], math.log(whole.max() / whole.min()))
             after = P @ (response[t][:, outputs[t]] * after)
     return backward, total
+
+
+def exact_window_leakage(epsilons: Sequence[float], P: Floats, initial: Floats, width: int) -> Floats:
+    """True leakage about every `width` states in a row, of randomized response, over all output sequences."""
+    T, n = len(epsilons), len(P)
+    response = [np.full((n, n), 1.0) + (math.exp(e) - 1) * np.eye(n) for e in epsilons]  # [state, output], unnormalised
+    result = np.zeros(T - width + 1)
+    paths = list(itertools.product(range(n), repeat=T))
+    priors = [initial[p[0]] * math.prod(P[a, b] for a, b in itertools.pairwise(p)) for p in paths]
+    for start in range(T - width + 1):
+        law: dict[tuple[int, ...], float] = {}
+        for path, prior in zip(paths, priors, strict=True):
+            window = path[start : start + width]
+            law[window] = law.get(window, 0.0) + prior
+        for outputs in itertools.product(range(n), repeat=T):
+            joint = dict.fromkeys(law, 0.0)
+            for path, prior in zip(paths, priors, strict=True):
+                likelihood = math.prod(response[t][path[t], outputs[t]] for t in range(T))
+                joint[path[start : start + width]] += prior * likelihood
+            given = [joint[window] / law[window] for window in law if law[window] > 0]
+            result[start] = max(result[start], math.log(max(given) / min(given)))
+    return result

@@ -1,0 +1,40 @@
+"""Whether true counts can be what a policy demands of published values, if users move as it declares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from policyc.semantics.policy import LinearConstraint, Policy
+from policyc_runtime.privacy import Chain
+
+LATER = 200  # steps after which laws are taken to have stopped moving
+SURE = 4.0  # standard deviations beyond a bound
+
+
+def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> list[tuple[LinearConstraint, float]]:
+    """Constraints within a step that expected counts break by far, at the first step or later; each with the value.
+
+    Expected is the population times the declared law, users split evenly between groups, as in every prediction.
+    """
+    population = policy.stream.population
+    if population is None or not chains:
+        return []
+    horizon = policy.stream.horizon or LATER + 1
+    laws = [np.mean([chain.marginal(step) for chain in chains], axis=0) for step in {0, min(LATER, horizon - 1)}]
+    found = []
+    for release in policy.releases:
+        demanded = policy.constraints_of(release.name)
+        for row in demanded.constraints if demanded is not None and release.by_cell else ():
+            weights = np.array(row.current, dtype=np.float64)
+            if any(row.previous) or row.relation == "==":
+                continue
+            sign = 1.0 if row.relation == "<=" else -1.0
+            means = [float(population * weights @ law) for law in laws]
+            spreads = [math.sqrt(max(0.0, population * float(weights**2 @ law - (weights @ law) ** 2))) for law in laws]
+            beyond = [sign * (mean - float(row.bound)) - SURE * sd for mean, sd in zip(means, spreads, strict=True)]
+            if max(beyond) > 0:
+                found.append((row, means[int(np.argmax(beyond))]))
+    return found
