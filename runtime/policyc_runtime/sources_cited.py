@@ -18,10 +18,22 @@ SOURCES: Final[dict[str, str]] = {
         "Temporal Correlations via Post-processing. DBSec 2023."
     ),
     "CKS20": "C. Canonne, G. Kamath, T. Steinke: The Discrete Gaussian for Differential Privacy. NeurIPS 2020.",
+    "DGKKM22": (
+        "V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi: Connect the Dots: Tighter Discrete "
+        "Approximations of Privacy Loss Distributions. PoPETs 2022."
+    ),
+    "HOE56": (
+        "W. Hoeffding: On the Distribution of the Number of Successes in Independent Trials. "
+        "Annals of Mathematical Statistics, 1956."
+    ),
     "KAL60": "R. E. Kalman: A New Approach to Linear Filtering and Prediction Problems. J. of Basic Engineering, 1960.",
     "KELLARIS14": (
         "G. Kellaris, S. Papadopoulos, X. Xiao, D. Papadias: Differentially Private Event Sequences over Infinite "
         "Streams. PVLDB 7(12), 2014."
+    ),
+    "KL24": (
+        "N. Kalinin, C. Lampert: Banded Square Root Matrix Factorization for Differentially Private Model Training. "
+        "NeurIPS 2024."
     ),
     "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",

@@ -7,6 +7,12 @@ user who takes part a limited number of times: participation, and the exact priv
 from policyc_runtime.privacy.audit import audited_inheritance, audited_loss_bound
 from policyc_runtime.privacy.audited_windows import audited_stationary_leakage, audited_total_leakage
 from policyc_runtime.privacy.chains import Chain
+from policyc_runtime.privacy.discrete_noise import (
+    discrete_gaussian_profile,
+    discrete_gaussian_stddev,
+    discrete_laplace_profile,
+    discrete_laplace_scale,
+)
 from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_stddev
 from policyc_runtime.privacy.lags import useful_lags
 from policyc_runtime.privacy.leakage import (
@@ -19,19 +25,35 @@ from policyc_runtime.privacy.leakage import (
 )
 from policyc_runtime.privacy.loss import LossFunction, transition_matrix
 from policyc_runtime.privacy.participation import Participation, changed_counts, l1_sensitivity, l2_sensitivity
+from policyc_runtime.privacy.profile import PrivacyProfile, pure_profile
 from policyc_runtime.privacy.sides import Side, reversal
+from policyc_runtime.privacy.subsampling import (
+    StepSample,
+    filtered_l2_sensitivity,
+    fixed_size_sample,
+    poisson_sample,
+    stratified_sample,
+)
 
 __all__ = [
     "Chain",
     "LossFunction",
     "Participation",
+    "PrivacyProfile",
     "Side",
+    "StepSample",
     "audited_inheritance",
     "audited_loss_bound",
     "audited_stationary_leakage",
     "audited_total_leakage",
     "backward_leakage",
     "changed_counts",
+    "discrete_gaussian_profile",
+    "discrete_gaussian_stddev",
+    "discrete_laplace_profile",
+    "discrete_laplace_scale",
+    "filtered_l2_sensitivity",
+    "fixed_size_sample",
     "forward_leakage",
     "gaussian_delta",
     "gaussian_epsilon",
@@ -39,7 +61,10 @@ __all__ = [
     "l1_sensitivity",
     "l2_sensitivity",
     "largest_constant_budget",
+    "poisson_sample",
+    "pure_profile",
     "reversal",
+    "stratified_sample",
     "supremum",
     "total_leakage",
     "transition_matrix",

@@ -1,0 +1,208 @@
+"""Sums of independent privacy losses on a lattice, and their delta, with a relative accuracy that does not fade.
+
+The loss of a release is log Pr(output) / Pr'(output), drawn under Pr; losses of independent releases add, and
+delta(epsilon) = E (1 - exp(epsilon - loss))^+. A law on a lattice is convolved by fast Fourier transform after tilting
+it by exp(tilt loss) so that its mass sits around epsilon: the rounding of the transform is then small against the part
+of the law that delta reads, be delta 0.1 or 1e-250. What rounding may hide is added, what falls beyond the window is
+bounded by Chernoff's inequality and added, and what wraps around from below only adds: each delta is an upper bound.
+
+A law is brought onto a lattice by splitting every atom between its two neighbors so that its mass under both Pr and
+Pr' stays: that replaces exp(-loss) by a spread with the same mean, so no delta, a convex function of it, gets smaller.
+
+Source: DGKKM22 (splitting atoms).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+UNIT = 2.0**-52
+REACH = 13.0  # standard deviations in the window on either side: what is outside is about 1e-37 of it
+
+
+@dataclass(frozen=True, eq=False)
+class LossLaw:
+    """A privacy loss on the lattice offset + step (first + 0, 1, 2, ...).
+
+    Args:
+        step: nats, > 0.
+        offset: nats.
+        first: index of the first atom.
+        log_probabilities: natural logarithms, shape (atoms,); -inf where there is none.
+        lost: probability that the loss is infinite.
+    """
+
+    step: float
+    offset: float
+    first: int
+    log_probabilities: Floats
+    lost: float = 0.0
+
+    @property
+    def losses(self) -> Floats:
+        """The loss of every atom, in nats, increasing."""
+        return np.asarray(self.offset + self.step * (self.first + np.arange(self.log_probabilities.size)))
+
+    @property
+    def variance(self) -> float:
+        """Of the loss, in squared nats."""
+        return _tilted(self, 0.0)[2] * self.step**2
+
+    def within(self, deviations: float) -> LossLaw:
+        """Without atoms so many deviations from the mean: those above are lost, those below count as the lowest kept.
+
+        Of use for laws with tails as light as the normal one's.
+        """
+        _, mean, variance, weights = _tilted(self, 0.0)
+        reach = deviations * math.sqrt(variance)
+        low = max(0, math.floor(mean - reach) - self.first)
+        high = min(weights.size, math.ceil(mean + reach) - self.first + 1)
+        kept = self.log_probabilities[low:high].copy()
+        kept[0] = np.logaddexp.reduce(self.log_probabilities[: low + 1])
+        lost = self.lost + float(np.exp(self.log_probabilities[high:]).sum()) * (1 + 1e-12)
+        return LossLaw(self.step, self.offset, self.first + low, kept, lost)
+
+    def onto(self, step: float) -> LossLaw:
+        """A law on the multiples of `step` whose delta is nowhere smaller."""
+        losses, probabilities = self.losses, np.exp(self.log_probabilities)
+        below = np.floor(losses / step)
+        up = probabilities * np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
+        first = int(below[0])
+        index = (below - first).astype(np.int64)
+        size = int(index[-1]) + 2
+        masses = np.bincount(index, probabilities - up, size) + np.bincount(index + 1, up, size)
+        with np.errstate(divide="ignore"):
+            return LossLaw(step, 0.0, first, np.log(masses), self.lost)
+
+
+def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> float:
+    """Upper bound on delta at `epsilon` (nats) of independent losses on one step, each law so many times."""
+    step = parts[0][0].step
+    offset = sum(times * law.offset for law, times in parts)
+    kept = sum(times * math.log1p(-law.lost) for law, times in parts)
+    target = (epsilon - offset) / step  # in lattice indices from here on
+    if target >= sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
+        return min(1.0, -math.expm1(kept) * (1 + 4 * UNIT))
+    tilt = _saddle(parts, target)
+    size, lowest, F, log_mass = _transform(parts, tilt)
+    rounding = UNIT * (10 + math.log2(size) + sum(times for _, times in parts))
+    law = np.maximum(np.fft.irfft(F, size) + rounding * float(np.abs(F).mean()) * 2, 0.0)
+    start = lowest % size
+    index = lowest + np.arange(size)
+    above = index > target
+    gap = step * (index[above] - target)
+    gap = gap + 4 * UNIT * np.maximum(1.0, np.abs(offset) + step * np.abs(index[above]))
+    law = np.concatenate([law[start:], law[:start]])[above]
+    distance = index[above] - target
+    value = float(np.sum(law * np.exp(-tilt * distance) * -np.expm1(-gap))) * math.exp(log_mass - tilt * target)
+    value += _beyond(parts, tilt, lowest + size)
+    return min(1.0, value * (1 + 4 * rounding + 1e-12) - math.expm1(kept))
+
+
+def _tilted(law: LossLaw, tilt: float) -> tuple[float, float, float, Floats]:
+    """Log of the mean of exp(tilt index), mean and variance of the index under the tilted law, and that law."""
+    index = law.first + np.arange(law.log_probabilities.size)
+    weights: Floats = tilt * index.astype(np.float64)
+    weights += law.log_probabilities
+    top = float(weights.max())
+    weights -= top
+    np.exp(weights, out=weights)
+    total = float(weights.sum())
+    weights /= total
+    mean = float(weights @ index)
+    return top + math.log(total), mean, float(weights @ (index - mean) ** 2), weights
+
+
+def _moments(parts: Sequence[tuple[LossLaw, int]], tilt: float) -> tuple[float, float, float]:
+    log_mass = mean = variance = 0.0
+    for law, times in parts:
+        one = _tilted(law, tilt)
+        log_mass, mean, variance = log_mass + times * one[0], mean + times * one[1], variance + times * one[2]
+    return log_mass, mean, variance
+
+
+def _saddle(parts: Sequence[tuple[LossLaw, int]], target: float) -> float:
+    """A tilt >= 0 that brings the mean index near the target: Newton's method, kept within a bracket."""
+    low, high, tilt = 0.0, math.inf, 0.0
+    for _ in range(60):
+        _, mean, variance = _moments(parts, tilt)
+        if abs(mean - target) <= 0.1 * math.sqrt(variance) + 0.01 or (tilt == 0 and mean >= target):
+            break
+        low, high = (tilt, high) if mean < target else (low, tilt)
+        step = tilt + (target - mean) / variance if variance > 0 else math.inf
+        if not low < step < high or step > 4 * tilt + 1:
+            step = (low + high) / 2 if high < math.inf else 2 * tilt + 1
+        tilt = step
+    return tilt
+
+
+def _transform(parts: Sequence[tuple[LossLaw, int]], tilt: float) -> tuple[int, int, NDArray[np.complex128], float]:
+    """Window size and start, the transform of the tilted sum, and the log of what tilting multiplied it by."""
+    log_mass, mean, variance = _moments(parts, tilt)
+    reach = math.ceil(REACH * math.sqrt(variance)) + 8
+    whole = sum(times * (law.log_probabilities.size - 1) for law, times in parts) + 1
+    size = 2 ** math.ceil(math.log2(max(2, min(2 * reach, whole))))
+    lowest = sum(times * law.first for law, times in parts) if whole <= size else math.floor(mean) - size // 2
+    F = np.ones(size // 2 + 1, dtype=np.complex128)
+    for law, times in parts:
+        weights = _tilted(law, tilt)[3]
+        place = (law.first + np.arange(weights.size)) % size
+        F *= np.fft.rfft(np.bincount(place, weights, size)) ** times
+    return size, lowest, F, log_mass
+
+
+def _beyond(parts: Sequence[tuple[LossLaw, int]], tilt: float, top: int) -> float:
+    """Chernoff's bound on the mass at and above index `top`."""
+    if top > sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
+        return 0.0
+    further = tilt + REACH / math.sqrt(_moments(parts, tilt)[2])
+    return math.exp(min(0.0, _moments(parts, further)[0] - further * top))
+
+
+def least_near(excess: Callable[[float], float], start: float, tolerance: float) -> float:
+    """As `least`, for a root near `start` > 0: the bracket widens from there until it holds the root."""
+    factor, low, high = 1.0001, start, start
+    while excess(high) > 0:
+        low, high, factor = high, high * factor, factor**2
+    while low == high or excess(low) <= 0:
+        high, low, factor = low, low / factor, factor**2
+    return least(excess, low, high, tolerance)
+
+
+def least(excess: Callable[[float], float], low: float, high: float, tolerance: float = 1e-10) -> float:
+    """A point within a relative `tolerance` above the root of a falling function, where it is <= 0.
+
+    Args:
+        excess: > 0 at `low`, <= 0 at `high`; infinite values are allowed.
+        low: start of the bracket, >= 0.
+        high: end of the bracket.
+        tolerance: relative width of the bracket that is left.
+
+    Source: the Illinois variant of regula falsi, with a nudge past the estimate so that both ends move.
+    """
+    at_low, at_high = excess(low), excess(high)
+    side = 0
+    for _ in range(200):
+        if high - low <= tolerance * high:
+            break
+        middle = (low + high) / 2
+        if math.isfinite(at_low) and math.isfinite(at_high) and at_low > at_high:
+            middle = high - at_high * (high - low) / (at_high - at_low)
+            middle += side * 0.4 * tolerance * high
+        if not low < middle < high:
+            middle = (low + high) / 2
+        value = excess(middle)
+        if value > 0:
+            at_high = at_high / 2 if side > 0 else at_high
+            low, at_low, side = middle, value, 1
+        else:
+            at_low = at_low / 2 if side < 0 else at_low
+            high, at_high, side = middle, value, -1
+    return high

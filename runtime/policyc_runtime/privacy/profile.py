@@ -1,0 +1,195 @@
+"""What independent releases lose together: one curve delta(epsilon) for everything that a promise covers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.privacy.composition import LossLaw, composed_delta, least_near
+from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_epsilon
+
+FINENESS = 2**10  # lattice points to a standard deviation, times sqrt(n) for n laws: their variance grows by < 3e-7
+LARGEST_EPSILON = 1e5  # nats; nothing above is looked for
+FAR = 14  # standard deviations beyond which a loss in a mixed sum counts as infinite: a delta of 1e-43
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """Gaussian releases whose mu depends on something public and random, such as the steps that were sampled.
+
+    Args:
+        weights: probabilities, shape (n,), at most rounded up.
+        mus: L2 sensitivity / stddev in each case, shape (n,), >= 0.
+    """
+
+    weights: tuple[float, ...]
+    mus: tuple[float, ...]
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta: what is public mixes the curves."""
+        return min(
+            1.0, math.fsum(w * gaussian_delta(epsilon, mu) for w, mu in zip(self.weights, self.mus, strict=True))
+        )
+
+    @property
+    def variance(self) -> float:
+        """Of the loss, at least that within each case, in squared nats."""
+        return math.fsum(w * mu * mu for w, mu in zip(self.weights, self.mus, strict=True))
+
+    @property
+    def laws(self) -> list[tuple[LossLaw, int]]:
+        """None: the loss is continuous."""
+        return []
+
+    def onto(self, step: float) -> list[tuple[LossLaw, int]]:
+        """A law on the multiples of `step` whose delta is nowhere smaller.
+
+        Every cell keeps its mass under both data sets, as when atoms are split. Cases of probability below 1e-32, and
+        what is 14 deviations away, lose everything.
+        """
+        from scipy.special import ndtr
+
+        cases = [(weight, mu) for weight, mu in zip(self.weights, self.mus, strict=True) if weight > 1e-32]
+        lost = math.fsum(weight for weight in self.weights if weight <= 1e-32)
+        widest = max(mu for _, mu in cases)
+        first = math.floor(-widest * (widest / 2 + FAR) / step) - 1
+        edges = step * np.arange(first, math.ceil(widest * (widest / 2 + FAR) / step) + 2)
+        mine, other = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
+        for weight, mu in cases:
+            if mu == 0:  # nothing is lost
+                mine[-first] += weight
+                other[-first] += weight
+                continue
+            mine += weight * _cells(edges / mu - mu / 2)
+            other += weight * _cells(edges / mu + mu / 2)
+            mine[0] += weight * float(ndtr(edges[0] / mu - mu / 2))
+            lost += weight * float(ndtr(mu / 2 - edges[-1] / mu))
+        ends = np.exp(-edges)
+        up = np.clip((mine * ends[:-1] - other) / (ends[:-1] - ends[1:]), 0.0, mine)
+        up[0] = mine[0]
+        masses = np.append(mine - up, 0.0) + np.append(0.0, up)
+        with np.errstate(divide="ignore"):
+            return [(LossLaw(step, 0.0, first, np.log(masses), lost * (1 + 1e-9)), 1)]
+
+
+def _cells(z: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Mass of the standard normal law between neighbors in z, taken from the nearer tail."""
+    from scipy.special import ndtr
+
+    below, above = ndtr(z), ndtr(-z)
+    return np.asarray(np.where(z[:-1] >= 0, above[:-1] - above[1:], below[1:] - below[:-1]))
+
+
+class Loss(Protocol):
+    """The privacy loss of one release."""
+
+    @property
+    def variance(self) -> float:
+        """About that of the loss, in squared nats."""
+
+    @property
+    def laws(self) -> list[tuple[LossLaw, int]]:
+        """Exact laws on a lattice that add up to it, each with how often; empty where it has no lattice of its own."""
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at `epsilon` (nats, >= 0)."""
+
+    def onto(self, step: float) -> list[tuple[LossLaw, int]]:
+        """Laws on the multiples of `step`, each with how often, whose delta is nowhere smaller."""
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeLoss:
+    """A loss that is a sum of laws on one lattice."""
+
+    laws: list[tuple[LossLaw, int]]
+
+    @property
+    def variance(self) -> float:
+        """Of the loss, in squared nats."""
+        return math.fsum(times * law.variance for law, times in self.laws)
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at `epsilon` (nats, >= 0)."""
+        return composed_delta(epsilon, self.laws)
+
+    def onto(self, step: float) -> list[tuple[LossLaw, int]]:
+        """Laws on the multiples of `step` whose delta is nowhere smaller."""
+        return [(law.onto(step), times) for law, times in self.laws]
+
+
+@dataclass(frozen=True)
+class PrivacyProfile:
+    """The exact trade between epsilon and delta of independent releases, rounded against us.
+
+    Args:
+        mu: of all Gaussian releases together, the root of the sum of squares.
+        losses: of the other releases.
+    """
+
+    mu: float = 0.0
+    losses: tuple[Loss, ...] = field(default=())
+
+    def compose(self, other: PrivacyProfile) -> PrivacyProfile:
+        """Both, made independently."""
+        return PrivacyProfile(math.hypot(self.mu, other.mu), self.losses + other.losses)
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at `epsilon` (nats, >= 0)."""
+        if not epsilon >= 0:
+            raise ValueError("epsilon is at least 0")
+        if not self.losses:
+            return gaussian_delta(epsilon, self.mu)
+        if self.mu == 0 and len(self.losses) == 1:
+            return self.losses[0].delta(epsilon)
+        return composed_delta(epsilon, self._laws)
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon (nats, >= 0), rounded up by at most a relative 1e-9, that keeps `delta` in (0, 1).
+
+        It is inf where no epsilon does.
+        """
+        if not self.losses:
+            return gaussian_epsilon(delta, self.mu)
+        if self.delta(0.0) <= delta:
+            return 0.0
+        if self.delta(LARGEST_EPSILON) > delta:
+            return math.inf
+        start = gaussian_epsilon(delta, math.sqrt(self.mu**2 + math.fsum(loss.variance for loss in self.losses)))
+        return least_near(lambda epsilon: log_excess(self.delta(epsilon), delta), max(start, 1e-9), 1e-9)
+
+    @cached_property
+    def _laws(self) -> list[tuple[LossLaw, int]]:
+        """Every loss on one lattice: their own where it is the same, else one much finer than their sum is wide."""
+        losses = self.losses
+        if self.mu > 0:
+            losses = (*losses, GaussianMixture((1.0,), (self.mu,)))
+        laws = [part for loss in losses for part in loss.laws]
+        if all(loss.laws for loss in losses) and len({law.step for law, _ in laws}) == 1:
+            return laws
+        count = sum(times for _, times in laws) + sum(not loss.laws for loss in losses)
+        step = math.sqrt(math.fsum(loss.variance for loss in losses) / count) / FINENESS
+        return [part for loss in losses for part in loss.onto(step)]
+
+
+def log_excess(found: float, allowed: float) -> float:
+    """Log of found / allowed, for root searches; both are probabilities, `allowed` > 0."""
+    return math.log(max(found, 1e-320) / allowed)
+
+
+def pure_profile(epsilon: float, delta: float = 0.0) -> PrivacyProfile:
+    """What any (epsilon, delta)-private release loses at most: randomised response, which dominates all of them.
+
+    Args:
+        epsilon: nats, > 0.
+        delta: in [0, 1).
+    """
+    if not (0 < epsilon < math.inf and 0 <= delta < 1):
+        raise ValueError("epsilon is positive and finite, delta in [0, 1)")
+    yes, no = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
+    return PrivacyProfile(losses=(LatticeLoss([(LossLaw(2 * epsilon, -epsilon, 0, np.array([no, yes]), delta), 1)]),))

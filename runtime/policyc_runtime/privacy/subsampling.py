@@ -1,0 +1,178 @@
+"""Subsampling in time: Gaussian noise on steps chosen at random without looking at the data, and then published.
+
+Since the chosen steps are public and do not depend on the data, delta is the mean over them of the Gaussian delta of
+what they show of one user: delta(epsilon) = sum over m of Pr(m of the user's steps are chosen) times
+gaussian_delta(epsilon, sqrt(m) presence / stddev). (Accounting of a mixture whose choice stays hidden is another thing
+and gives too small a delta here.) A user who takes part more often loses more, so k participations are the worst case.
+
+Under stratified choice, one step of every block, the number m is a sum of independent yes/no draws whose probabilities
+add up to a given total. The mean of any function of such a sum is largest where the probabilities are 0, 1, or one
+value between (HOE56): all such are tried, whether or not a user can arrange them.
+
+Source: KOGA22 (the mechanism; its own theorems are looser)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.privacy.composition import least
+from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_stddev
+from policyc_runtime.privacy.profile import GaussianMixture, PrivacyProfile, log_excess
+
+Floats = NDArray[np.float64]
+
+ROUNDING = 1e-11  # every weight is raised by this: recurrences of a few thousand steps lose less than 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class StepSample:
+    """How many of one user's steps a public random choice of steps shows.
+
+    Args:
+        laws: each row a law of that number that may be the worst one, shape (laws, m + 1), rounded up.
+    """
+
+    laws: Floats
+
+    def delta(self, epsilon: float, mu: float) -> float:
+        """Upper bound on delta at `epsilon` when one shown step has `mu` = presence / stddev."""
+        return min(1.0, float((self.laws @ self._deltas(epsilon, mu)).max()))
+
+    def stddev(self, epsilon: float, delta: float, presence: float) -> float:
+        """The least stddev, rounded up by at most a relative 1e-9, that is (epsilon, delta)-private.
+
+        Args:
+            epsilon: nats, >= 0.
+            delta: in [1e-300, 1).
+            presence: L2 norm by which one user changes one step at most, > 0.
+
+        Returns:
+            A stddev with delta(epsilon, presence / stddev) <= delta, without tolerance.
+
+        Source: KOGA22
+        """
+        if not 0 < presence < math.inf:
+            raise ValueError("the presence is positive and finite")
+        high = gaussian_stddev(epsilon, delta / (1 + 2 * ROUNDING), math.sqrt(self.laws.shape[1] - 1))
+        low = high / 2
+        while self.delta(epsilon, 1 / low) <= delta:
+            high, low = low, low / 2
+            if high < 1e-9:
+                raise ValueError("the sample shows a user with a probability below delta: no noise is needed")
+        unit = least(lambda s: log_excess(self.delta(epsilon, 1 / s), delta), low, high, 1e-10)
+        stddev = unit * presence
+        while self.delta(epsilon, presence / stddev) > delta:
+            stddev *= 1 + 1e-13
+        return stddev
+
+    def profile(self, presence: float, stddev: float) -> PrivacyProfile:
+        """The curve of one release with this noise; it needs a single law, as Poisson and fixed-size choices have."""
+        if len(self.laws) != 1:
+            raise ValueError("a stratified sample has no single worst law to compose with")
+        mus = [math.sqrt(m) * presence / stddev for m in range(self.laws.shape[1])]
+        return PrivacyProfile(losses=(GaussianMixture(tuple(self.laws[0].tolist()), tuple(mus)),))
+
+    def _deltas(self, epsilon: float, mu: float) -> Floats:
+        return np.array([gaussian_delta(epsilon, math.sqrt(m) * mu) for m in range(self.laws.shape[1])])
+
+    @cached_property
+    def expected(self) -> float:
+        """How many of the user's steps are shown on average, at most."""
+        return float((self.laws @ np.arange(self.laws.shape[1])).max())
+
+
+def poisson_sample(participations: int, rate: float | Fraction) -> StepSample:
+    """Every step is chosen independently with probability `rate` in (0, 1].
+
+    Source: KOGA22
+    """
+    _check(participations >= 1 and 0 < rate <= 1)
+    return StepSample(_binomial(participations, float(rate))[None, :] * (1 + ROUNDING))
+
+
+def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSample:
+    """`size` of `horizon` steps are chosen, all such sets equally likely.
+
+    Source: KOGA22
+    """
+    _check(1 <= participations <= horizon and 1 <= size <= horizon)
+    weights = np.zeros(participations + 1)
+    low, high = max(0, size + participations - horizon), min(participations, size)
+    logs = [0.0]
+    for m in range(low, high):  # ratios of neighbors in the hypergeometric law
+        up = (participations - m) * (size - m)
+        logs.append(logs[-1] + math.log(up / ((m + 1) * (horizon - participations - size + m + 1))))
+    masses = np.exp(np.array(logs) - max(logs))
+    weights[low : high + 1] = masses / masses.sum()
+    return StepSample(weights[None, :] * (1 + ROUNDING))
+
+
+def stratified_sample(participations: int, horizon: int, block: int) -> StepSample:
+    """One step of every `block` is chosen, the last block being shorter where the horizon is no multiple of it.
+
+    The bound holds wherever the participations fall.
+
+    Source: KOGA22, HOE56
+    """
+    _check(1 <= participations <= horizon and 1 <= block <= horizon)
+    blocks, rest = divmod(horizon, block)
+    short = min(participations, rest)  # steps of a shorter block are likelier to be chosen
+    total = min(Fraction(short, rest or 1) + Fraction(participations - short, block), Fraction(blocks + (rest > 0)))
+    most = min(participations, blocks + (rest > 0))  # blocks a user takes part in
+    laws = []
+    for sure in range(min(math.floor(total), most) + 1):
+        left = total - sure
+        for count in range(max(1, math.ceil(left)), most - sure + 1) if left else [0]:
+            law = np.zeros(most + 1)
+            law[sure : sure + count + 1] = _binomial(count, float(left / count) if count else 0.0)
+            laws.append(law)
+    return StepSample(np.array(laws) * (1 + ROUNDING))
+
+
+def filtered_l2_sensitivity(matrix: NDArray[np.float64], participations: int, presence: float = 1.0) -> float:
+    """L2 sensitivity of `matrix @ series`, rounded up, when one user changes few values of the series.
+
+    It is calibrated to the steps that were drawn: pass the rows of the filter that are published.
+
+    Args:
+        matrix: shape (published, steps).
+        participations: steps a user takes part in at most, >= 1.
+        presence: how much one user changes one step at most.
+
+    Returns:
+        sqrt(min(k largest eigenvalue of A^T A, sum of the k largest row bounds of A^T A)) presence; a row's bound is
+        the sum of its k largest absolute entries.
+
+    Source: KOGA22 (Theorem 4 bounds the eigenvalue before the steps are drawn)
+    """
+    A = np.asarray(matrix, dtype=np.float64)
+    k = min(participations, A.shape[1])
+    G: Floats = np.abs(A.T @ A)
+    rows = np.sort(G, axis=1)[:, -k:].sum(axis=1)
+    eigenvalue = float(np.linalg.norm(A, 2)) ** 2
+    square = float(min(k * eigenvalue, np.sort(rows)[-k:].sum()))
+    return float(math.sqrt(square) * presence * (1 + 1e-12 * max(1.0, A.shape[1] / 1000)))
+
+
+def _binomial(trials: int, probability: float) -> Floats:
+    """The binomial law, shape (trials + 1,): ratios of neighbors, summed from the mode's side."""
+    if probability in {0.0, 1.0}:
+        law = np.zeros(trials + 1)
+        law[trials if probability else 0] = 1.0
+        return law
+    m = np.arange(trials)
+    logs = np.concatenate([[0.0], np.cumsum(np.log((trials - m) / (m + 1) * (probability / (1 - probability))))])
+    masses = np.exp(logs - logs.max())
+    return np.asarray(masses / masses.sum())
+
+
+def _check(holds: bool) -> None:
+    if not holds:
+        raise ValueError("participations, sizes and blocks are at least 1 and fit the horizon; rates are in (0, 1]")
