@@ -8,6 +8,8 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from policyc_runtime.estimation import ConstraintSet
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -27,12 +29,16 @@ class ConstraintText:
 
 @dataclass(frozen=True)
 class ReleaseText:
-    """What the template says of one release. `suffix` tells the names of several releases apart."""
+    """What the template says of one release. `suffix` tells the names of several releases apart.
+
+    `users` is what the flows of `joint_map` add up to; None for other estimators, which have no flows.
+    """
 
     name: str
     suffix: str
     method: str
     prior: str | None
+    users: str | None
     constants: tuple[str, ...]
     constraints: tuple[ConstraintText, ...]
     integer: bool
@@ -63,6 +69,7 @@ def render_map_model(plan: Plan) -> str:
         realtime=plan.delivery.kind != "offline",
         releases=releases,
         any_map=any(release.prior for release in releases),
+        any_flows=any(release.users for release in releases),
         any_skips=any(release.skips for release in releases),
         any_coupled=any(release.couples_steps for release in releases),
     )
@@ -78,8 +85,9 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         *_listed(f"CELLS{suffix}", [_literal(cell) for cell in release.cells]),
         *_scales(f"SCALES{suffix}", release.schedule),
     ]
-    if prior is not None:
-        constants += _law(plan, len(release.cells), prior, suffix)
+    flows = release.estimator.name == "joint_map"
+    if prior is not None or flows:
+        constants += _law(plan, len(release.cells), prior or "initial", suffix)
     names = {} if population is None else {Decimal(population): f"POPULATION{suffix}"}
     groups = groupby(release.constraints, key=lambda row: (row.line, row.text))
     return ReleaseText(
@@ -87,6 +95,7 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         suffix=suffix,
         method=release.estimator.name,
         prior=prior,
+        users=_users(release, names) if flows else None,
         constants=tuple(constants),
         constraints=tuple(
             ConstraintText(line, _comment(text), tuple(_python(list(rows), release.cells, suffix, names)))
@@ -96,6 +105,12 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         couples_steps=any(row.previous for row in release.constraints),
         skips=any(0 in segment.epsilons for segment in release.schedule.segments),
     )
+
+
+def _users(release: ReleasePlan, names: dict[Decimal, str]) -> str:
+    """What all cells add up to."""
+    total = Decimal(repr(ConstraintSet.of(release).total))
+    return names.get(total, _number(total))
 
 
 def _law(plan: Plan, cells: int, prior: str, suffix: str) -> list[str]:

@@ -15,7 +15,7 @@ from policyc.planning.search import add_sparse
 from policyc.semantics.policy import LinearConstraint, MarkovCorrelation, Policy, Wish
 from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
-from policyc_runtime.estimation import Estimator
+from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import ChainRecord, Plan, PredictedError
@@ -57,19 +57,21 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
     )
     usable = _wished(_described(policy.estimate), estimators(len(groups), constraints, predictor.delay))
     if policy.estimate.name == "auto":
-        # Under constraints `none` is `mle`, without them `mle` is `none`; offline `filter` is `smoother`.
-        twins = {"mle" if constraints.demands_nothing else "none", "filter" if predictor.delay is None else ""}
-        usable = [entry for entry in usable if _name(entry).split("(")[0] not in twins]
-    comparison = Comparison(usable, mechanism, predictor)
+        same = twins(constraints, predictor.delay)
+        usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]
+    # The error of `joint_map` takes simulations: under `auto` it is compared where all others are best.
+    late = [entry for entry in usable if policy.estimate.name == "auto" and _name(entry) == "joint_map()"]
+    comparison = Comparison([entry for entry in usable if entry not in late], mechanism, predictor)
     schedules = list(allocations(policy, groups))
     for schedule in schedules:
         comparison.add(schedule)
     filled = any(isinstance(entry, Estimator) and entry.fills for entry in usable)
     if policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups):
         schedules += add_sparse(policy, groups, comparison)
+    comparison.add_to_best(late)
     choice = comparison.choice()
     if choice is None:
-        raise PolicyError(policy.source, [*notices, _impossible(policy, schedules)])
+        raise PolicyError(policy.source, [*notices, _impossible(policy, schedules, usable)])
     more = _utility(policy, choice.predicted, broken_constraints(policy, [group.chain for group in groups]))
     plan = assemble_plan(policy, choice, (*notices, *more))
     verify(plan)
@@ -133,7 +135,9 @@ def _refused(policy: Policy, error: KernelError) -> Diagnostic:
     )
 
 
-def _impossible(policy: Policy, schedules: Sequence[Allocation | Refused]) -> Diagnostic:
+def _impossible(
+    policy: Policy, schedules: Sequence[Allocation | Refused], usable: Sequence[Estimator | Refused]
+) -> Diagnostic:
     target_span = policy.targets[0].span
     failed = [entry for entry in schedules if isinstance(entry, Refused)]
     if len(failed) == len(schedules):
@@ -148,7 +152,8 @@ def _impossible(policy: Policy, schedules: Sequence[Allocation | Refused]) -> Di
         "E0752",
         f"the estimator `{policy.estimate.name}` does not apply to this release",
         policy.estimate.span or Span(0, 1),
-        because="it needs a population, one chain, and constraints that it can keep",
+        because="; ".join(dict.fromkeys(entry.reason for entry in usable if isinstance(entry, Refused)))
+        or "it has no values for steps without a release",
         help="write `estimate auto`, or declare what it needs",
     )
 

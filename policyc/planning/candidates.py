@@ -137,8 +137,10 @@ class Predictor:
     _believed: dict[tuple[str, int], Array] = field(default_factory=dict)
     _errors: dict[tuple[object, ...], float] = field(default_factory=dict)
 
-    def method(self) -> str:
-        """How the predictions were made, for the certificate."""
+    def method(self, estimator: Estimator) -> str:
+        """How the prediction for an estimator was made, for the certificate."""
+        if self._modelled and len(self.chains) == 1 and estimator.prediction_method is not None:
+            return estimator.prediction_method
         if self._modelled:
             return f"cubature over the declared chain and the exact noise, {self._rows:,} points a step"
         return "variance of the noise; true counts are taken to be far from every bound"

@@ -67,6 +67,18 @@ class Comparison:
         self._entries += found
         return min((entry.mean for entry in found), default=math.inf)
 
+    def add_to_best(self, estimators: Sequence[Estimator | Refused]) -> None:
+        """Compare more estimators, with the best schedule so far alone: for those whose error takes long to predict."""
+        self.estimators = [*self.estimators, *estimators]
+        if not self._entries:
+            return
+        best = min(self._entries, key=lambda entry: entry.mean).allocation
+        self._entries += [
+            _entry(best, estimator, self.mechanism, self.predictor)
+            for estimator in estimators
+            if isinstance(estimator, Estimator) and (estimator.fills or not best.skips)
+        ]
+
     def choice(self) -> Choice | None:
         """The combination with the lowest predicted error; None when no schedule or no estimator applies."""
         if not self._entries:
@@ -77,7 +89,7 @@ class Comparison:
             without_postprocessing=_noise_error(best.allocation, self.mechanism, self.predictor),
             prior_alone=self.predictor.prior_alone(_steps(best.allocation)),
             signal=self.predictor.signal(),
-            method=self.predictor.method(),
+            method=self.predictor.method(best.estimator),
         )
         candidates = [_candidate(entry, best, self.mechanism) for entry in self._entries]
         candidates += [_refused(r, self.mechanism, "schedule") for r in self._refused]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from policyc_runtime.errors import KernelError
-from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, every_estimator
+from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, every_estimator, twins
+from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources.moments import declared_start, step_times
@@ -173,12 +174,7 @@ def simulate_counts(
     counts = np.zeros((steps, chains[0].states), dtype=np.int64)
     for group, chain in enumerate(chains):
         users = population // len(chains) + (group < population % len(chains))
-        now = generator.multinomial(users, _law(chain.marginal(0)))
-        moves = _law(chain.forward)
-        counts[0] += now
-        for step in range(1, steps):
-            now = generator.multinomial(now, moves).sum(axis=0)
-            counts[step] += now
+        counts += CountProcess(float(users), chain.states, chain).drawn(steps, 1, generator)[:, 0]
     return counts
 
 
@@ -201,7 +197,9 @@ def counts_of_states(plan: Plan, part: ReleasePlan, states: NDArray[Number]) -> 
 def _variants(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
     """The release with each estimator that applies, the plan's own among them."""
     constraints = ConstraintSet.of(part)
-    tried = [part.estimator, *(estimators if estimators is not None else every_estimator())]
+    same = twins(constraints, plan.delivery.longest_wait)
+    others = [kind for kind in every_estimator() if kind.name not in same] if estimators is None else estimators
+    tried = [part.estimator, *others]
     skips = any(scale == 0 for segment in part.schedule.segments for scale in segment.scales)
     applying = [
         kind
@@ -236,11 +234,6 @@ def _series(part: ReleasePlan, noisy: Array, values: Array) -> Series:
     released = np.rint(values).astype(np.int64) if part.integer else values
     skipped = np.isnan(noisy[:, 0])
     return Series(part.name, part.query.by, part.cells, np.nan_to_num(noisy).astype(np.int64), released, skipped)
-
-
-def _law(rows: Array) -> Array:
-    """Probabilities that numpy accepts: rows sum to 1 within 1e-9 in a plan, and here as nearly as floats can."""
-    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))
 
 
 def _with_stderr(mean: float, stderr: float) -> str:

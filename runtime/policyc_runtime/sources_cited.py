@@ -36,7 +36,12 @@ SOURCES: Final[dict[str, str]] = {
         "NeurIPS 2024."
     ),
     "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
+    "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
+    "SKD13": (
+        "D. Sheldon, T. Sun, A. Kumar, T. G. Dietterich: Approximate Inference in Collective Graphical Models. "
+        "ICML 2013."
+    ),
     "ZKL22": (
         "X. Zhang, M. M. Khalili, M. Liu: Differentially Private Real-Time Release of Sequential Data. "
         "ACM Transactions on Privacy and Security, 2022."

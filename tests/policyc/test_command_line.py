@@ -145,7 +145,7 @@ def test_simulate_is_marked_and_compares_estimators(fleet):
     """A simulation says NOT A RELEASE, and shows every estimator beside the prior alone; a seed repeats it."""
     first = policyc("simulate", "traffic.policy", "--seed", "5", "--repeat", "2", "--output", "sim.csv", cwd=fleet)
     assert first.returncode == 0, first.stderr
-    for word in ("NOT A RELEASE", "prior alone", "filter()"):
+    for word in ("NOT A RELEASE", "prior alone", "joint_map()"):
         assert word in first.stdout
     assert policyc("simulate", "traffic.policy", "--seed", "5", "--repeat", "2", cwd=fleet).stdout in first.stdout
     assert "NOT A RELEASE" in (fleet / "sim.csv").read_text()

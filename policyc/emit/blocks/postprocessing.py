@@ -44,6 +44,11 @@ def _solver(release: ReleasePlan) -> str:
             "the kernel's own recursions, then its projection onto the constraints; `map_model.py` states the "
             "constraints and a plain alternative, not the published values"
         )
+    if release.estimator.name == "joint_map":
+        return (
+            "the kernel's own interior-point method on the dual, which ends when the cost is shown to be within 1e-8 "
+            "of the least, then its projection onto the constraints; `map_model.py` states both problems for any solver"
+        )
     return "the kernel's own exact or convex solver; `map_model.py` states the same problem for any solver"
 
 

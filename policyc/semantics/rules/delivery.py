@@ -31,7 +31,8 @@ def check_delivery(policy: Policy) -> Iterator[Diagnostic]:
             help="write `deliver offline`, or a mechanism that works step by step, such as `mechanism auto`",
             labels=labels,
         )
-    if estimate.span and estimate.name in _OFFLINE_ESTIMATES and kind == "realtime":
+    early = kind == "realtime" or (kind == "within" and estimate.name == "joint_map")
+    if estimate.span and estimate.name in _OFFLINE_ESTIMATES and early:
         yield Diagnostic(
             "E0704",
             f"estimate `{estimate.name}` needs the whole stream",

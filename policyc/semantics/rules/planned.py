@@ -8,8 +8,6 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, UserLevelTarget, WEventTarget
 
-_ESTIMATES = ("joint_map",)
-
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:
     """E0702 at the most basic thing that is missing; the others are named in it."""
@@ -46,14 +44,9 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if policy.stream.horizon is None and chain.initial not in (None, "stationary"):
             missing = "a start that is not stationary over an unbounded horizon"
             yield missing, chain.span, "write `initial = stationary`, or give a horizon"
-    wishes = (
-        (policy.mechanism, policy.mechanism.name not in ("auto", "laplace"), "mechanism"),
-        (policy.estimate, policy.estimate.name in _ESTIMATES, "estimate"),
-    )
-    for wish, is_missing, keyword in wishes:
-        if is_missing:
-            span = wish.span or policy.stream.span
-            yield f"{keyword} `{wish.name}`", span, f"write `{keyword} auto`, or leave it out"
+    wish = policy.mechanism
+    if wish.name not in ("auto", "laplace"):
+        yield f"mechanism `{wish.name}`", wish.span or policy.stream.span, "write `mechanism auto`, or leave it out"
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:

@@ -4,7 +4,7 @@ All of this is post-processing: it sees released values and public constants onl
 """
 
 from policyc_runtime.estimation.constraints import ConstraintSet
-from policyc_runtime.estimation.estimator import AnyEstimator, Estimator, estimator_kinds, every_estimator
+from policyc_runtime.estimation.estimator import AnyEstimator, Estimator, estimator_kinds, every_estimator, twins
 from policyc_runtime.estimation.map import map_counts
 from policyc_runtime.estimation.stream import estimate_release
 
@@ -16,4 +16,5 @@ __all__ = [
     "estimator_kinds",
     "every_estimator",
     "map_counts",
+    "twins",
 ]

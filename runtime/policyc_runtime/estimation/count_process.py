@@ -62,6 +62,16 @@ class CountProcess:
         law, move = self.chain.marginal(step), self.move
         return np.asarray(self.dispersion * self.population * (np.diag(law @ move) - move.T @ (law[:, None] * move)))
 
+    def drawn(self, steps: int, series: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """(steps, series, cells) counts of simulated users, exactly in law: counts move by multinomial draws."""
+        assert self.chain is not None
+        now = generator.multinomial(int(self.population), _law(self.chain.marginal(0)), size=series)
+        counts, moves = [now], _law(self.move)
+        for _ in range(1, steps):
+            now = generator.multinomial(now, moves).sum(axis=1)
+            counts.append(now)
+        return np.array(counts)
+
     def dispersed(self, factor: float) -> CountProcess:
         """The same chain for users who move together: counts vary so many times more about the same expectation."""
         return CountProcess(self.population, self.cells, self.chain, factor)
@@ -75,3 +85,8 @@ class CountProcess:
         forward = (self.chain.forward + amount) / (1.0 + self.cells * amount)
         initial = None if self.chain.is_stationary_start else self.chain.marginal(0)
         return CountProcess(self.population, self.cells, Chain(forward=forward, initial=initial))
+
+
+def _law(rows: Array) -> Array:
+    """Probabilities that numpy accepts: rows sum to 1 within 1e-9 in a plan, and here as nearly as floats can."""
+    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))

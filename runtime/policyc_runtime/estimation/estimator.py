@@ -51,6 +51,11 @@ class Estimator(Record):
         """Whether it has values for steps without a release."""
         return False
 
+    @property
+    def prediction_method(self) -> str | None:
+        """How `predicted_errors` knows, as a phrase; None where it does not."""
+        return None
+
     @abstractmethod
     def law(
         self, chain: Chain | None, steps: range, cells: int, first_noisy: NDArray[np.float64] | None
@@ -177,6 +182,14 @@ def every_estimator() -> list[Estimator]:
         for values in product(*choices.values()):
             found.append(kind.model_validate(dict(zip(choices, values, strict=True))))
     return found
+
+
+def twins(constraints: ConstraintSet, delay: int | None) -> set[str]:
+    """Names of estimators that are the same as another here, so that comparing both says nothing.
+
+    Under constraints `none` is `mle`, without them `mle` is `none`; where values wait for all, `filter` is `smoother`.
+    """
+    return {"mle" if constraints.demands_nothing else "none"} | ({"filter"} if delay is None else set())
 
 
 AnyEstimator = SerializeAsAny[Annotated[Estimator, BeforeValidator(load_kind(estimator_kinds))]]

@@ -6,78 +6,29 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.count_process import CountProcess
-from policyc_runtime.estimation.estimator import Estimator, step_by_step
 from policyc_runtime.estimation.posterior import Posterior
-from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.estimation.safeguard import candidates, likeliest
+from policyc_runtime.estimation.series import SeriesEstimator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.estimation.constraints import ConstraintSet
     from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
 
 
-class SeriesEstimator(Estimator):
-    """Posterior means over the count process, then the nearest values under the constraints.
+class PosteriorMean(SeriesEstimator):
+    """Posterior means over the count process.
 
     The chain is checked against the noisy values on the way: a smoothed chain, or none, is used where these speak for
     it. This sees released values only and costs no privacy.
     """
 
-    def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:
-        """Why this estimator does not apply, or None when it does."""
-        if chains != 1:
-            return "it needs one chain that says how users move"
-        if constraints.cells == 1:
-            return "one number a step is not a law over cells"
-        if constraints.total is None:
-            return "no constraint says what the cells add up to"
-        return None
-
-    @property
-    def fills(self) -> bool:
-        """It has: what the chain makes of the values of other steps."""
-        return True
-
-    def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
-        """No prior of a single step."""
-        return None
-
-    def estimate(
-        self,
-        noisy: Array,
-        scales: Array,  # noqa: ARG002
-        law: Array | None,  # noqa: ARG002
-        constraints: ConstraintSet,
-        previous: Array | None,
-    ) -> Array:
-        """The values nearest to posterior means given in place of the noisy ones."""
-        return nearest_values(noisy, constraints, previous)
-
-    def estimate_series(
-        self,
-        noisy: Array,
-        scales: Array,
-        first: int,
-        chain: Chain | None,
-        constraints: ConstraintSet,
-        previous: Array | None,
-        delay: int | None,
-    ) -> Array:
-        """Values of the steps from `first` on, as `Estimator.estimate_series` says."""
-        if chain is None or constraints.total is None or chain.states != noisy.shape[1]:
-            raise ReleaseError(
-                "E0833",
-                f"there is nothing to make the model of `{self.name}` from",
-                because="it needs one chain over the cells of the release, and what these add up to",
-                help="choose another estimator in the policy and compile again",
-            )
-        processes = candidates(CountProcess(constraints.total, len(chain.forward), chain))
+    def counts(self, process: CountProcess, noisy: Array, scales: Array, first: int, delay: int | None) -> Array:
+        """(T - first, cells) expected counts, as `SeriesEstimator.counts` says."""
+        processes = candidates(process)
         chosen = likeliest(processes, noisy, scales)
         if delay is None:
             chosen[:] = chosen[-1]
@@ -87,11 +38,12 @@ class SeriesEstimator(Estimator):
         for number in np.unique(chosen[first:]):
             rows = chosen[first:] == number
             means[rows] = Posterior(processes[number], scales, delay).means(noisy)[first:][rows]
-        if delay is None or not constraints.couples_steps:
-            return nearest_values(means, constraints, previous)
-        return step_by_step(
-            lambda row, alone, before: nearest_values(means[row], alone, before), len(means), constraints, previous
-        )
+        return means
+
+    @property
+    def prediction_method(self) -> str:
+        """How `predicted_errors` knows."""
+        return "covariance of the counts given the noisy values, which the declared chain and the noise determine"
 
     def predicted_errors(
         self,
@@ -110,7 +62,7 @@ class SeriesEstimator(Estimator):
         return np.asarray(_expected_error(np.maximum(variances, 0.0), objective, integer=integer).mean(axis=1))
 
 
-class Filter(SeriesEstimator):
+class Filter(PosteriorMean):
     """Posterior mean of the counts given the noisy values so far; under `within(d)` given those of d more steps.
 
     The linear recursion is Kalman's over the exact first two moments of the counts of independent users; every noisy
@@ -126,7 +78,7 @@ class Filter(SeriesEstimator):
         return delay != 0
 
 
-class Smoother(SeriesEstimator):
+class Smoother(PosteriorMean):
     """Posterior mean of the counts given all noisy values, earlier and later, by expectation propagation.
 
     Source: MIN01

@@ -18,8 +18,9 @@ from scipy.special import gammaln
 
 from policyc.emit.map_model import render_map_model
 from policyc_runtime.estimation import estimate_release, estimator_kinds
+from policyc_runtime.estimation.flows import Optimum, most_probable_flows
 from policyc_runtime.estimation.separable import MapCost, cost_of
-from policyc_runtime.plan import ConstraintRow, Delivery, Plan
+from policyc_runtime.plan import BudgetSegment, ConstraintRow, Delivery, Plan
 
 Array = NDArray[np.float64]
 STEPS = 12
@@ -116,6 +117,74 @@ def test_the_map_optimum_is_the_kernels(traffic: Plan, prior: str, extra: tuple[
     cost = objective(module, noisy, published)
     assert cost >= least - 1e-6 * abs(least)
     assert cost == pytest.approx(own_cost(whole, noisy, published), rel=1e-8)
+
+
+def with_chain(plan: Plan, forward: list[list[str]], initial: list[str]) -> Plan:
+    rows = tuple(tuple(Decimal(share) for share in row) for row in forward)
+    start = tuple(Decimal(share) for share in initial)
+    record = plan.correlation.chains[0].model_copy(update={"forward": rows, "initial": start, "backward": None})
+    return plan.model_copy(update={"correlation": plan.correlation.model_copy(update={"chains": (record,)})})
+
+
+def least_flows(plan: Plan, noisy: Array) -> Optimum:
+    """The kernel's most probable flows."""
+    chain = plan.correlation.chains[0].chain()
+    scales = np.array([float(scale) for scale in plan.releases[0].schedule.scales(len(noisy))])
+    users = float(plan.stream.population or 0)
+    return most_probable_flows(np.asarray(chain.marginal(0)), chain.forward, users, noisy[:, None], scales)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 20])
+@pytest.mark.parametrize("forbidden", [False, True], ids=["open", "forbidden"])
+def test_the_most_probable_flows_are_the_kernels(traffic: Plan, steps: int, forbidden: bool) -> None:
+    """Another solver finds the same least cost within 1e-6 and the same counts; nobody goes a forbidden way."""
+    if forbidden:
+        ring = [["0.9", "0.1", "0"], ["0", "0.8", "0.2"], ["0.3", "0", "0.7"]]
+        traffic = with_chain(traffic, ring, ["1", "0", "0"])
+    plan = variant(traffic, {"name": "joint_map"})
+    module, noisy = imported(plan), noisy_values(traffic, steps)
+    model = module.build_flows(by_cell(module.CELLS, noisy))
+    counts, least = module.most_probable(by_cell(module.CELLS, noisy))
+    ours = least_flows(plan, noisy)
+    assert least == pytest.approx(ours.cost[0], rel=1e-6)
+    assert as_array(module.CELLS, counts) == pytest.approx(ours.counts[:, 0], abs=5e-3)
+    fixed = [key for key, flow in model.flow.items() if flow.fixed]
+    assert bool(fixed) == (forbidden and steps > 1)
+    for t, origin, target in fixed:
+        assert ours.flows[t, 0, module.CELLS.index(origin), module.CELLS.index(target)] == 0
+
+
+@pytest.mark.parametrize("extra", [(), PAIR, (*PAIR, *LIMIT)], ids=["simplex", "pair", "coupled"])
+def test_values_near_the_flows_are_the_kernels(traffic: Plan, extra: tuple[ConstraintRow, ...]) -> None:
+    """The second model moves the most probable counts as little as the kernel does."""
+    for integer in (True, False):
+        plan = variant(traffic, {"name": "joint_map"}, extra, integer=integer)
+        module, noisy = imported(plan), noisy_values(plan)
+        values, _ = module.optimum(by_cell(module.CELLS, noisy))
+        published = estimate_release(plan, plan.releases[0], noisy, np.empty((0, 3)))
+        counts = least_flows(plan, noisy).counts[:, 0]
+        moved = np.abs(as_array(module.CELLS, values) - counts).sum()
+        assert moved == pytest.approx(np.abs(published - counts).sum(), abs=1e-3)
+
+
+def test_flows_go_on_where_nothing_was_released(traffic: Plan) -> None:
+    """Steps without values are filled by the chain, in the model as in the kernel."""
+    segment = traffic.releases[0].schedule.segments[0]
+    sparse = BudgetSegment(
+        epsilons=(segment.epsilons[0], *3 * (Decimal(0),)),
+        scales=(segment.scales[0], *3 * (Decimal(0),)),
+        expected_errors=(1.0,) * 4,
+        repeats=4,
+    )
+    schedule = traffic.releases[0].schedule.model_copy(update={"segments": (sparse,)})
+    plan = variant(traffic, {"name": "joint_map"}, schedule=schedule)
+    module, noisy = imported(plan), noisy_values(plan, 11)
+    seen = {t: row if t % 4 == 0 else {} for t, row in by_cell(module.CELLS, noisy).items()}
+    counts, least = module.most_probable(seen)
+    noisy[np.arange(11) % 4 != 0] = np.nan
+    ours = least_flows(plan, noisy)
+    assert least == pytest.approx(ours.cost[0], rel=1e-6)
+    assert as_array(module.CELLS, counts) == pytest.approx(ours.counts[:, 0], abs=1e-2)
 
 
 @pytest.mark.parametrize("name", ["mle", "none"])

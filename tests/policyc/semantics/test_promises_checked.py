@@ -81,10 +81,10 @@ def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
 def test_what_is_not_planned_yet_is_refused_once(findings, count_policy):
     """All that cannot be planned yet is one finding."""
     text = count_policy + "release total = prefix(r)\n"
-    text += "estimate joint_map()\n"
+    text += "mechanism gaussian()\n"
     _, found = findings(text)
     assert codes(found) == ["E0702"]
-    for missing in ("running totals", "several releases", "estimate `joint_map`"):
+    for missing in ("running totals", "several releases", "mechanism `gaussian`"):
         assert missing in found[0].message
 
 

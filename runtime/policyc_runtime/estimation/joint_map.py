@@ -1,0 +1,112 @@
+"""The most probable movements of all users over the whole stream, given all noisy values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.flows import most_probable_flows
+from policyc_runtime.estimation.kalman import Smoother
+from policyc_runtime.estimation.posterior import Posterior
+from policyc_runtime.estimation.separable import SquaredCost, minimise_integers
+from policyc_runtime.estimation.series import SeriesEstimator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.privacy import Chain
+
+    Array = NDArray[np.float64]
+
+TRIED_STEPS = 250  # of a simulated stream, at most
+TRIED_ROWS = 2000  # steps of all simulated streams together, about
+LEAST_TRIED = 8  # streams
+SEED = 2011  # of simulated users: the same policy gives the same numbers
+
+
+class JointMap(SeriesEstimator):
+    """Mode over the whole chain: the users' most probable flows from step to step, then the nearest values allowed.
+
+    The prior is the number of ways in which independent users can make these flows, in Stirling's form, a relative
+    entropy; the likelihood is that of Laplace noise. The sum and the sign of counts hold by construction, other
+    constraints by the nearest values. The declared chain is believed as it is: unlike `filter` and `smoother`, this
+    does not look whether the noisy values speak against it.
+
+    Source: SKD13
+    """
+
+    name: Literal["joint_map"] = "joint_map"
+
+    def reason_against_delay(self, delay: int | None) -> str | None:
+        """Only where values may wait for all others."""
+        return None if delay is None else "all steps are estimated at once; `filter` uses the steps there are"
+
+    def looks_ahead(self, delay: int | None) -> bool:  # noqa: ARG002
+        """It does."""
+        return True
+
+    def counts(self, process: CountProcess, noisy: Array, scales: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
+        """(T - first, cells) counts of the most probable flows."""
+        if process.population <= 0:
+            return np.zeros((len(noisy) - first, process.cells))
+        return _modes(process, noisy[:, None], scales)[first:, 0]
+
+    @property
+    def prediction_method(self) -> str:
+        """How `predicted_errors` knows."""
+        return (
+            "covariance of the counts given the noisy values, times how much larger the error of the most probable "
+            "flows is on streams of users simulated from the declared chain with a fixed seed"
+        )
+
+    def predicted_errors(
+        self,
+        chain: Chain | None,
+        population: int,
+        scales: Array,
+        delay: int | None,
+        objective: Literal["mean_squared_error", "mean_absolute_error"],
+        *,
+        integer: bool,
+    ) -> Array | None:
+        """Expected error of every step, mean over cells, as `Estimator.predicted_errors` says.
+
+        A mode has no covariance to read its error from. The smoother has, and follows the same values: its error,
+        known step by step, times the ratio of both on streams of simulated users.
+        """
+        known = Smoother().predicted_errors(chain, population, scales, delay, objective, integer=False)
+        if known is None or chain is None or population == 0:
+            return known
+        return known * _error_ratio(
+            CountProcess(float(population), chain.states, chain), scales[:TRIED_STEPS], objective, integer=integer
+        )
+
+
+def _modes(process: CountProcess, noisy: Array, scales: Array) -> Array:
+    """(T, R, cells) counts of the most probable flows of R series."""
+    assert process.chain is not None
+    start = np.asarray(process.chain.marginal(0), dtype=np.float64)
+    return most_probable_flows(start, process.move, process.population, noisy, scales).counts
+
+
+def _error_ratio(process: CountProcess, scales: Array, objective: str, *, integer: bool) -> float:
+    """Error of the mode, whole numbers or not, over that of the posterior mean, on the same simulated values."""
+    steps = len(scales)
+    generator = np.random.default_rng(SEED)
+    true = process.drawn(steps, max(LEAST_TRIED, TRIED_ROWS // steps), generator).astype(np.float64)
+    stop = np.where(scales > 0, -np.expm1(-1.0 / np.where(scales > 0, scales, 1.0)), 1.0)[:, None, None]
+    noisy = true + generator.geometric(stop, true.shape) - generator.geometric(stop, true.shape)
+    noisy[scales == 0] = np.nan
+    modes = _modes(process, noisy, scales)
+    if integer:
+        rows = modes.reshape(-1, process.cells)
+        whole = minimise_integers(
+            SquaredCost(rows), process.population, np.zeros(process.cells), np.full(process.cells, np.inf)
+        )
+        modes = whole.reshape(modes.shape)
+    posterior = Posterior(process, scales, None)
+    means = np.stack([posterior.means(noisy[:, series]) for series in range(noisy.shape[1])], axis=1)
+    power = 2 if objective == "mean_squared_error" else 1
+    return float((np.abs(modes - true) ** power).mean() / (np.abs(means - true) ** power).mean())

@@ -1,0 +1,93 @@
+"""What estimators share that look at many steps at once: counts first, then the nearest values that are allowed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.errors import ReleaseError
+from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.estimator import Estimator, step_by_step
+from policyc_runtime.estimation.projection import nearest_values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.estimation.constraints import ConstraintSet
+    from policyc_runtime.privacy import Chain
+
+    Array = NDArray[np.float64]
+
+
+class SeriesEstimator(Estimator):
+    """Counts of the declared users given the noisy values of many steps, then the nearest values that are allowed."""
+
+    @abstractmethod
+    def counts(self, process: CountProcess, noisy: Array, scales: Array, first: int, delay: int | None) -> Array:
+        """(T - first, cells) what the noisy values say of the counts, whatever the constraints.
+
+        Args:
+            process: the declared users.
+            noisy: (T, cells); rows with scale 0 are not read.
+            scales: (T,) of the noise, 0 where nothing was released.
+            first: 0-based step of the first row of the answer.
+            delay: how many later steps a step may use; None for all.
+        """
+
+    def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:
+        """Why this estimator does not apply, or None when it does."""
+        if chains != 1:
+            return "it needs one chain that says how users move"
+        if constraints.cells == 1:
+            return "one number a step is not a law over cells"
+        if constraints.total is None:
+            return "no constraint says what the cells add up to"
+        return None
+
+    @property
+    def fills(self) -> bool:
+        """It has: what the chain makes of the values of other steps."""
+        return True
+
+    def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
+        """No prior of a single step."""
+        return None
+
+    def estimate(
+        self,
+        noisy: Array,
+        scales: Array,  # noqa: ARG002
+        law: Array | None,  # noqa: ARG002
+        constraints: ConstraintSet,
+        previous: Array | None,
+    ) -> Array:
+        """The values nearest to counts given in place of the noisy ones."""
+        return nearest_values(noisy, constraints, previous)
+
+    def estimate_series(
+        self,
+        noisy: Array,
+        scales: Array,
+        first: int,
+        chain: Chain | None,
+        constraints: ConstraintSet,
+        previous: Array | None,
+        delay: int | None,
+    ) -> Array:
+        """Values of the steps from `first` on, as `Estimator.estimate_series` says."""
+        if chain is None or constraints.total is None or chain.states != noisy.shape[1]:
+            raise ReleaseError(
+                "E0833",
+                f"there is nothing to make the model of `{self.name}` from",
+                because="it needs one chain over the cells of the release, and what these add up to",
+                help="choose another estimator in the policy and compile again",
+            )
+        process = CountProcess(constraints.total, len(chain.forward), chain)
+        counts = self.counts(process, noisy, scales, first, delay)
+        if delay is None or not constraints.couples_steps:
+            return nearest_values(counts, constraints, previous)
+        return step_by_step(
+            lambda row, alone, before: nearest_values(counts[row], alone, before), len(counts), constraints, previous
+        )

@@ -1,0 +1,197 @@
+"""The most probable flows against all paths counted one by one, and their predicted error against simulated users."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from demands import at_least_zero, demand, demands, total
+from numpy.typing import NDArray
+
+from policyc_runtime.errors import ReleaseError
+from policyc_runtime.estimation import ConstraintSet
+from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.flows import GAP, most_probable_flows, tilted_paths
+from policyc_runtime.estimation.joint_map import JointMap
+from policyc_runtime.privacy import Chain
+
+Array = NDArray[np.float64]
+BASE = np.array([[0.33, 0.33, 0.34], [0.8, 0.1, 0.1], [0.05, 0.9, 0.05]])
+RING = np.array([[0.9, 0.1, 0.0], [0.0, 0.7, 0.3], [0.5, 0.0, 0.5]])
+START = np.array([0.7, 0.3, 0.0])
+
+
+def lazy(stay: float, cells: int = 4) -> Array:
+    return np.eye(cells) * stay + (1 - np.eye(cells)) * (1 - stay) / (cells - 1)
+
+
+def noise(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    stop = -np.expm1(-1 / scale)
+    return (rng.geometric(stop, shape) - rng.geometric(stop, shape)).astype(np.float64)
+
+
+def constraints_for(population: int, cells: int = 3, *, integer: bool = True) -> ConstraintSet:
+    return demands(total(cells, population), *at_least_zero(cells), cells=cells, integer=integer)
+
+
+def entropy(part: Array, whole: Array) -> float:
+    """Sum of a log(a / b), 0 where a is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(part > 0, part * np.log(part / whole), 0.0).sum())
+
+
+def problem(seed: int, steps: int = 5) -> tuple[Array, Array, float, Array, Array]:
+    rng = np.random.default_rng(seed)
+    users = float(rng.integers(3, 300))
+    scales = 10 ** rng.uniform(-0.5, 1.5, steps) * (rng.random(steps) < 0.8)
+    noisy = users * rng.dirichlet(np.ones(3), (steps, 1)) + rng.laplace(0, 1, (steps, 1, 3)) * scales[:, None, None]
+    noisy[scales == 0] = np.nan
+    return START, RING, users, np.rint(noisy), scales
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_flows_cost_less(seed: int) -> None:
+    """The flows satisfy the chain, and their cost is that of a lower bound summed over all paths: they are least."""
+    start, forward, users, noisy, scales = problem(seed)
+    best = most_probable_flows(start, forward, users, noisy, scales)
+    counts, flows = best.counts[:, 0], best.flows[:, 0]
+    assert flows.sum(axis=2) == pytest.approx(counts[:-1], abs=1e-8)
+    assert flows.sum(axis=1) == pytest.approx(counts[1:], abs=1e-8)
+    assert counts.sum(axis=1) == pytest.approx(users)
+    assert (flows[:, forward == 0] == 0).all()
+    seen = scales > 0
+    distance = np.abs(counts - noisy[:, 0])[seen] / scales[seen, None]
+    cost = entropy(counts[0], users * start) + distance.sum()
+    cost += sum(entropy(flows[t], counts[t, :, None] * forward) for t in range(len(flows)))
+    prices = best.prices[:, 0]
+    assert (np.abs(prices[seen]) * scales[seen, None] <= 1).all()
+    assert (prices[~seen] == 0).all()
+    mass = 0.0
+    for path in product(range(3), repeat=len(counts)):
+        way = np.prod([forward[here, there] for here, there in pairwise(path)])
+        mass += start[path[0]] * way * np.exp(-sum(prices[t, cell] for t, cell in enumerate(path)))
+    bound = -users * np.log(mass) - (prices[seen] * noisy[seen, 0]).sum()
+    assert cost == pytest.approx(best.cost[0], rel=1e-9, abs=1e-9)
+    assert bound <= cost + 1e-9 * (1 + cost)
+    assert cost - bound <= 2 * GAP * (1 + abs(cost))
+
+
+def test_tilted_paths_are_the_law_of_all_paths() -> None:
+    """Marginals and moves by forward-backward are those of all paths weighted one by one."""
+    prices = np.random.default_rng(3).normal(0, 2, (4, 1, 3))
+    paths = tilted_paths(START, RING, prices)
+    marginals, pairs = np.zeros((4, 3)), np.zeros((3, 3, 3))
+    for path in product(range(3), repeat=4):
+        weight = START[path[0]] * np.prod([RING[here, there] for here, there in pairwise(path)])
+        weight *= np.exp(-sum(prices[t, 0, cell] for t, cell in enumerate(path)))
+        for t, cell in enumerate(path):
+            marginals[t, cell] += weight
+            if t:
+                pairs[t - 1, path[t - 1], cell] += weight
+    assert np.exp(paths.log_mass[0]) == pytest.approx(marginals[0].sum())
+    assert paths.laws[:, 0] == pytest.approx(marginals / marginals[0].sum())
+    assert paths.laws[:-1, 0, :, None] * paths.moves[:, 0] == pytest.approx(pairs / marginals[0].sum())
+
+
+def test_noise_without_end_leaves_the_chain_and_noise_without_size_the_values() -> None:
+    """Between prior and data: huge scales give what the chain expects, tiny ones counts that the chain allows."""
+    chain = Chain(forward=BASE, initial=START)
+    true = 100 * chain.marginals(6)[:, None] + np.array([1.0, -1.0, 0.0])
+    true[0] -= np.array([1.0, -1.0, 0.0])
+    far = most_probable_flows(START, BASE, 100.0, true + 50, np.full(6, 1e6))
+    assert far.counts[:, 0] == pytest.approx(100 * chain.marginals(6), abs=0.01)
+    near = most_probable_flows(START, BASE, 100.0, true, np.full(6, 0.05))
+    assert near.counts == pytest.approx(true, abs=1e-4)
+
+
+def test_steps_without_values_are_filled_by_the_chain() -> None:
+    """Between two steps that are known well, flows are the most probable ones; with no values at all, the chain's."""
+    chain = Chain(forward=BASE, initial=START)
+    none = most_probable_flows(START, BASE, 40.0, np.full((5, 1, 3), np.nan), np.zeros(5))
+    assert none.counts[:, 0] == pytest.approx(40 * chain.marginals(5))
+    noisy = np.full((3, 1, 3), np.nan)
+    noisy[0], noisy[2] = [40.0, 0.0, 0.0], [0.0, 40.0, 0.0]
+    ends = most_probable_flows(np.full(3, 1 / 3), BASE, 40.0, noisy, np.array([0.01, 0.0, 0.01]))
+    bridge = BASE[0] * BASE[:, 1]
+    assert ends.counts[1, 0] == pytest.approx(40 * bridge / bridge.sum(), abs=0.01)
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e3, 1.0, 0.1])
+@pytest.mark.parametrize("forward", [np.eye(3), RING, lazy(0.999, 3), BASE], ids=["still", "ring", "lazy", "mixing"])
+def test_contradictory_values_are_solved_too(scale: float, forward: Array) -> None:
+    """Values far from anything possible still end within the gap, with few users or many."""
+    rng = np.random.default_rng(4)
+    for users in (1.0, 1e6):
+        noisy = rng.normal(0, 10 * users + 1e4, (30, 2, 3))
+        assert most_probable_flows(START, forward, users, noisy, np.full(30, scale)).reached.all()
+
+
+def test_series_solved_together_are_those_solved_alone() -> None:
+    """Streams side by side have nothing to do with each other."""
+    start, forward, users, noisy, scales = problem(5, 20)
+    other = np.concatenate([noisy, noisy[::-1] + 7], axis=1)
+    both = most_probable_flows(start, forward, users, np.where(np.isnan(other), 3.0, other), scales)
+    alone = most_probable_flows(start, forward, users, noisy, scales)
+    assert both.cost[0] == pytest.approx(alone.cost[0], rel=2 * GAP)
+    assert both.counts[:, 0] == pytest.approx(alone.counts[:, 0], abs=0.02)
+
+
+def test_published_values_are_whole_and_keep_the_constraints() -> None:
+    """Rounding keeps the sum, and further constraints hold."""
+    rng = np.random.default_rng(6)
+    chain = Chain(forward=BASE)
+    true = CountProcess(50.0, 3, chain).drawn(30, 1, rng)[:, 0]
+    noisy = true + noise(4.0, true.shape, rng)
+    few = demands(total(3, 50), *at_least_zero(3), demand("x[0] <= 20", {0: 1}, "<=", 20), cells=3, integer=True)
+    for constraints in (constraints_for(50), few):
+        values = JointMap().estimate_series(noisy, np.full(30, 4.0), 0, chain, constraints, None, None)
+        constraints.check(values, None)
+        assert np.array_equal(values, np.rint(values))
+    later = JointMap().estimate_series(noisy, np.full(30, 4.0), 12, chain, few, None, None)
+    assert np.array_equal(later, values[12:])
+
+
+def test_nobody_is_nowhere() -> None:
+    """A population of 0 has counts of 0."""
+    values = JointMap().estimate_series(
+        np.ones((4, 3)), np.ones(4), 0, Chain(forward=BASE), constraints_for(0), None, None
+    )
+    assert (values == 0).all()
+
+
+@pytest.mark.parametrize("objective", ["mean_squared_error", "mean_absolute_error"])
+@pytest.mark.parametrize(
+    ("move", "population", "scale", "every"),
+    [(BASE, 200, 8.0, 1), (lazy(0.9), 200, 8.0, 1), (lazy(0.99), 10_000, 8.0, 4), (lazy(0.9), 200, 1.0, 1)],
+)
+def test_predicted_errors_are_measured(move: Array, population: int, scale: float, every: int, objective: str) -> None:
+    """The error said before any data is within 10 % of that of users simulated with other seeds."""
+    rng = np.random.default_rng(11)
+    cells, chain = len(move), Chain(forward=move)
+    scales = np.where(np.arange(150) % every == 0, scale, 0.0)
+    predicted = JointMap().predicted_errors(chain, population, scales, None, objective, integer=True)  # type: ignore[arg-type]
+    assert predicted is not None
+    errors = []
+    for _ in range(12):
+        true = CountProcess(float(population), cells, chain).drawn(150, 1, rng)[:, 0]
+        noisy = np.where(scales[:, None] > 0, true + noise(scale, true.shape, rng), np.nan)
+        constraints = constraints_for(population, cells)
+        values = JointMap().estimate_series(noisy, scales, 0, chain, constraints, None, None)
+        errors.append(np.mean(np.abs(values - true) ** (2 if objective == "mean_squared_error" else 1)))
+    margin = 0.1 * predicted.mean() + 2 * np.std(errors) / np.sqrt(len(errors))
+    assert np.mean(errors) == pytest.approx(predicted.mean(), abs=margin)
+
+
+def test_it_says_where_it_does_not_apply() -> None:
+    """It needs one chain, cells, a known total, and values that may wait for all steps."""
+    constraints = constraints_for(50)
+    assert JointMap().reason_against(1, constraints) is None
+    assert JointMap().reason_against(2, constraints) == "it needs one chain that says how users move"
+    assert JointMap().reason_against(1, demands(*at_least_zero(3), cells=3)) is not None
+    assert JointMap().reason_against_delay(None) is None
+    assert JointMap().reason_against_delay(0) is not None
+    assert JointMap().reason_against_delay(5) is not None
+    with pytest.raises(ReleaseError) as caught:
+        JointMap().estimate_series(np.ones((2, 3)), np.ones(2), 0, None, constraints, None, None)
+    assert caught.value.code == "E0833"
