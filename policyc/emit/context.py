@@ -16,8 +16,10 @@ from policyc.emit.blocks.pictures import pictures
 from policyc.emit.blocks.postprocessing import postprocessing
 from policyc.emit.blocks.product import data, participation, product
 from policyc.emit.blocks.promise import not_covered, promises
+from policyc.emit.blocks.user_level import user_level_blocks
 from policyc.emit.blocks.wording import Json
 from policyc_runtime.plan import Plan
+from policyc_runtime.user_level import promised_user_level
 
 CERTIFICATE_VERSION = "1"
 
@@ -32,26 +34,34 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
     """
-    accounting = Accounting(plan)
+    own = user_level_blocks(plan) if promised_user_level(plan) else _step_blocks(plan)
     content: Json = {
         "format": "policyc-certificate",
         "version": CERTIFICATE_VERSION,
         "product": product(plan),
-        "promises": promises(plan),
-        "not_covered": not_covered(plan),
-        "assumptions": assumptions(plan),
+        **own,
         "accuracy": accuracy(plan),
-        "correlation": correlation(accounting),
-        "implied_bounds": implied_bounds(accounting),
-        "mechanisms": mechanisms(accounting),
         "choice": choice(plan),
         "postprocessing": postprocessing(plan, attachments),
         "data": data(plan),
-        "participation": participation(plan),
         "operation": operation(),
         "notices": [{"code": notice.code, "message": notice.message} for notice in plan.notices],
         "checks": checks(plan),
         "integrity": integrity(plan, attachments),
-        "pictures": pictures(accounting),
     }
     return {**content, "sources": sources(content)}
+
+
+def _step_blocks(plan: Plan) -> Json:
+    """The blocks of promises about single steps, whose budgets and leakages are accounted step by step."""
+    accounting = Accounting(plan)
+    return {
+        "promises": promises(plan),
+        "not_covered": not_covered(plan),
+        "assumptions": assumptions(plan),
+        "correlation": correlation(accounting),
+        "implied_bounds": implied_bounds(accounting),
+        "mechanisms": mechanisms(accounting),
+        "participation": participation(plan),
+        "pictures": pictures(accounting),
+    }

@@ -83,7 +83,7 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         *([] if population is None else [f"POPULATION{suffix} = {population}"]),
         f"CELL_COLUMN{suffix} = {_literal(release.query.by)}",
         *_listed(f"CELLS{suffix}", [_literal(cell) for cell in release.cells]),
-        *_scales(f"SCALES{suffix}", release.schedule),
+        *(_scales(f"SCALES{suffix}", release.schedule) if release.schedule else [f"SCALES{suffix} = [([1.0], None)]"]),
     ]
     flows = release.estimator.name == "joint_map"
     if prior is not None or flows:
@@ -103,7 +103,7 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         ),
         integer=release.integer,
         couples_steps=any(row.previous for row in release.constraints),
-        skips=any(0 in segment.epsilons for segment in release.schedule.segments),
+        skips=any(0 in segment.epsilons for segment in release.budgets.segments) if release.schedule else False,
     )
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from policyc.emit.accounting import Accounting
+from policyc.emit.accounting import ENDLESS_STRETCH, Accounting
 from policyc.emit.numbers import round_up
+from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.plan import Plan
 
 
@@ -35,25 +37,40 @@ class StepTable:
 
 def step_rows(plan: Plan) -> StepTable:
     """The table of a plan's steps (of an endless stream: a stretch from its start)."""
+    if all(release.schedule is None for release in plan.releases):
+        return _stream_rows(plan)
     accounting = Accounting(plan)
     steps, leakage = accounting.steps, accounting.leakage
-    texts = {release.name: _texts(release.schedule.epsilons(steps)) for release in plan.releases}
+    texts = {release.name: _texts(release.budgets.epsilons(steps)) for release in plan.releases}
     single = len(plan.releases) == 1
     first = plan.releases[0]
     columns: dict[str, Sequence[object]] = {"t": range(steps)}
     columns["epsilon"] = texts[first.name] if single else _sums(plan, steps)
     if single:
-        columns["scale"] = _texts(first.schedule.scales(steps))
+        columns["scale"] = _texts(first.budgets.scales(steps))
     columns["backward_leakage"] = leakage.backward.tolist()
     columns["forward_leakage"] = leakage.forward.tolist()
     columns["total_leakage"] = leakage.total.tolist()
     if single:
-        columns["expected_error"] = first.schedule.expected_errors(steps)
+        columns["expected_error"] = first.budgets.expected_errors(steps)
         return StepTable(columns)
     for release in plan.releases:
         columns[f"epsilon:{release.name}"] = texts[release.name]
-        columns[f"scale:{release.name}"] = _texts(release.schedule.scales(steps))
-        columns[f"expected_error:{release.name}"] = release.schedule.expected_errors(steps)
+        columns[f"scale:{release.name}"] = _texts(release.budgets.scales(steps))
+        columns[f"expected_error:{release.name}"] = release.budgets.expected_errors(steps)
+    return StepTable(columns)
+
+
+def _stream_rows(plan: Plan) -> StepTable:
+    """The table where noise is accounted for the whole stream: its standard deviation and the expected error."""
+    steps = plan.stream.horizon or ENDLESS_STRETCH
+    columns: dict[str, Sequence[object]] = {"t": range(steps)}
+    for release in plan.releases:
+        suffix = f":{release.name}" if len(plan.releases) > 1 else ""
+        columns[f"stddev{suffix}"] = [
+            "" if math.isnan(value) else value for value in noise_stddevs(plan, release, steps).tolist()
+        ]
+        columns[f"expected_error{suffix}"] = release.errors(steps)
     return StepTable(columns)
 
 
@@ -63,7 +80,7 @@ def _texts(values: list[Decimal]) -> list[str]:
 
 def _sums(plan: Plan, steps: int) -> list[str]:
     known: dict[tuple[Decimal, ...], str] = {}
-    rows = zip(*(release.schedule.epsilons(steps) for release in plan.releases), strict=True)
+    rows = zip(*(release.budgets.epsilons(steps) for release in plan.releases), strict=True)
     texts = []
     for row in rows:
         if row not in known:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan, WEvent
+from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan, UserLevel, WEvent
 
 if TYPE_CHECKING:
     from policyc_runtime.output import Release
@@ -35,6 +35,12 @@ def _promise(plan: Plan, index: int) -> str:
             f"alpha-DP_T: at most {target.alpha} nats {about}, over {_span(plan)}, "
             f"against who knows the chain (audited: {claimed})"
         )
+    if isinstance(target, UserLevel):
+        claim = plan.claims.user_level[index]
+        return (
+            f"user level: at most {target.epsilon} nats about all events of one user, over {_span(plan)}, but for "
+            f"delta {target.delta} (recomputed: {claim.epsilon})"
+        )
     kind = "w-event" if isinstance(target, WEvent) else "event level"
     return f"{kind}: at most {target.epsilon} nats {about}, steps taken as independent"
 
@@ -50,22 +56,31 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     errors = f"{predicted.published:.4g} mean {unit} per value; the noise alone {predicted.without_postprocessing:.4g}"
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {predicted.prior_alone:.4g}"
-    patterns = [epsilon for segment in release.schedule.segments for epsilon in segment.epsilons]
+    if release.schedule is None:
+        return [
+            f"  release    {release.name}: {len(release.cells)} values every {plan.stream.step_text}",
+            f"  mechanism  {release.mechanism.described()}",
+            f"  estimator  {release.estimator.described()}",
+            f"  expected   {errors}",
+        ]
+    patterns = [epsilon for segment in release.budgets.segments for epsilon in segment.epsilons]
     budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]
     spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
     return [
         f"  release    {release.name}: {len(release.cells)} values every {plan.stream.step_text}",
-        f"  budget     {release.schedule.name}: {spread} nats a step{'' if 0 not in patterns else ' with a release'}",
+        f"  budget     {release.budgets.name}: {spread} nats a step{'' if 0 not in patterns else ' with a release'}",
         f"  estimator  {release.estimator.described()}",
         f"  expected   {errors}",
     ]
 
 
 def _candidates(release: ReleasePlan) -> list[str]:
-    rows = [("schedule", "estimator", "predicted error", "")]
+    budgets = release.schedule is not None
+    rows = [("schedule" if budgets else "mechanism", "estimator", "predicted error", "")]
     for candidate in release.candidates:
         error = "-" if candidate.predicted_error is None else f"{candidate.predicted_error:.4g}"
-        rows.append((candidate.schedule, candidate.estimator, error, candidate.reason))
+        name = candidate.schedule if budgets else candidate.mechanism
+        rows.append((name, candidate.estimator, error, candidate.reason))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
 

@@ -12,7 +12,8 @@ from policyc.planning.choice import Choice, Comparison
 from policyc.planning.plausible import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
-from policyc.semantics.policy import LinearConstraint, MarkovCorrelation, Policy, Wish
+from policyc.planning.user_level import plan_user_level
+from policyc.semantics.policy import LinearConstraint, MarkovCorrelation, Policy, UserLevelTarget, Wish
 from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
@@ -35,6 +36,10 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     if horizon is not None and horizon > LARGEST_HORIZON:
         raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
     try:
+        if any(isinstance(target, UserLevelTarget) for target in policy.targets):
+            plan = plan_user_level(policy, notices)
+            verify(plan)
+            return plan, []
         return _planned(policy, notices)
     except KernelError as error:
         raise PolicyError(policy.source, [*notices, _refused(policy, error)]) from error

@@ -20,7 +20,7 @@ from policyc.semantics.policy import (
     WEventTarget,
 )
 from policyc.version import __version__
-from policyc_runtime.mechanisms import Mechanism
+from policyc_runtime.mechanisms import StepMechanism
 from policyc_runtime.plan import (
     AlphaDPT,
     BudgetSegment,
@@ -33,7 +33,6 @@ from policyc_runtime.plan import (
     Delivery,
     EventLevel,
     FileRecord,
-    NeighboringRelation,
     Notice,
     Plan,
     PolicyRecord,
@@ -72,10 +71,12 @@ def constraint_rows(policy: Policy) -> tuple[tuple[ConstraintRow, ...], bool]:
     demanded = policy.constraints_of(policy.releases[0].name)
     if demanded is None:
         return (), False
-    return tuple(_row(constraint) for constraint in demanded.constraints), demanded.integer
+    return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
 
 
-def _row(constraint: LinearConstraint) -> ConstraintRow:
+def constraint_row(constraint: LinearConstraint) -> ConstraintRow:
+    """One demand on the released values, as the plan has it."""
+
     def sparse(values: tuple[Decimal, ...]) -> tuple[tuple[int, Decimal], ...]:
         return tuple((cell, value) for cell, value in enumerate(values) if value != 0)
 
@@ -109,11 +110,10 @@ def assemble_plan(policy: Policy, choice: Choice, notices: tuple[Diagnostic, ...
     )
     draft = Plan(
         compiler=f"policyc {__version__}",
-        policy=_policy_record(policy),
-        stream=_stream(policy),
+        policy=policy_record(policy),
+        stream=stream_record(policy),
         delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
         objective=policy.objective,
-        relation=NeighboringRelation.REPLACE_ONE,
         targets=tuple(
             _target(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)
         ),
@@ -153,7 +153,9 @@ def _windows(draft: Plan) -> Iterator[WindowClaim]:
             yield WindowClaim(kind="leakage", window=target.window, nats=min(target.alpha, leaked))
 
 
-def _schedule(allocation: Allocation, mechanism: Mechanism, expected_errors: tuple[tuple[float, ...], ...]) -> Schedule:
+def _schedule(
+    allocation: Allocation, mechanism: StepMechanism, expected_errors: tuple[tuple[float, ...], ...]
+) -> Schedule:
     segments = []
     for run, expected in zip(allocation.runs, expected_errors, strict=True):
         epsilons = tuple(exact(epsilon) if epsilon > 0 else Decimal(0) for epsilon in run.pattern)
@@ -168,7 +170,8 @@ def _schedule(allocation: Allocation, mechanism: Mechanism, expected_errors: tup
     return Schedule(name=allocation.name, segments=tuple(segments))
 
 
-def _policy_record(policy: Policy) -> PolicyRecord:
+def policy_record(policy: Policy) -> PolicyRecord:
+    """Which policy a plan is made from."""
     return PolicyRecord(
         name=policy.name,
         purpose=policy.purpose,
@@ -177,7 +180,8 @@ def _policy_record(policy: Policy) -> PolicyRecord:
     )
 
 
-def _stream(policy: Policy) -> StreamRecord:
+def stream_record(policy: Policy) -> StreamRecord:
+    """The stream as the plan has it."""
     stream = policy.stream
     cell = None
     if stream.cell is not None:

@@ -27,7 +27,7 @@ from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, W
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.map import LEAST_SEEN
-from policyc_runtime.mechanisms import Mechanism
+from policyc_runtime.mechanisms import StepMechanism
 from policyc_runtime.privacy import Chain, useful_lags
 
 Array = NDArray[np.float64]
@@ -131,7 +131,7 @@ class Predictor:
     chains: Sequence[Chain]
     constraints: ConstraintSet
     objective: Objective
-    mechanism: Mechanism
+    mechanism: StepMechanism
     delay: int | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
     _believed: dict[tuple[str, int], Array] = field(default_factory=dict)

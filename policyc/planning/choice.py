@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policyc.planning.candidates import Predictor, Refused
 from policyc.planning.schedules import Allocation, Run, exact
 from policyc_runtime.estimation import Estimator
-from policyc_runtime.mechanisms import Mechanism
+from policyc_runtime.mechanisms import StepMechanism
 from policyc_runtime.plan import Candidate, PredictedError
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ class Choice:
     """
 
     allocation: Allocation
-    mechanism: Mechanism
+    mechanism: StepMechanism
     estimator: Estimator
     expected_errors: tuple[tuple[float, ...], ...]
     predicted: PredictedError
@@ -52,7 +52,7 @@ class Comparison:
     """
 
     estimators: Sequence[Estimator | Refused]
-    mechanism: Mechanism
+    mechanism: StepMechanism
     predictor: Predictor
     _entries: list[_Entry] = field(default_factory=list)
     _refused: list[Refused] = field(default_factory=list)
@@ -97,12 +97,12 @@ class Comparison:
         return Choice(best.allocation, self.mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
 
-def _scales(allocation: Allocation, mechanism: Mechanism) -> list[float]:
+def _scales(allocation: Allocation, mechanism: StepMechanism) -> list[float]:
     """The noise scale of every run's releases; 0 for none."""
     return [float(mechanism.calibrate(exact(run.epsilon))) if run.epsilon > 0 else 0.0 for run in allocation.runs]
 
 
-def _entry(allocation: Allocation, estimator: Estimator, mechanism: Mechanism, predictor: Predictor) -> _Entry:
+def _entry(allocation: Allocation, estimator: Estimator, mechanism: StepMechanism, predictor: Predictor) -> _Entry:
     scales = _scales(allocation, mechanism)
     series = predictor.series_errors(estimator, _scales_by_step(allocation, scales))
     if series is None:
@@ -161,7 +161,7 @@ def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
     return float(np.average(errors, weights=[run.steps or 0 for run in allocation.runs]))
 
 
-def _noise_error(allocation: Allocation, mechanism: Mechanism, predictor: Predictor) -> float:
+def _noise_error(allocation: Allocation, mechanism: StepMechanism, predictor: Predictor) -> float:
     """The error of the noisy values themselves, over the steps that have them."""
     released = [
         (run, scale) for run, scale in zip(allocation.runs, _scales(allocation, mechanism), strict=True) if scale
@@ -176,7 +176,7 @@ def _steps(allocation: Allocation) -> int | None:
     return sum(run.steps or 0 for run in allocation.runs)
 
 
-def _candidate(entry: _Entry, best: _Entry, mechanism: Mechanism) -> Candidate:
+def _candidate(entry: _Entry, best: _Entry, mechanism: StepMechanism) -> Candidate:
     chosen = entry is best
     ratio = entry.mean / best.mean if best.mean > 0 else float("inf")
     more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{ratio:.3g} times the error of"
@@ -191,7 +191,7 @@ def _candidate(entry: _Entry, best: _Entry, mechanism: Mechanism) -> Candidate:
     )
 
 
-def _refused(refused: Refused, mechanism: Mechanism, kind: str) -> Candidate:
+def _refused(refused: Refused, mechanism: StepMechanism, kind: str) -> Candidate:
     return Candidate(
         schedule=refused.name if kind == "schedule" else "any",
         mechanism=mechanism.name,

@@ -194,7 +194,9 @@ class Ledger:
         if plan.stream.horizon is not None and self.steps > plan.stream.horizon:
             return Claim(name, False, "there are more steps than the horizon", str(self.path), "E0823")
         for release in plan.releases:
-            epsilons, scales = release.schedule.epsilons(self.steps), release.schedule.scales(self.steps)
+            if release.schedule is None:
+                continue  # what it spends is the noise of its mechanism, for the whole stream
+            epsilons, scales = release.budgets.epsilons(self.steps), release.budgets.scales(self.steps)
             for entry in self.entries:
                 if entry.release == release.name and (entry.epsilon, entry.scale) != (
                     str(epsilons[entry.step]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import sqlite3
@@ -51,6 +52,24 @@ def policy_hash(plan: Plan) -> str:
     return hashlib.sha256(
         canonical_json([plan.policy.source.sha256, *(file.sha256 for file in plan.policy.files)])
     ).hexdigest()
+
+
+def write_private(ledger: Path, steps: int, dropped: Mapping[str, int]) -> Path:
+    """Note beside a ledger what a participation bound cut from the data, for the owner alone: it is protected data.
+
+    Args:
+        ledger: the ledger's file; the note is `<ledger>.private.json`, written anew by every run.
+        steps: over how many steps.
+        dropped: how many users, participations and events.
+    """
+    file = Path(f"{ledger}.private.json")
+    beside = file.with_name(file.name + ".new")
+    beside.unlink(missing_ok=True)
+    note = {"note": "protected data: never publish", "steps": steps, "dropped": dict(dropped)}
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as handle:
+        json.dump(note, handle, indent=1)
+    beside.replace(file)
+    return file
 
 
 def load_key(path: Path, create: bool) -> bytes:

@@ -30,7 +30,7 @@ class Series:
         name: the release's name.
         column: the cell column, None for one number a step.
         cells: names of the cells, in order.
-        noisy: (steps, cells) whole numbers as drawn; 0 where nothing was.
+        noisy: (steps, cells) as drawn, whole numbers wherever the release has no others; 0 where nothing was.
         released: (steps, cells) published values; whole numbers where the policy says so.
         skipped: (steps,) whether nothing was drawn at a step; the field `noisy` of a file is empty there.
     """
@@ -38,7 +38,7 @@ class Series:
     name: str
     column: str | None
     cells: tuple[str, ...]
-    noisy: NDArray[np.int64]
+    noisy: NDArray[np.int64] | NDArray[np.float64]
     released: NDArray[np.int64] | NDArray[np.float64]
     skipped: NDArray[np.bool_]
 
@@ -73,7 +73,7 @@ class Release:
         return self._only.cells
 
     @property
-    def noisy(self) -> NDArray[np.int64]:
+    def noisy(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """(steps, cells) noisy values of the only release."""
         return self._only.noisy
 
@@ -172,7 +172,8 @@ def _columns(release: Release, series: Series) -> dict[str, str]:
     columns = {"step": "BIGINT", "time": "TIMESTAMP"}
     if series.column is not None:
         columns[series.column] = "VARCHAR"
-    columns |= {"noisy": "BIGINT", "released": "BIGINT" if series.released.dtype.kind == "i" else "DOUBLE"}
+    columns["noisy"] = "BIGINT" if series.noisy.dtype.kind == "i" else "DOUBLE"
+    columns |= {"released": "BIGINT" if series.released.dtype.kind == "i" else "DOUBLE"}
     return columns if release.is_release else columns | {"simulated": "VARCHAR"}
 
 
@@ -237,12 +238,13 @@ class ReadRelease:
     simulated: bool
 
 
-def read_release(path: str | Path, column: str | None) -> ReadRelease:
+def read_release(path: str | Path, column: str | None, *, whole: bool = True) -> ReadRelease:
     """Read what `write_release` wrote.
 
     Args:
         path: the file.
         column: the cell column, None without cells.
+        whole: whether noisy values are whole numbers.
 
     Raises:
         DataError: not readable, or a column is missing.
@@ -256,11 +258,12 @@ def read_release(path: str | Path, column: str | None) -> ReadRelease:
             table.column(name, f"column of {name} values", ("step", "noisy", "released"))
             for name in ("step", "time", "noisy", "released")
         )
+        kind = "BIGINT" if whole else "DOUBLE"
         with reading(table.path):
             found = connection.execute(
                 f"SELECT TRY_CAST({step} AS BIGINT) AS step, coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMP)), -1) "
                 f"AS time, {cell}::VARCHAR AS cell, CASE WHEN "
-                f"coalesce({noisy}::VARCHAR, '') = '' THEN 0 ELSE TRY_CAST({noisy} AS BIGINT) END AS noisy, "
+                f"coalesce({noisy}::VARCHAR, '') = '' THEN 0 ELSE TRY_CAST({noisy} AS {kind}) END AS noisy, "
                 f"coalesce({noisy}::VARCHAR, '') = '' AS skipped, "
                 f"TRY_CAST({released} AS DOUBLE) AS released FROM {table.source}"
             ).fetchnumpy()

@@ -20,7 +20,7 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from policyc_runtime.errors import InvalidMatrixError, PlanFormatError
 from policyc_runtime.estimation import AnyEstimator
-from policyc_runtime.mechanisms import AnyMechanism
+from policyc_runtime.mechanisms import AnyMechanism, StepMechanism, StreamMechanism
 from policyc_runtime.records import Matrix, NonNegativeDecimal, PositiveDecimal, Record
 
 if TYPE_CHECKING:
@@ -115,7 +115,53 @@ class WEvent(Record):
     window: PositiveInt
 
 
-Target = Annotated[AlphaDPT | EventLevel | WEvent, Field(discriminator="kind")]
+class UserLevel(Record):
+    """All events of one user, whatever their correlation: (epsilon, delta)-privacy of everything released.
+
+    Source: DR14
+    """
+
+    kind: Literal["user_level"] = "user_level"
+    epsilon: PositiveDecimal
+    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    relation: NeighboringRelation
+
+
+Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel, Field(discriminator="kind")]
+
+
+def window_of(target: Target) -> int:
+    """The steps in a row that a target covers together; 1 for one that is not about windows."""
+    return target.window if isinstance(target, AlphaDPT | WEvent) else 1
+
+
+def relation_of(target: Target) -> NeighboringRelation:
+    """Which data sets a target compares; a promise about single steps is defined for replacing a value."""
+    return target.relation if isinstance(target, UserLevel) else NeighboringRelation.REPLACE_ONE
+
+
+class ParticipationRecord(Record):
+    """In how many steps one user takes part.
+
+    Args:
+        bound: steps at most.
+        per_step: events of one user that count in a step, at most.
+        spacing: steps between two of them at least; 1 says nothing.
+        enforced: which events are kept, by the run; None when the bound is assumed.
+        assumed: why it holds without being enforced.
+    """
+
+    bound: PositiveInt
+    per_step: PositiveInt
+    spacing: PositiveInt
+    enforced: Literal["keep_first", "keep_sample"] | None
+    assumed: str | None
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> ParticipationRecord:
+        if (self.enforced is None) == (self.assumed is None):
+            raise ValueError("a participation bound is either enforced or assumed")
+        return self
 
 
 class ChainRecord(Record):
@@ -173,6 +219,46 @@ class CountQuery(Record):
 
     kind: Literal["count"] = "count"
     by: str | None
+
+
+class SumQuery(Record):
+    """The sum of a column over the events of a step, each value clamped to low..high and rounded to whole grid steps.
+
+    All that is protected is counted in units of the grid, in whole numbers.
+    """
+
+    kind: Literal["sum"] = "sum"
+    column: str
+    low: Decimal
+    high: Decimal
+    grid: PositiveDecimal
+    by: str | None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> SumQuery:
+        if not self.low < self.high:
+            raise ValueError("a clamp has a low end below its high end")
+        return self
+
+
+class PrefixQuery(Record):
+    """The running total of another release, `of`, from step 0 on."""
+
+    kind: Literal["prefix"] = "prefix"
+    of: str
+    by: str | None
+
+
+class WindowQuery(Record):
+    """The total of another release, `of`, over the last `steps` steps, fewer at the start."""
+
+    kind: Literal["window"] = "window"
+    of: str
+    steps: PositiveInt
+    by: str | None
+
+
+Query = Annotated[CountQuery | SumQuery | PrefixQuery | WindowQuery, Field(discriminator="kind")]
 
 
 class BudgetSegment(Record):
@@ -271,26 +357,74 @@ class PredictedError(Record):
     method: str
 
 
+class ErrorRun(Record):
+    """Consecutive steps of equal predicted error; `steps` None means for ever."""
+
+    error: float
+    steps: PositiveInt | None
+
+
 class ReleasePlan(Record):
     """How one release is made: what is counted, how noise is drawn, what is done to the values afterwards.
 
     `cells` names the published values of a step, in order; a release without cells has the one name "".
     `share`: where several releases share the promise, the part of every step's budget that this one takes, rounded up.
+    A release with a step mechanism has a `schedule`. One with a stream mechanism, or derived from another, has none,
+    and `expected_errors` says what to expect of its steps. `l1_sensitivity`: what one user changes in a step at most.
     """
 
     name: str
-    query: CountQuery
+    query: Query
     cells: Annotated[tuple[str, ...], Field(min_length=1)]
     l1_sensitivity: PositiveDecimal
     sensitivity_reason: str
     mechanism: AnyMechanism
-    schedule: Schedule
+    schedule: Schedule | None
+    expected_errors: tuple[ErrorRun, ...] = ()
     estimator: AnyEstimator
     constraints: tuple[ConstraintRow, ...]
     integer: bool
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
     share: PositiveDecimal | None = None
+
+    @model_validator(mode="after")
+    def _budgets_for_steps(self) -> ReleasePlan:
+        if isinstance(self.mechanism, StepMechanism) != (self.schedule is not None):
+            raise ValueError("a step mechanism has a schedule, and no other mechanism has one")
+        if (self.schedule is None) != bool(self.expected_errors):
+            raise ValueError("expected errors stand in the schedule, where there is one")
+        return self
+
+    @property
+    def budgets(self) -> Schedule:
+        """The schedule of a release with a step mechanism; ValueError for any other."""
+        if self.schedule is None:
+            raise ValueError("a release without a schedule accounts for the whole stream")
+        return self.schedule
+
+    @property
+    def step_mechanism(self) -> StepMechanism:
+        """The mechanism of a release with a schedule; ValueError for any other."""
+        if isinstance(self.mechanism, StepMechanism):
+            return self.mechanism
+        raise ValueError("this mechanism accounts for the whole stream")
+
+    @property
+    def stream_mechanism(self) -> StreamMechanism | None:
+        """The mechanism that accounts for the whole stream, if it is one."""
+        return self.mechanism if isinstance(self.mechanism, StreamMechanism) else None
+
+    def errors(self, steps: int) -> list[float]:
+        """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
+        if self.schedule is not None:
+            return self.schedule.expected_errors(steps)
+        values: list[float] = []
+        for run in self.expected_errors:
+            values += [run.error] * min(steps - len(values), steps if run.steps is None else run.steps)
+        if len(values) < steps:
+            raise ValueError(f"the expected errors end {steps - len(values)} steps too early")
+        return values
 
 
 class Delivery(Record):
@@ -320,18 +454,36 @@ class WindowClaim(Record):
     nats: PositiveDecimal
 
 
+class Degradation(Record):
+    """What is left for users who take part in `participation` steps: epsilon (nats, rounded up) at the same delta."""
+
+    participation: PositiveInt
+    epsilon: PositiveDecimal
+
+
+class UserLevelClaim(Record):
+    """All releases together are (epsilon, delta)-private for one user; `beyond`: when the participation bound fails."""
+
+    epsilon: PositiveDecimal
+    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    relation: NeighboringRelation
+    beyond: tuple[Degradation, ...]
+
+
 class Claims(Record):
     """What the plan says of its own privacy; recomputed by `verify`.
 
     `total_leakage`: the largest TPL over all steps and groups, rounded up (None without an alpha-DP_T target).
     `budget_sum`: the sum of all budgets, rounded up: what one user's whole stream is promised, whatever the
-    correlation (None for an unbounded horizon). `windows`: one for each target over more than one step.
+    correlation (None for an unbounded horizon). `largest_budget`: None where no step has a budget of its own.
+    `windows`: one for each target over more than one step. `user_level`: one for each user-level target, in order.
     """
 
     total_leakage: PositiveDecimal | None
     budget_sum: PositiveDecimal | None
-    largest_budget: PositiveDecimal
+    largest_budget: PositiveDecimal | None
     windows: tuple[WindowClaim, ...] = ()
+    user_level: tuple[UserLevelClaim, ...] = ()
 
 
 class Plan(Record):
@@ -347,9 +499,9 @@ class Plan(Record):
     stream: StreamRecord
     delivery: Delivery
     objective: Literal["mean_squared_error", "mean_absolute_error"]
-    relation: NeighboringRelation
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
     correlation: Correlation
+    participation: ParticipationRecord | None = None
     releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
     sharing: str | None = None
     claims: Claims

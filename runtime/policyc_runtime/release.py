@@ -8,6 +8,7 @@ At a step without budget nothing is drawn: the ledger says null, and the estimat
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,16 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.claims import Claim
-from policyc_runtime.errors import KernelError, LedgerError, ReleaseError
+from policyc_runtime.errors import DataError, KernelError, LedgerError, ReleaseError
 from policyc_runtime.estimation import estimate_release
 from policyc_runtime.ledger import Entry, Ledger
+from policyc_runtime.ledger_file import write_private
+from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps, whole_values
+from policyc_runtime.mechanisms import StepRecord
 from policyc_runtime.output import Release, Series, output_paths, read_release, require_own
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan, PrefixQuery, ReleasePlan, WindowQuery
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import moment_of, step_times
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import place_of
+from policyc_runtime.user_level import source_release
 
 STEPS_A_TRANSACTION = 4096
 
@@ -69,7 +74,7 @@ def release(
 
     verify(plan)
     for part in plan.releases:
-        skips = any(scale == 0 for segment in part.schedule.segments for scale in segment.scales)
+        skips = part.schedule is not None and any(s == 0 for segment in part.schedule.segments for s in segment.scales)
         if skips and not part.estimator.fills:
             raise KernelError(
                 "E0829",
@@ -85,6 +90,8 @@ def release(
     with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
         _check_outputs(plan, book, outputs)
         raw = _read(plan, events_or_counts, counts, steps, book)
+        if raw.dropped is not None:
+            write_private(book.path, raw.steps, raw.dropped)
         run = _Run(plan, raw, book, source)
         while not run.advance(steps_a_transaction):
             if progress is not None:
@@ -121,8 +128,11 @@ class _Run:
         self._raw = raw
         self._book = book
         self._randomness = randomness
-        self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.releases}
-        self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.releases}
+        self._end = _ready(plan, raw.steps)
+        scheduled = [part for part in plan.releases if part.schedule is not None]
+        self._epsilons = {part.name: part.budgets.epsilons(raw.steps) for part in scheduled}
+        self._scales = {part.name: part.budgets.scales(raw.steps) for part in scheduled}
+        self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
         shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
         self._noisy = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self._published = {name: np.zeros(shape) for name, shape in shapes.items()}
@@ -148,7 +158,7 @@ class _Run:
         if failure is not None:
             raise failure
         self.done += len(block)
-        return self.done >= self._raw.steps
+        return self.done >= self._end
 
     def _take_stored(self) -> None:
         """Take over the steps that the ledger has; refuse when their data changed."""
@@ -157,7 +167,10 @@ class _Run:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
                 raise _changed(self._book.path, entry.step, gone=not self._raw.digests[entry.step])
             drawn = json.loads(entry.noisy)
-            self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
+            if self._plan.release_named(entry.release).stream_mechanism is None:
+                self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
+            else:
+                self._records[entry.release].append(tuple(drawn))
             published = json.loads(entry.published)
             if published is None:
                 raise _unpublished(self._book.path, entry.step)
@@ -171,15 +184,31 @@ class _Run:
             for part in self._plan.releases
         )
         if together and self._plan.delivery.kind == "offline":
-            return range(self.done, self._raw.steps)
-        return range(self.done, min(self.done + steps, self._raw.steps))
+            return range(self.done, self._end)
+        stop = ready_steps(self._plan, min(self.done + steps, self._end))
+        return range(self.done, stop if stop > self.done else self._end)
 
     def _draw(self, part: ReleasePlan, block: range) -> None:
         """Noisy values of new steps; steps without a budget are not even looked at."""
+        if part.schedule is None:
+            self._noisy[part.name][: block.stop] = self._measure(part, block)
+            return
         scales = self._scales[part.name]
         drawn = [step for step in block if scales[step] > 0]
         raw = self._raw.counts[part.name][drawn]
-        self._noisy[part.name][drawn] = part.mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
+        self._noisy[part.name][drawn] = part.step_mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
+
+    def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:
+        """Noisy values of all steps so far, for a release whose mechanism accounts for the whole stream."""
+        found = measured(self._plan, part)
+        if found is None:
+            assert isinstance(part.query, PrefixQuery | WindowQuery), "only these are made of another release"
+            return derived_values(part, self._noisy[part.query.of][: block.stop])
+        mechanism, setting = found
+        records = self._records[part.name]
+        raw = self._raw.counts[source_release(self._plan, part).name][: block.stop]
+        records += mechanism.measure(setting, raw, records, self._randomness)
+        return noisy_values(self._plan, part, records)
 
     def _estimate(self, part: ReleasePlan, block: range) -> None:
         """Published values of new steps, from the noisy ones."""
@@ -195,14 +224,20 @@ class _Run:
     def _entry(self, part: ReleasePlan, step: int) -> Entry:
         noisy, published = self._noisy[part.name][step], self._published[part.name][step]
         values = [round(value) for value in published.tolist()] if part.integer and _given(published) else published
+        if part.stream_mechanism is not None:
+            drawn: object = self._records[part.name][step]
+        elif part.schedule is None:
+            drawn = noisy.tolist() if _given(noisy) else None
+        else:
+            drawn = [round(value) for value in noisy.tolist()] if _given(noisy) else None
         return Entry(
             step=step,
             release=part.name,
-            noisy=json.dumps([round(value) for value in noisy.tolist()] if _given(noisy) else None),
+            noisy=json.dumps(drawn),
             published=json.dumps(list(values) if _given(published) else None),
             data=self._book.fingerprint(step, self._raw.digests[step]),
-            epsilon=str(self._epsilons[part.name][step]),
-            scale=str(self._scales[part.name][step]),
+            epsilon=str(self._epsilons[part.name][step]) if part.schedule is not None else "",
+            scale=str(self._scales[part.name][step]) if part.schedule is not None else "",
         )
 
 
@@ -246,17 +281,45 @@ def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
         shape = (len(rows), len(part.cells))
         values = [json.loads(entry.published) for entry in rows]
         drawn = [json.loads(entry.noisy) for entry in rows]
-        none = [0] * len(part.cells)
+        if part.stream_mechanism is not None:
+            noisy = noisy_values(plan, part, [tuple(record) for record in drawn])
+        else:
+            none = [math.nan] * len(part.cells)
+            noisy = np.array([none if row is None else row for row in drawn], dtype=np.float64).reshape(shape)
+        skipped = np.array(np.isnan(noisy).any(axis=1), dtype=np.bool_)
         released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
         series[part.name] = Series(
             name=part.name,
             column=part.query.by,
             cells=part.cells,
-            noisy=np.array([none if row is None else row for row in drawn], dtype=np.int64).reshape(shape),
+            noisy=_as_written(plan, part, noisy),
             released=released.reshape(shape),
-            skipped=np.array([row is None for row in drawn], dtype=np.bool_),
+            skipped=skipped,
         )
     return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
+
+
+def _as_written(plan: Plan, part: ReleasePlan, noisy: NDArray[np.float64]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Noisy values as files have them: whole numbers where the release has no others, 0 where there is none."""
+    values = np.nan_to_num(noisy)
+    return np.rint(values).astype(np.int64) if whole_values(plan, part) else values
+
+
+def _ready(plan: Plan, steps: int) -> int:
+    """How many steps can be released now.
+
+    Raises:
+        DataError: none, because a mechanism waits for more.
+    """
+    ready = ready_steps(plan, steps)
+    if ready > 0 or steps == 0:
+        return ready
+    raise DataError(
+        "E0835",
+        f"nothing can be released of {steps:,} steps yet",
+        because="the plan's mechanism measures several steps together, or the whole stream at its end",
+        help="run again when more steps are over; when the stream is, say so: `--steps` and its horizon",
+    )
 
 
 def _names(plan: Plan) -> list[str]:
@@ -291,7 +354,7 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> tuple[in
 
 def _verify_series(series: Series, times: tuple[str, ...], file: Path) -> int:
     """How many steps a file has, all of them as in the ledger."""
-    found = read_release(file, series.column)
+    found = read_release(file, series.column, whole=series.noisy.dtype.kind == "i")
     if found.simulated:
         raise ReleaseError(
             "E0828",

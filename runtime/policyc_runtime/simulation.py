@@ -200,7 +200,7 @@ def _variants(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | N
     same = twins(constraints, plan.delivery.longest_wait)
     others = [kind for kind in every_estimator() if kind.name not in same] if estimators is None else estimators
     tried = [part.estimator, *others]
-    skips = any(scale == 0 for segment in part.schedule.segments for scale in segment.scales)
+    skips = any(scale == 0 for segment in part.budgets.segments for scale in segment.scales)
     applying = [
         kind
         for kind in tried
@@ -223,10 +223,10 @@ def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]])
 
 def _noisy(part: ReleasePlan, raw: NDArray[np.int64], randomness: SimulationRandomness) -> Array:
     """Noisy values (steps, cells); NaN at steps without a release."""
-    scales = part.schedule.scales(len(raw))
+    scales = part.budgets.scales(len(raw))
     released = [step for step, scale in enumerate(scales) if scale > 0]
     noisy = np.full(raw.shape, np.nan)
-    noisy[released] = part.mechanism.add_noise(raw[released], [scales[step] for step in released], randomness)
+    noisy[released] = part.step_mechanism.add_noise(raw[released], [scales[step] for step in released], randomness)
     return noisy
 
 

@@ -26,6 +26,10 @@ SOURCES: Final[dict[str, str]] = {
         "W. Hoeffding: On the Distribution of the Number of Successes in Independent Trials. "
         "Annals of Mathematical Statistics, 1956."
     ),
+    "DR14": (
+        "C. Dwork, A. Roth: The Algorithmic Foundations of Differential Privacy. Foundations and Trends in Theoretical "
+        "Computer Science, 2014."
+    ),
     "KAL60": "R. E. Kalman: A New Approach to Linear Filtering and Prediction Problems. J. of Basic Engineering, 1960.",
     "KELLARIS14": (
         "G. Kellaris, S. Papadopoulos, X. Xiao, D. Papadias: Differentially Private Event Sequences over Infinite "

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
-from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, NeighboringRelation, Plan, ReleasePlan, WEvent
+from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, Plan, ReleasePlan, UserLevel, WEvent, window_of
 from policyc_runtime.privacy import audited_stationary_leakage, audited_total_leakage
+from policyc_runtime.user_level import check_user_level
 
 LARGEST_HORIZON = 1_000_000
 LONGEST_PERIOD = 4096  # steps of a pattern that repeats for ever
@@ -74,22 +75,20 @@ def _check_digest(plan: Plan) -> Iterator[Claim]:
     )
 
 
-def _check_relation(plan: Plan) -> Iterator[Claim]:
-    for index, target in enumerate(plan.targets):
-        # With a population and `otherwise`, removing one event moves two counts: only replacement is accounted here.
-        holds = plan.relation is NeighboringRelation.REPLACE_ONE
-        window = 1 if isinstance(target, EventLevel) else target.window
-        where = "at one time" if window == 1 else f"at {_in_a_row(window)}"
-        yield _claim(
-            f"{target.kind} compares two values of one user {where}",
-            holds,
-            f"the neighboring relation is {plan.relation.value}",
-            f"targets.{index}",
-        )
+def _check_targets(plan: Plan) -> Iterator[Claim]:
+    users = [target for target in plan.targets if isinstance(target, UserLevel)]
+    if users and len(users) < len(plan.targets):
+        detail = "budgets of steps and noise for the whole stream do not add up to one promise here"
+        yield _claim("all targets are of one kind", False, detail, "targets")
+
+
+def _scheduled(plan: Plan) -> list[tuple[int, ReleasePlan]]:
+    """The releases whose steps have budgets, with their index."""
+    return [(index, release) for index, release in enumerate(plan.releases) if release.schedule is not None]
 
 
 def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
-    for index, release in enumerate(plan.releases):
+    for index, release in _scheduled(plan):
         least, reason = required_l1_sensitivity(release)
         stated = min(release.l1_sensitivity, getattr(release.mechanism, "l1_sensitivity", release.l1_sensitivity))
         yield _claim(
@@ -115,9 +114,9 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
         return
     for index, release in enumerate(plan.releases):
         place = f"releases.{index}"
-        length = release.schedule.length
+        length, what = _length(release)
         yield _claim(
-            f"`{release.name}` has a budget for every step",
+            f"`{release.name}` has {what} for every step",
             length == horizon,
             f"{_steps(length)} of {_steps(horizon)}",
             f"{place}.schedule",
@@ -132,19 +131,27 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
         )
 
 
+def _length(release: ReleasePlan) -> tuple[int | None, str]:
+    """How many steps a release is planned for, and what it says of each."""
+    if release.schedule is not None:
+        return release.budgets.length, "a budget"
+    runs = [run.steps for run in release.expected_errors]
+    return None if None in runs else sum(steps or 0 for steps in runs), "an expected error"
+
+
 def _steps(count: int | None) -> str:
     return "endless" if count is None else f"{count:,} steps"
 
 
 def _check_scales(plan: Plan) -> Iterator[Claim]:
-    for index, release in enumerate(plan.releases):
+    for index, release in _scheduled(plan):
         worst: tuple[str, str] | None = None
-        pairs = {pair for s in release.schedule.segments for pair in zip(s.epsilons, s.scales, strict=True)}
+        pairs = {pair for s in release.budgets.segments for pair in zip(s.epsilons, s.scales, strict=True)}
         for epsilon, scale in sorted(pairs):
             if epsilon == 0:
                 if scale != 0:
                     worst = worst or (f"a step without budget has noise scale {scale}", "")
-            elif scale == 0 or release.mechanism.privacy_loss(scale) > Fraction(epsilon):
+            elif scale == 0 or release.step_mechanism.privacy_loss(scale) > Fraction(epsilon):
                 worst = worst or (f"noise scale {scale} is too small for a budget of {epsilon} nats", "")
         yield _claim(
             f"the noise of `{release.name}` pays for its budget at every step",
@@ -179,7 +186,7 @@ def _group(record: ChainRecord) -> str:
 
 def total_budgets(plan: Plan, steps: int) -> NDArray[np.float64]:
     """Budgets of all releases together, nats, (steps,), rounded up."""
-    columns = [release.schedule.epsilons(steps) for release in plan.releases]
+    columns = [release.budgets.epsilons(steps) for release in plan.releases]
     rounded: dict[tuple[Decimal, ...], float] = {}
     values = np.empty(steps, dtype=np.float64)
     for step, row in enumerate(zip(*columns, strict=True)):
@@ -202,9 +209,9 @@ def _down(value: Decimal) -> float:
 
 def repeating_budgets(plan: Plan) -> list[float] | None:
     """The budgets of one period of an endless plan, nats, rounded up; None when they do not repeat from the start."""
-    if any(len(release.schedule.segments) > 1 for release in plan.releases):
+    if any(len(release.budgets.segments) > 1 for release in plan.releases):
         return None
-    period = math.lcm(*(len(release.schedule.segments[0].epsilons) for release in plan.releases))
+    period = math.lcm(*(len(release.budgets.segments[0].epsilons) for release in plan.releases))
     return None if period > LONGEST_PERIOD else total_budgets(plan, period).tolist()
 
 
@@ -265,12 +272,12 @@ def window_budget(plan: Plan, width: int) -> Fraction:
     width = min(width, plan.stream.horizon or width)
     steps = plan.stream.horizon
     if steps is None:
-        segments = [release.schedule.segments for release in plan.releases]
+        segments = [release.budgets.segments for release in plan.releases]
         begun = max(sum(len(s.epsilons) * (s.repeats or 0) for s in row[:-1]) for row in segments)
         steps = begun + math.lcm(*(len(row[-1].epsilons) for row in segments)) + width - 1
         if steps > LARGEST_HORIZON:
             raise PlanRejectedError("E0801", f"{steps:,} steps, more than can be checked", where="releases")
-    rows = list(zip(*(release.schedule.epsilons(steps) for release in plan.releases), strict=True))
+    rows = list(zip(*(release.budgets.epsilons(steps) for release in plan.releases), strict=True))
     spent = {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
     unit = math.lcm(*(value.denominator for value in spent.values()))
     whole = {row: int(value * unit) for row, value in spent.items()}
@@ -285,7 +292,7 @@ def budget_sum(plan: Plan) -> Fraction | None:
     """The sum of all budgets, exact; None for an endless plan."""
     total = Fraction(0)
     for release in plan.releases:
-        for segment in release.schedule.segments:
+        for segment in release.budgets.segments:
             if segment.repeats is None:
                 return None
             total += sum(map(Fraction, segment.epsilons), Fraction(0)) * segment.repeats
@@ -294,8 +301,8 @@ def budget_sum(plan: Plan) -> Fraction | None:
 
 def _check_windows(plan: Plan) -> Iterator[Claim]:
     """Targets over several steps: each has its claim, each claim is recomputed."""
-    wide = [target for target in plan.targets if not isinstance(target, EventLevel) and target.window > 1]
-    needed = {("leakage" if isinstance(t, AlphaDPT) else "budget", t.window) for t in wide}
+    wide = [target for target in plan.targets if window_of(target) > 1]
+    needed = {("leakage" if isinstance(t, AlphaDPT) else "budget", window_of(t)) for t in wide}
     claimed = {(claim.kind, claim.window): claim.nats for claim in plan.claims.windows}
     if needed != claimed.keys() or len(claimed) != len(plan.claims.windows):
         yield _claim(
@@ -339,15 +346,15 @@ def _in_a_row(width: int) -> str:
 def _check_shares(plan: Plan) -> Iterator[Claim]:
     """Several releases: each takes its stated part of every step's budget, and no more."""
     shared = [release for release in plan.releases if release.share is not None]
-    if len(plan.releases) == 1:
+    if len(plan.releases) == 1 or not _scheduled(plan):
         if shared or plan.sharing is not None:
             yield _claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
         return
-    period = plan.stream.horizon or math.lcm(*(len(r.schedule.segments[-1].epsilons) for r in plan.releases))
+    period = plan.stream.horizon or math.lcm(*(len(r.budgets.segments[-1].epsilons) for r in plan.releases))
     if len(shared) < len(plan.releases) or plan.sharing is None or period > LARGEST_HORIZON:
         yield _claim("every release has its share of the budget", False, "a share is missing", "releases")
         return
-    rows = set(zip(*(release.schedule.epsilons(period) for release in plan.releases), strict=True))
+    rows = set(zip(*(release.budgets.epsilons(period) for release in plan.releases), strict=True))
     for index, release in enumerate(plan.releases):
         share = Fraction(release.share or 0)
         holds = all(Fraction(row[index]) <= share * sum(map(Fraction, row), Fraction(0)) for row in rows)
@@ -356,8 +363,12 @@ def _check_shares(plan: Plan) -> Iterator[Claim]:
 
 
 def _check_budgets(plan: Plan) -> Iterator[Claim]:
-    largest = largest_budget(plan)
     claimed = plan.claims.largest_budget
+    if not _scheduled(plan) or claimed is None:
+        without = not _scheduled(plan) and claimed is None and plan.claims.budget_sum is None
+        yield _claim("no step has a budget of its own", without, "claims and releases compared", "claims")
+        return
+    largest = largest_budget(plan)
     for target in plan.targets:
         if isinstance(target, EventLevel):
             holds = largest <= Fraction(target.epsilon)
@@ -377,7 +388,7 @@ def _check_budgets(plan: Plan) -> Iterator[Claim]:
 
 CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     _check_digest,
-    _check_relation,
+    _check_targets,
     _check_sensitivity,
     _check_shape,
     _check_scales,
@@ -386,4 +397,5 @@ CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     _check_windows,
     _check_shares,
     _check_budgets,
+    check_user_level,
 )

@@ -27,10 +27,10 @@ def test_real_data(gallery, tmp_path):
         plan = compile_policy(path).plan
         part = plan.releases[0]
         truth = read_events(gallery / "departures_january.csv.gz", plan).counts[part.name]
-        scales = part.schedule.scales(len(truth))
+        scales = part.budgets.scales(len(truth))
         errors: dict[str, list[float]] = {}
         for seed in range(SEEDS):
-            noisy = part.mechanism.add_noise(truth, scales, SimulationRandomness(seed)).astype(float)
+            noisy = part.step_mechanism.add_noise(truth, scales, SimulationRandomness(seed)).astype(float)
             for estimator in every_estimator():
                 with_it = part.model_copy(update={"estimator": estimator})
                 values = estimate_release(plan, with_it, noisy, np.zeros((0, noisy.shape[1])))

@@ -22,7 +22,6 @@ from policyc_runtime.plan import (
     CountQuery,
     Delivery,
     FileRecord,
-    NeighboringRelation,
     Plan,
     PolicyRecord,
     PredictedError,
@@ -128,7 +127,7 @@ def make_plan(
         release.setdefault("constraints", (*((total,) if total else ()), *floors))
         by = "origin" if cell else None
         releases = (make_release(by=by, states=states, epsilon=epsilon, horizon=horizon, **release),)
-    spent = [Fraction(part.schedule.segments[0].epsilons[0]) for part in releases]
+    spent = [Fraction(part.budgets.segments[0].epsilons[0]) for part in releases]
     largest = Decimal(str(float(sum(spent)) * 1.0001))
     records = tuple(
         ChainRecord(
@@ -159,7 +158,6 @@ def make_plan(
         ),
         delivery=Delivery(kind=delivery, delay=None),  # type: ignore[arg-type]
         objective="mean_squared_error",
-        relation=NeighboringRelation.REPLACE_ONE,
         targets=(AlphaDPT(alpha=Decimal(50)),),
         correlation=Correlation(
             kind="markov" if records else "none", chains=records, evidence=None if records else "made by hand"

@@ -9,10 +9,11 @@ from decimal import Decimal
 from itertools import groupby
 
 from policyc.emit.accounting import Accounting
-from policyc.emit.blocks.wording import Json, JsonValue, span
+from policyc.emit.blocks.wording import Json, JsonValue, quoted, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
-from policyc_runtime.plan import Candidate, Plan, ReleasePlan
+from policyc_runtime.plan import Candidate, Plan, ReleasePlan, SumQuery
 from policyc_runtime.records import Record
+from policyc_runtime.user_level import source_release
 
 LARGEST_STRETCHES = 8
 GENERATOR = "the operating system's cryptographic generator; no seed exists outside simulation"
@@ -33,7 +34,7 @@ def _mechanism(accounting: Accounting, release: ReleasePlan) -> Json:
         "sources": sources,
         "parameters": parameters(release.mechanism),
         "generator": GENERATOR,
-        "schedule": release.schedule.name,
+        "schedule": release.budgets.name,
         "unit": "nats",
         "time_scope": span(accounting.plan),
         "stretches": stretches[:LARGEST_STRETCHES],
@@ -57,16 +58,16 @@ def described(record: Record) -> tuple[str, list[JsonValue]]:
 
 def parameters(record: Record) -> Json:
     """The fields of a mechanism or estimator, but its name, as text."""
-    fields = record.model_dump(mode="json", exclude={"name"})
+    fields = record.model_dump(mode="json", exclude={"name", "accounting"})
     return {name: None if value is None else str(value) for name, value in fields.items()}
 
 
 def _stretches(accounting: Accounting, release: ReleasePlan) -> list[JsonValue]:
     """Consecutive steps of equal budget and scale, or segments whose pattern releases one step of several."""
-    if any(segment.epsilons[0] == 0 or len(segment.epsilons) > 1 for segment in release.schedule.segments):
+    if any(segment.epsilons[0] == 0 or len(segment.epsilons) > 1 for segment in release.budgets.segments):
         return _patterns(release)
     steps = accounting.steps
-    pairs = zip(release.schedule.epsilons(steps), release.schedule.scales(steps), strict=True)
+    pairs = zip(release.budgets.epsilons(steps), release.budgets.scales(steps), strict=True)
     entries: list[JsonValue] = []
     start = 0
     for (epsilon, scale), members in groupby(pairs):
@@ -90,7 +91,7 @@ def _patterns(release: ReleasePlan) -> list[JsonValue]:
     """One entry a released step of every segment, then the steps without a release."""
     entries: list[JsonValue] = []
     start = 0
-    for segment in release.schedule.segments:
+    for segment in release.budgets.segments:
         period = len(segment.epsilons)
         for place, (epsilon, scale) in enumerate(zip(segment.epsilons, segment.scales, strict=True)):
             if epsilon == 0:
@@ -111,7 +112,7 @@ def _patterns(release: ReleasePlan) -> list[JsonValue]:
 
 
 def _stddev(release: ReleasePlan, scale: Decimal) -> str | None:
-    return about(math.sqrt(release.mechanism.variance(scale))) if scale > 0 else None
+    return about(math.sqrt(release.step_mechanism.variance(scale))) if scale > 0 else None
 
 
 def choice(plan: Plan) -> list[JsonValue]:
@@ -119,7 +120,7 @@ def choice(plan: Plan) -> list[JsonValue]:
     return [
         {
             "release": release.name,
-            "objective": objective_words(plan),
+            "objective": objective_words(plan, release),
             "candidates": [
                 {
                     "name": f"{c.schedule}, {c.mechanism}, {c.estimator}",
@@ -142,11 +143,17 @@ def _rank(candidate: Candidate) -> tuple[bool, bool, float]:
     return not candidate.chosen, error is None, error or 0.0
 
 
-def objective_words(plan: Plan) -> str:
+def objective_words(plan: Plan, release: ReleasePlan) -> str:
     """What the expected error is, with its unit."""
     if plan.objective == "mean_squared_error":
-        return "mean squared error of a published value, in users squared"
-    return "mean absolute error of a published value, in users"
+        return f"mean squared error of a published value, in {unit_words(plan, release)} squared"
+    return f"mean absolute error of a published value, in {unit_words(plan, release)}"
+
+
+def unit_words(plan: Plan, release: ReleasePlan) -> str:
+    """What published values are counted in."""
+    query = source_release(plan, release).query
+    return f"units of {quoted(query.column)}" if isinstance(query, SumQuery) else "users"
 
 
 def accuracy(plan: Plan) -> list[JsonValue]:
@@ -168,7 +175,7 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
     ]
     return {
         "release": release.name,
-        "objective": objective_words(plan),
+        "objective": objective_words(plan, release),
         "rows": rows,
         "method": sentence_case(predicted.method),
         "sentence": _accuracy_sentence(plan, release),
@@ -181,7 +188,8 @@ def _typical(plan: Plan, error: float) -> str:
 
 def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     predicted = release.predicted
-    text = f"A published value is expected to be off by about {_typical(plan, predicted.published)} users"
+    unit = unit_words(plan, release)
+    text = f"A published value is expected to be off by about {_typical(plan, predicted.published)} {unit}"
     compared = f"the noisy value alone by about {_typical(plan, predicted.without_postprocessing)}"
     if predicted.prior_alone is not None:
         compared += f", a guess from public knowledge without any data by about {_typical(plan, predicted.prior_alone)}"

@@ -65,9 +65,14 @@ def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
         "compiler": plan.compiler,
         "plan_digest": plan.digest,
         "claims": {
-            **{name: None if value is None else exact(value) for name, value in plan.claims if name != "windows"},
+            **{
+                name: None if value is None else exact(value)
+                for name, value in plan.claims
+                if name not in ("windows", "user_level")
+            },
             **{f"{claim.kind}_of_{claim.window}_steps": exact(claim.nats) for claim in plan.claims.windows},
         },
+        "user_level_claims": [claim.model_dump(mode="json") for claim in plan.claims.user_level],
         "files": files,
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from policyc.emit.accounting import Accounting, Array
 from policyc.emit.blocks.mechanism import objective_words
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import about, duration, exact, round_up
 from policyc.emit.pictures import thinned
-from policyc_runtime.plan import AlphaDPT, Plan
+from policyc_runtime.plan import AlphaDPT, Plan, UserLevel
 
 
 def pictures(accounting: Accounting) -> Json:
@@ -18,6 +20,31 @@ def pictures(accounting: Accounting) -> Json:
         content["leakage"] = _leakage(accounting)
     content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
     return content
+
+
+def user_level_pictures(plan: Plan) -> Json:
+    """What is left when the participation bound fails, the expected error of each step, and of every candidate."""
+    content: Json = {}
+    claim, record = plan.claims.user_level[0], plan.participation
+    if claim.beyond and record is not None:
+        pairs = [(record.bound, claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
+        content["participation"] = {
+            "id": "participation",
+            "title": "If a user takes part more often",
+            "description": f"Epsilon in nats at delta {claim.delta}, against the steps in which a user takes part.",
+            "x": "steps in which a user takes part",
+            "y": "epsilon, nats",
+            "stepped": False,
+            "level": {"name": f"promised, {exact(plan_epsilon(plan))} nats", "value": exact(plan_epsilon(plan))},
+            "series": [{"name": "epsilon", "points": [[str(bound), round_up(epsilon)] for bound, epsilon in pairs]}],
+        }
+    content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
+    return content
+
+
+def plan_epsilon(plan: Plan) -> Decimal:
+    """The smallest epsilon that is promised for all events of a user."""
+    return min(target.epsilon for target in plan.targets if isinstance(target, UserLevel))
 
 
 def _points(values: Array) -> list[JsonValue]:
@@ -68,8 +95,8 @@ def _candidates(plan: Plan, index: int) -> Json:
     return {
         "id": f"candidates-{index + 1}",
         "title": f"Expected error of every candidate for {release.name}",
-        "description": f"Predicted {objective_words(plan)}; the chosen candidate stands out.",
-        "x": objective_words(plan),
+        "description": f"Predicted {objective_words(plan, release)}; the chosen candidate stands out.",
+        "x": objective_words(plan, release),
         "bars": [
             {
                 "name": f"{c.schedule}, {c.mechanism}, {c.estimator}",

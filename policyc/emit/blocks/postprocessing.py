@@ -16,7 +16,10 @@ def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
 def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str]) -> Json:
     description, sources = described(release.estimator)
     constraints = list(dict.fromkeys((row.text, row.line) for row in release.constraints))
-    errors = [error for s in release.schedule.segments for error in s.expected_errors]
+    if release.schedule is not None:
+        errors = [error for segment in release.budgets.segments for error in segment.expected_errors]
+    else:
+        errors = [run.error for run in release.expected_errors]
     return {
         "release": release.name,
         "privacy": "It uses the noisy values and public numbers only, so it costs no privacy.",
@@ -30,7 +33,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "solver": _solver(release),
         "bias": _bias(release),
         "expected_error": {
-            "objective": objective_words(plan),
+            "objective": objective_words(plan, release),
             "smallest": about(min(errors)),
             "largest": about(max(errors)),
             "where": "per step, in `steps.csv`",

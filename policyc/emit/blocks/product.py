@@ -5,7 +5,7 @@ from __future__ import annotations
 from policyc.emit.blocks.promise import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import CountQuery, Plan, PrefixQuery, Query, ReleasePlan, SumQuery, WindowQuery
 
 LONGEST_LIST = 12
 
@@ -45,11 +45,24 @@ def _delivered(plan: Plan) -> str:
 
 
 def _what(release: ReleasePlan) -> str:
+    if not isinstance(release.query, CountQuery):
+        return f"{quoted(release.name)}, {_total(release.query)}"
     if release.query.by is None:
         return f"{quoted(release.name)}, the number of users present"
     names = [quoted(cell) for cell in release.cells]
     cells = listed(names) if len(names) <= LONGEST_LIST else f"{names[0]} to {names[-1]}, {len(names):,} in all"
     return f"{quoted(release.name)}, the number of users in each {quoted(release.query.by)}: {cells}"
+
+
+def _total(query: Query) -> str:
+    """A release that is no count, in words."""
+    each = "" if query.by is None else f" in each {quoted(query.by)}"
+    if isinstance(query, SumQuery):
+        return f"the sum of {quoted(query.column)}, every value cut to {query.low} to {query.high}{each}"
+    if isinstance(query, PrefixQuery):
+        return f"the running total of {quoted(query.of)}{each}"
+    assert isinstance(query, WindowQuery), "a count has words of its own"
+    return f"the total of {quoted(query.of)} over the last {counted(query.steps, 'step')}{each}"
 
 
 def _published(plan: Plan) -> str:

@@ -7,15 +7,19 @@ from collections.abc import Collection
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.wording import Json, JsonValue, event, quoted, relation_words, span
 from policyc.emit.numbers import exact, likelihood_factor, sentence_case, shown
-from policyc_runtime.plan import AlphaDPT, EventLevel, Plan, Target, WEvent
+from policyc_runtime.plan import AlphaDPT, EventLevel, Plan, Target, UserLevel, WEvent, relation_of, window_of
 
 
 def promises(plan: Plan) -> list[JsonValue]:
     """Block B: one entry a target."""
-    return [_promise(plan, target, index) for index, target in enumerate(plan.targets, start=1)]
+    return [
+        _promise(plan, target, index)
+        for index, target in enumerate(plan.targets, start=1)
+        if not isinstance(target, UserLevel)
+    ]
 
 
-def _promise(plan: Plan, target: Target, index: int) -> Json:
+def _promise(plan: Plan, target: AlphaDPT | EventLevel | WEvent, index: int) -> Json:
     if isinstance(target, AlphaDPT):
         return _alpha_dpt(plan, target, index)
     return _w_event(plan, target, index) if isinstance(target, WEvent) else _event_level(plan, target, index)
@@ -130,7 +134,7 @@ def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
         ),
         "holds": f"for every window of that many steps in {span(plan)}",
         "recomputed": (
-            f"{_claimed(plan, 'budget', target.window) if target.window > 1 else exact(plan.claims.largest_budget)} "
+            f"{_claimed(plan, 'budget', target.window) if target.window > 1 else exact(plan.claims.largest_budget or target.epsilon)} "
             f"nats, largest sum of {target.window:,} budgets in a row over {span(plan)}"
         ),
         "theorem": "a window protects its own steps by the sum of their budgets",
@@ -161,7 +165,9 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
             "knows all about every other user and every other step; does not use that steps of one user are related"
         ),
         "holds": f"at every step of {span(plan)}",
-        "recomputed": f"{exact(plan.claims.largest_budget)} nats, largest budget of one step over {span(plan)}",
+        "recomputed": (
+            f"{exact(plan.claims.largest_budget or target.epsilon)} nats, largest budget of one step over {span(plan)}"
+        ),
         "theorem": "a step protects its own event by its own budget",
         "derivation": "The largest budget of a step, all releases together, in exact fractions.",
         "sources": [],
@@ -174,7 +180,7 @@ def _rests_on(plan: Plan, without: Collection[str] = ()) -> list[JsonValue]:
 
 
 def _entry(plan: Plan, index: int, target: Target, name: str, value: str) -> Json:
-    window = 1 if isinstance(target, EventLevel) else target.window
+    window = window_of(target)
     return {
         "id": f"P{index}",
         "kind": target.kind,
@@ -183,8 +189,8 @@ def _entry(plan: Plan, index: int, target: Target, name: str, value: str) -> Jso
         "unit": "nats",
         "unit_of_privacy": "one event of one user" if window == 1 else f"one user in any {window:,} steps in a row",
         "time_scope": span(plan),
-        "neighboring_relation": plan.relation.value,
-        "neighbors": relation_words(plan, window),
+        "neighboring_relation": relation_of(target).value,
+        "neighbors": relation_words(target),
         "sensitivity": [
             {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}
             for r in plan.releases

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.numbers import counted, duration
-from policyc_runtime.plan import ChainRecord, NeighboringRelation, Plan
+from policyc_runtime.plan import ChainRecord, NeighboringRelation, Plan, Target, UserLevel, window_of
 
 Json = dict[str, "JsonValue"]
 JsonValue = str | int | bool | None | list["JsonValue"] | Json
@@ -60,10 +60,13 @@ def group_name(record: ChainRecord) -> str:
     return f"users of group {quoted(record.group)}" if record.group else "users"
 
 
-def relation_words(plan: Plan, window: int = 1) -> str:
+def relation_words(target: Target) -> str:
     """Which two data sets must be hard to tell apart."""
-    if window > 1 and plan.relation is NeighboringRelation.REPLACE_ONE:
+    if isinstance(target, UserLevel):
+        if target.relation is NeighboringRelation.REPLACE_ONE:
+            return "two data sets that differ in one user: all events of one are replaced by all events of another"
+        return "two data sets, one of which has one user more than the other, with all that user's events"
+    window = window_of(target)
+    if window > 1:
         return f"two data sets that differ in the values of one user at {window:,} steps in a row, replaced by others"
-    if plan.relation is NeighboringRelation.REPLACE_ONE:
-        return "two data sets that differ in the value of one user at one step: one value is replaced by another"
-    return "two data sets, one of which has one event of one user more than the other"
+    return "two data sets that differ in the value of one user at one step: one value is replaced by another"

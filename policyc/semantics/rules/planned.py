@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
@@ -34,19 +36,34 @@ def _listed(names: list[str]) -> str:
 def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     """What is missing, where, and what to write meanwhile; the most basic first."""
     yield from _targets(policy)
-    for release in policy.releases:
+    for release in () if _user_level(policy) else policy.releases:
         if release.kind != "count":
             name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
             yield name, release.span, "publish `count(...)` meanwhile"
-    if len(policy.releases) > 1:
+    if len(policy.releases) > 1 and not _user_level(policy):
         yield "several releases under one promise", policy.releases[1].span, "keep one release"
     for chain in policy.chains:
         if policy.stream.horizon is None and chain.initial not in (None, "stationary"):
             missing = "a start that is not stationary over an unbounded horizon"
             yield missing, chain.span, "write `initial = stationary`, or give a horizon"
     wish = policy.mechanism
-    if wish.name not in ("auto", "laplace"):
+    if not _has_mechanism(policy):
         yield f"mechanism `{wish.name}`", wish.span or policy.stream.span, "write `mechanism auto`, or leave it out"
+
+
+def _user_level(policy: Policy) -> bool:
+    """Whether all events of a user are promised, and nothing else."""
+    return bool(policy.targets) and all(isinstance(target, UserLevelTarget) for target in policy.targets)
+
+
+def _has_mechanism(policy: Policy) -> bool:
+    """Whether the kernel has a file of the mechanism's name; looked up without loading the kernel."""
+    name = policy.mechanism.name
+    if not _user_level(policy):
+        return name in ("auto", "laplace")
+    places = find_spec("policyc_runtime.mechanisms")
+    folders = places.submodule_search_locations if places is not None else None
+    return name == "auto" or any((Path(folder) / f"{name}.py").is_file() for folder in folders or ())
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
@@ -55,4 +72,12 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         instead = "leave this target out meanwhile; the others do not cover all events of a user"
     for target in policy.targets:
         if isinstance(target, UserLevelTarget):
-            yield "user-level targets", target.span, instead
+            cell = policy.stream.cell
+            if not _user_level(policy):
+                yield "a user-level target beside others", target.span, instead
+            elif cell is not None and cell.otherwise is not None and any(r.by_cell for r in policy.releases):
+                yield (
+                    f"how many users are `{cell.otherwise}` under a user-level target",
+                    cell.span,
+                    "leave `otherwise` out: only users who are in a cell are counted then",
+                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -56,10 +57,19 @@ def _series(
     now, chains = len(noisy), plan.correlation.chains
     return release.estimator.estimate_series(
         np.asarray(noisy, dtype=np.float64),
-        np.array([float(scale) for scale in release.schedule.scales(now)]),
+        _scales(plan, release, now),
         done,
         chains[0].chain() if len(chains) == 1 else None,
         constraints,
         previous,
         plan.delivery.longest_wait,
     )
+
+
+def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
+    """Laplace scales of the noise, (steps,), 0 without a value; of other noise, those of the same variance."""
+    if release.schedule is not None:
+        return np.array([float(scale) for scale in release.schedule.scales(steps)])
+    from policyc_runtime.measuring import noise_stddevs
+
+    return np.nan_to_num(noise_stddevs(plan, release, steps) / math.sqrt(2))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from policyc_runtime.errors import KernelError
-from policyc_runtime.mechanisms.mechanism import Mechanism
+from policyc_runtime.mechanisms.mechanism import StepMechanism
 from policyc_runtime.randomness import LARGEST_SCALE, discrete_laplace
 from policyc_runtime.records import PositiveDecimal
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 
-class Laplace(Mechanism):
+class Laplace(StepMechanism):
     """Adds discrete Laplace noise, Pr(x) proportional to exp(-|x| / scale), to every cell.
 
     Two data sets whose counts differ by at most `l1_sensitivity` in L1 norm give any output with probabilities within

@@ -1,12 +1,36 @@
-"""What every mechanism must be able to do."""
+"""What every mechanism must be able to do: the contract of this folder.
+
+There are two kinds, told apart by `accounting`.
+
+A `StepMechanism` ("step") adds noise to one step at a time; what each step may spend comes from a `Schedule`.
+
+A `StreamMechanism` ("stream") accounts for the whole stream by itself. Its run is a sequence of private measurements:
+`measure` turns raw values into one *record* a step, a tuple of whole numbers that is all the step gives away; the
+ledger keeps it. Everything published is computed from records by `values`, so the promise rests on `measure` alone:
+
+- Whole numbers only. Raw values come as whole numbers (sums in units of their grid), noise is a whole number, and
+  coefficients are on a grid too, so that no floating-point number touches what is protected.
+- A record may be empty, when nothing is measured at a step. Which steps are measured must not depend on raw values
+  except through earlier records.
+- Resumable: `measure` is given the records so far, draws only new ones, and keeps no state; what it needs it recomputes
+  from records and raw values. A run in pieces is the same measurement as one in a single piece.
+- A random choice that is public (a subsample) is drawn by `measure` and written into a record, the first.
+- `curve` says what all records of a stream together tell about one user: an upper bound of delta at every epsilon,
+  computed from the fields of the record alone. `calibrate` searches by whatever route; `verify` believes only `curve`.
+
+A new mechanism is one file here: a frozen record with `name: Literal["..."]`, its noise parameters as exact decimals
+rounded up, and the methods below. It is found by being here, and tested by tests/runtime/mechanisms/test_stream_*.py
+without a line written for it.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -17,13 +41,32 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from policyc_runtime.mechanisms.setting import Setting
+    from policyc_runtime.privacy.curves import PrivacyCurve
     from policyc_runtime.randomness import Randomness
+
+StepRecord = tuple[int, ...]
+"""What one step gives away: whole numbers, possibly none."""
+
+Options = Mapping[str, object]
+"""The arguments of a policy's `mechanism` statement, by name; decimals are `Decimal`."""
 
 
 class Mechanism(Record):
-    """A way to add noise to one step's values; its fields are what the plan says of it."""
+    """A way to make noisy values; its fields are what the plan says of it."""
 
     name: str
+    accounting: str
+
+    def described(self) -> str:
+        """The mechanism as tables name it."""
+        return self.name
+
+
+class StepMechanism(Mechanism):
+    """Adds noise to one step's values, at a scale that follows from the step's budget."""
+
+    accounting: Literal["step"] = "step"
 
     @abstractmethod
     def calibrate(self, epsilon: Decimal) -> Decimal:
@@ -42,10 +85,129 @@ class Mechanism(Record):
         """Raw counts (steps, cells) plus fresh independent noise, step t with scales[t]."""
 
 
+class StreamMechanism(Mechanism):
+    """Measures a whole stream and accounts for all of it; see the module."""
+
+    accounting: Literal["stream"] = "stream"
+    whole_values: ClassVar[bool] = True
+    """Whether `values` are whole numbers of units wherever they are not NaN."""
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""
+        return None if setting.workload == "identity" else "it measures the steps themselves, not totals over them"
+
+    @classmethod
+    def variants(cls, setting: Setting) -> Sequence[Options]:  # noqa: ARG003
+        """The options worth comparing under `mechanism auto`; each is given to `calibrate`."""
+        return ({},)
+
+    @classmethod
+    @abstractmethod
+    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
+        """The mechanism with the least noise whose whole stream is (epsilon, delta)-private, parameters rounded up.
+
+        Args:
+            setting: what one user can change, and what is released; `reason_against` it is None.
+            epsilon: nats, > 0.
+            delta: in (0, 1).
+            options: of the policy's statement; missing ones are the mechanism's to choose.
+
+        Returns:
+            A record with curve(setting).delta(rounded_down(epsilon)) <= delta, without tolerance.
+
+        Raises:
+            KernelError: the noise would not fit 64-bit integers.
+        """
+
+    @abstractmethod
+    def with_noise(self, factor: float) -> Self:
+        """The same mechanism with `factor` (> 0) times as much noise, parameters rounded up.
+
+        Several releases under one promise are each calibrated alone and then given more noise.
+        """
+
+    @abstractmethod
+    def curve(self, setting: Setting) -> PrivacyCurve:
+        """What all records together tell about one user: upper bounds, from the stated parameters alone.
+
+        `setting` may have another participation bound than the one that was calibrated for: this is how the
+        certificate says what is left when the bound fails.
+        """
+
+    @abstractmethod
+    def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:
+        """The expected variance of the noise in `values`, in units squared, (steps,).
+
+        NaN where a step has no value; known before any data. For a mechanism that decides as it goes, what is
+        expected for a stream that does not move.
+        """
+
+    def ready(self, setting: Setting, steps: int) -> int:  # noqa: ARG002
+        """How many steps can be measured once raw values of the first `steps` are there; the horizon for offline ones.
+
+        Never more than `steps`, and 0 while nothing can be.
+        """
+        return steps
+
+    @abstractmethod
+    def measure(
+        self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
+    ) -> list[StepRecord]:
+        """Records of the next steps.
+
+        Args:
+            setting: as it was calibrated for.
+            raw: (steps, cells) protected values of all steps so far, in units; steps = ready(setting, steps).
+            records: of the first steps, as earlier calls made them.
+            randomness: where noise comes from.
+
+        Returns:
+            One record for each of the steps len(records) to steps - 1.
+        """
+
+    @abstractmethod
+    def values(self, setting: Setting, records: Sequence[StepRecord]) -> NDArray[np.float64]:
+        """Noisy values of what is released, (steps, cells), in units; NaN where a step has none.
+
+        A function of its arguments alone. The values of earlier steps do not change when later records come, except
+        where the setting lets values wait for later steps.
+
+        Raises:
+            ValueError: these are no records of this mechanism.
+        """
+
+
 @cache
-def mechanism_kinds() -> dict[str, type[Mechanism]]:
-    """All mechanisms by name."""
-    return find_kinds("policyc_runtime.mechanisms", Mechanism)  # type: ignore[type-abstract]
+def mechanism_kinds() -> dict[str, type[StepMechanism]]:
+    """All step mechanisms by name."""
+    return find_kinds("policyc_runtime.mechanisms", StepMechanism)  # type: ignore[type-abstract]
 
 
-AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(load_kind(mechanism_kinds))]]
+@cache
+def stream_mechanism_kinds() -> dict[str, type[StreamMechanism]]:
+    """All stream mechanisms by name."""
+    return find_kinds("policyc_runtime.mechanisms", StreamMechanism)  # type: ignore[type-abstract]
+
+
+class Derived(Mechanism):
+    """Computed from the noisy values of the release it is made of; no noise is added and no privacy is spent.
+
+    Source: DR14
+    """
+
+    name: Literal["derived"] = "derived"
+    accounting: Literal["none"] = "none"
+
+
+def _load(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if value.get("accounting") == "none":
+        return Derived.model_validate(value)
+    if value.get("accounting") == "stream":
+        return load_kind(stream_mechanism_kinds)(value)
+    return load_kind(mechanism_kinds)(value)
+
+
+AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(_load)]]

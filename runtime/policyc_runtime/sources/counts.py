@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policyc_runtime.errors import DataError
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan, ReleasePlan, SumQuery
 from policyc_runtime.sources.moments import declared_start
+from policyc_runtime.sources.participation import measured_releases
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
 
@@ -20,6 +21,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST_COUNT = 2**53  # whole numbers up to here survive every reader
+
+
+def require_counts_suffice(plan: Plan, where: str) -> None:
+    """Nothing when ready counts can serve a plan: they do not say whose events they are, nor what was clamped.
+
+    Raises:
+        DataError: the plan enforces a participation bound, or has a sum.
+    """
+    record = plan.participation
+    if record is not None and record.enforced is not None:
+        raise DataError(
+            "E0837",
+            "the participation bound cannot be enforced on ready counts",
+            where=where,
+            because="counts do not say whose they are, so nobody's events could be dropped beyond the bound",
+            help='give events; or write `participation at_most(..., assumed = "why this holds")` and compile again',
+        )
+    if any(isinstance(release.query, SumQuery) for release in plan.releases):
+        raise DataError(
+            "E0837",
+            "a clamped sum cannot be made from ready counts",
+            where=where,
+            because="a total does not say whether the values in it were cut to the clamp",
+            help="give events instead of ready counts",
+        )
 
 
 def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps: int | None = None) -> StepCounts:
@@ -36,6 +62,7 @@ def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps
     Raises:
         DataError: names the file and the line (the row of a Parquet file), or the step and cell that are missing.
     """
+    require_counts_suffice(plan, str(path))
     if len({release.query.by for release in plan.releases}) > 1:
         raise DataError(
             "E0818",
@@ -47,7 +74,9 @@ def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps
     table = open_table(connection, path)
     try:
         with reading(table.path):
-            arrays = {release.name: _one_release(connection, table, plan, release) for release in plan.releases}
+            arrays = {
+                release.name: _one_release(connection, table, plan, release) for release in measured_releases(plan)
+            }
     finally:
         connection.close()
     return _assembled(arrays, plan, start, steps, str(path))
@@ -61,12 +90,14 @@ def counts_of_array(
     Raises:
         DataError: wrong shape, or not counts.
     """
+    require_counts_suffice(plan, "counts")
+    measured = measured_releases(plan)
     if not isinstance(counts, Mapping):
-        if len(plan.releases) > 1:
+        if len(measured) > 1:
             raise _not_counts("one array cannot serve several releases", "counts", "give one array for each name")
-        counts = {plan.releases[0].name: counts}
+        counts = {measured[0].name: counts}
     arrays = {}
-    for release in plan.releases:
+    for release in measured:
         array = np.asarray(counts.get(release.name, np.zeros(0)))
         if array.ndim == 1 and len(release.cells) == 1:
             array = array[:, None]
@@ -87,7 +118,7 @@ def _assembled(
     arrays = {name: array[:steps] for name, array in arrays.items()}
     length = len(next(iter(arrays.values())))
     check_steps(plan, length, where)
-    for release in plan.releases:
+    for release in measured_releases(plan):
         check_population(plan, release, arrays[release.name], where)
     digests = tuple(
         "counts|" + "|".join(",".join(map(str, array[step].tolist())) for array in arrays.values())

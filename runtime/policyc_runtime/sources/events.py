@@ -16,6 +16,7 @@ import numpy as np
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import declared_start, step_microseconds, whole_step_before
+from policyc_runtime.sources.participation import counted_by_user, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
+NO_VALUE = 3
 TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
 
 
@@ -65,7 +67,13 @@ def read_events(
 def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
     """The table `event` in the file's order: person, moment (microseconds), code (index into the states)."""
     stream = plan.stream
-    wanted = (stream.user_column, stream.time_column, *((stream.cell.column,) if stream.cell else ()))
+    sums = sum_columns(plan)
+    wanted = (
+        stream.user_column,
+        stream.time_column,
+        *((stream.cell.column,) if stream.cell else ()),
+        *(query.column for _, query in sums),
+    )
     user = table.column(stream.user_column, "user", wanted)
     time = table.column(stream.time_column, "time", wanted)
     if not table.types[stream.time_column].startswith(TIME_TYPES):
@@ -82,24 +90,27 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
         connection.execute(f"CREATE TYPE cell AS ENUM ({names})")
         unknown = _listed(plan) if stream.cell.otherwise is not None else -1
         code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
+    values = "".join(f", TRY_CAST({table.column(query.column, 'value', wanted)} AS DOUBLE) AS {v}" for v, query in sums)
     connection.execute(
         f"CREATE TABLE event AS SELECT {user}::VARCHAR AS person, "
-        f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ)) AS moment, {code} AS code FROM {table.source}"
+        f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ)) AS moment, {code} AS code{values} FROM {table.source}"
     )
 
 
 def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> tuple[int, int]:
     """The first and the last moment; refuses the first row that cannot be used."""
+    unread = " OR ".join(f"NOT coalesce(isfinite({name}), false)" for name, _ in sum_columns(plan)) or "false"
     found = connection.execute(
         "SELECT min(moment), max(moment), "
         "min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
-        f"min(rowid) FILTER (code < 0), count(*), count(*) FILTER (code < {_listed(plan)}) FROM event"
+        f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), count(*), "
+        f"count(*) FILTER (code < {_listed(plan)}) FROM event"
     ).fetchone()
     assert found is not None
-    first, last, no_moment, no_person, no_cell, rows, listed = found
+    first, last, no_moment, no_person, no_cell, no_value, rows, listed = found
     if rows == 0:
         raise no_rows(path)
-    bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell)) if row is not None]
+    bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell, no_value)) if row is not None]
     if bad:
         row, kind = min(bad)
         raise _bad_row(plan, kind, place_of(path, row))
@@ -137,6 +148,15 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
             where=where,
             because="the promise is made to users, so every event must say whose it is",
             help="fill in the user, or leave the row out",
+        )
+    if kind == NO_VALUE:
+        columns = " or ".join(f"`{query.column}`" for _, query in sum_columns(plan))
+        return DataError(
+            "E0836",
+            f"the value in column {columns} is not a number",
+            where=where,
+            because="every event adds a value to the sum, cut to the clamp of the policy",
+            help="correct the row, or leave it out",
         )
     assert stream.cell is not None
     return DataError(
@@ -187,6 +207,8 @@ def _count(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, s
         "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM (SELECT DISTINCT person FROM event)"
     )
     _check_users(connection, where, plan)
+    if plan.participation is not None:
+        return counted_by_user(connection, plan, start, steps)
     connection.execute(  # the largest key of a step is the latest moment, then the first cell
         f"CREATE TABLE presence AS SELECT id, step, {states} - 1 - max(key) % {states} AS code FROM ("
         f"SELECT id, (moment - {start}) // {step} AS step, "

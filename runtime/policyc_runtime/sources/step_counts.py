@@ -23,12 +23,15 @@ class StepCounts:
     Args:
         start: the moment of step 0, microseconds since 1970; None when nobody said.
         counts: for each release, (steps, cells), cells in the plan's order, >= 0.
+        dropped: how many users, participations and events a participation bound cut, for a private log; None without
+            an enforced one.
         digests: what the counts of each step came from, one text a step; raw, so they leave this process only keyed.
     """
 
     start: int | None
     counts: dict[str, NDArray[np.int64]]
     digests: tuple[str, ...]
+    dropped: dict[str, int] | None = None
 
     @property
     def steps(self) -> int:

@@ -23,7 +23,6 @@ from policyc_runtime.plan import (
     Delivery,
     EventLevel,
     FileRecord,
-    NeighboringRelation,
     Notice,
     Plan,
     PolicyRecord,
@@ -190,7 +189,6 @@ def traffic_plan() -> Plan:
             ),
             delivery=Delivery(kind="offline", delay=None),
             objective="mean_squared_error",
-            relation=NeighboringRelation.REPLACE_ONE,
             targets=(AlphaDPT(alpha=Decimal("1.0")),),
             correlation=Correlation(
                 kind="markov",
@@ -267,7 +265,6 @@ def fleet_plan() -> Plan:
             ),
             delivery=Delivery(kind="offline", delay=None),
             objective="mean_squared_error",
-            relation=NeighboringRelation.REPLACE_ONE,
             targets=(AlphaDPT(alpha=Decimal("1.0")),),
             correlation=Correlation(
                 kind="markov",

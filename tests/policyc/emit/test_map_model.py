@@ -98,7 +98,7 @@ def own_cost(plan: Plan, noisy: Array, values: Array) -> float:
     law = release.estimator.law(plan.correlation.chains[0].chain(), range(len(noisy)), noisy.shape[1], noisy[0])
     if law is None:
         return float(np.abs(values - noisy).sum())
-    scales = np.array([float(scale) for scale in release.schedule.scales(len(noisy))])
+    scales = np.array([float(scale) for scale in release.budgets.scales(len(noisy))])
     return float(cost_of(MapCost(noisy, scales[:, None], law), values).sum())
 
 
@@ -236,7 +236,7 @@ def test_scales_are_those_of_the_plan(traffic: Plan) -> None:
     """Every step of the model has the noise scale of the plan."""
     module = imported(traffic)
     scales = [module.scale(step, module.SCALES) for step in range(288)]
-    assert scales == [float(scale) for scale in traffic.releases[0].schedule.scales(288)]
+    assert scales == [float(scale) for scale in traffic.releases[0].budgets.scales(288)]
     with pytest.raises(IndexError):
         module.scale(288, module.SCALES)
 

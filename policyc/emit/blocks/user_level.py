@@ -1,0 +1,254 @@
+"""The blocks of a certificate that a promise about all events of a user has in words of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
+from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
+from policyc.emit.blocks.pictures import user_level_pictures
+from policyc.emit.blocks.promise import unprotected
+from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, said, span, user
+from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case, shown
+from policyc_runtime.measuring import noise_stddevs
+from policyc_runtime.mechanisms import Derived
+from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan, UserLevel, UserLevelClaim
+from policyc_runtime.user_level import promised_user_level, setting_of
+
+KEPT = {
+    "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
+    "is drawn; what is kept never depends on later steps",
+    "keep_sample": "the run keeps a sample of a user's steps that fits the bound and drops the others before any noise "
+    "is drawn",
+}
+
+
+def user_level_blocks(plan: Plan) -> Json:
+    """The blocks that replace those of promises about single steps."""
+    return {
+        "promises": [_promise(plan, index, target) for index, target in enumerate(promised_user_level(plan))],
+        "not_covered": _not_covered(plan),
+        "assumptions": _assumptions(plan),
+        "correlation": {
+            "kind": "any",
+            "chains": [],
+            "growth": [],
+            "tolerance": [],
+            "evidence": plan.correlation.evidence,
+            "words": "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
+            "other, because it covers all of them together.",
+        },
+        "implied_bounds": _implied_bounds(plan),
+        "mechanisms": [_mechanism(plan, release) for release in plan.releases],
+        "participation": _participation(plan),
+        "pictures": user_level_pictures(plan),
+    }
+
+
+def record_of(plan: Plan) -> ParticipationRecord:
+    """The participation bound, which every plan with a user-level promise has."""
+    assert plan.participation is not None, "verified before"
+    return plan.participation
+
+
+def bound_words(plan: Plan) -> str:
+    """`in at most 100 steps, once in each`, with the spacing where there is one."""
+    record = record_of(plan)
+    times = "once" if record.per_step == 1 else f"at most {record.per_step:,} times"
+    apart = f", any two of them at least {counted(record.spacing, 'step')} apart" if record.spacing > 1 else ""
+    return f"in at most {counted(record.bound, 'step')}{apart}, {times} in each"
+
+
+def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
+    claim = plan.claims.user_level[index]
+    factor = likelihood_factor(target.epsilon)
+    record = record_of(plan)
+    whose = "of every user" if record.enforced else "of a user who takes part as is assumed"
+    sentence = (
+        f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every other "
+        f"user, learns about all events {whose} together, that is about {user(plan)} who counts {bound_words(plan)}, "
+        f"at most {exact(target.epsilon)} nats, except with probability {target.delta}: no set of results is more "
+        f"than {factor} times as likely with that user's data as "
+        f"{'with those of any other user in their place' if target.relation.value == 'replace_one' else 'without'}, "
+        f"but for a probability of {target.delta}."
+    )
+    return {
+        "id": f"P{index + 1}",
+        "kind": target.kind,
+        "name": "user-level differential privacy",
+        "value": exact(target.epsilon),
+        "delta": str(target.delta),
+        "unit": "nats",
+        "unit_of_privacy": "all events of one user",
+        "time_scope": span(plan),
+        "neighboring_relation": target.relation.value,
+        "neighbors": relation_words(target),
+        "sensitivity": [
+            {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}
+            for r in plan.releases
+        ],
+        "sentence": sentence,
+        "in_odds": (
+            "Whatever the adversary believed before, and however the steps of a user depend on each other, the odds "
+            f"between the two change by a factor of at most {factor}, over {span(plan)}, except with a probability of "
+            f"about {target.delta}."
+        ),
+        "factor": factor,
+        "adversary": "knows all about every other user, and however this user's steps depend on each other",
+        "holds": f"for all steps of {span(plan)} together",
+        "recomputed": f"{exact(claim.epsilon)} nats at delta {claim.delta}, from the noise of all releases together, "
+        f"over {span(plan)}",
+        "theorem": "independent noise on all steps hides one user's part in all of them; releases compose",
+        "derivation": (
+            "The exact privacy curve of each release's noise, for the most that one user can change in it; the curves "
+            "of all releases are composed, and delta is taken at the promised epsilon. The plan was found by one "
+            "algorithm and checked by another, with every rounding against it."
+        ),
+        "sources": ["BW18", "DR14"],
+        "conditional_on": [str(entry["title"]) for entry in _assumptions(plan) if isinstance(entry, dict)],
+    }
+
+
+def _assumptions(plan: Plan) -> list[JsonValue]:
+    return [_bound(plan), PUBLIC_NUMBERS, ONE_LEDGER, UNPREDICTABLE_NOISE]
+
+
+def _bound(plan: Plan) -> Json:
+    record = record_of(plan)
+    (claim, *_) = plan.claims.user_level
+    if record.enforced:
+        vouched = f"the run: {KEPT[record.enforced]}; it needs events, and refuses ready counts"
+        return {
+            "id": "participation",
+            "title": "Limited participation",
+            "statement": f"A user counts {bound_words(plan)}.",
+            "vouched_by": vouched,
+            "if_it_fails": "It cannot fail for the users that the data names; a person with several names is several "
+            f"users, and is promised what is left beyond the bound: {_left(claim)}.",
+        }
+    return {
+        "id": "participation",
+        "title": "Limited participation (assumed, not enforced)",
+        "statement": f"A user takes part {bound_words(plan)}. Nothing makes sure of that: the promise holds only while "
+        "it is true.",
+        "vouched_by": f"the policy: {said(record.assumed or '')}",
+        "if_it_fails": f"A user who takes part more often is promised less: {_left(claim)}.",
+    }
+
+
+def _left(claim: UserLevelClaim) -> str:
+    if not claim.beyond:
+        return "nothing more than is stated, since nobody can take part more often"
+    return ", ".join(f"{shown(point.epsilon)} nats at {counted(point.participation, 'step')}" for point in claim.beyond)
+
+
+PUBLIC_NUMBERS: Json = {
+    "id": "public_numbers",
+    "title": "Public numbers",
+    "statement": "The list of cells, the clamps, the horizon and the start are public, not taken from the protected "
+    "data.",
+    "vouched_by": "whoever signs the policy; it cannot be checked here",
+    "if_it_fails": "What these numbers give away is protected by nothing.",
+}
+
+
+def _not_covered(plan: Plan) -> list[JsonValue]:
+    words = [str(entry["words"]) for entry in unprotected(plan) if isinstance(entry, dict)]
+    (target, *_) = promised_user_level(plan)
+    return [
+        {
+            "title": "Failure with a small probability",
+            "text": f"With probability delta, {target.delta}, results may come out that tell more than is promised.",
+        },
+        {
+            "title": "One person with several names",
+            "text": f"A user is one value of {quoted(plan.stream.user_column)}. Who appears under several is several "
+            "users, each promised this much.",
+        },
+        {
+            "title": "Groups of people",
+            "text": "What a family or a convoy does together is told by every one of them, so it is hidden less well "
+            "than what one person does.",
+        },
+        {
+            "title": "What is true of the crowd",
+            "text": "That most users do something is what the statistics are for. Who learns it may guess well about a "
+            "user, with or without that user's data in it.",
+        },
+        {"title": "Numbers published as they are", "text": f"{sentence_case('; '.join(words))}."},
+        {
+            "title": "Everything outside this plan",
+            "text": "The raw data itself, whoever can read it or the ledger's key, and other releases made from the "
+            "same data: what they tell adds to this.",
+        },
+    ]
+
+
+def _implied_bounds(plan: Plan) -> Json:
+    rows: list[JsonValue] = []
+    for claim in plan.claims.user_level:
+        record = record_of(plan)
+        pairs = [
+            (record.bound, claim.epsilon),
+            *((point.participation, point.epsilon) for point in claim.beyond),
+        ]
+        for bound, epsilon in pairs:
+            rows.append(
+                {
+                    "words": f"all of {counted(bound, 'step')} in which a user takes part",
+                    "steps": str(bound),
+                    "any": f"{shown(epsilon)}, delta {claim.delta}",
+                }
+            )
+    return {
+        "unit": "nats",
+        "unit_of_privacy": "everything that one user does in so many steps, wherever they lie",
+        "time_scope": span(plan),
+        "adversaries": [{"key": "any", "words": "knows any correlation whatever"}],
+        "rows": rows,
+        "from": "The same noise, for users who take part more often than the bound says; a single event, and any "
+        "window of steps, is protected at least as well as the first row says.",
+    }
+
+
+def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
+    description, sources = described(release.mechanism)
+    stddevs = noise_stddevs(plan, release, plan.stream.horizon or 1)
+    low, high = about(float(np.nanmin(stddevs))), about(float(np.nanmax(stddevs)))
+    if isinstance(release.mechanism, Derived):
+        hides = "nothing of its own: it is computed from what is protected already"
+    else:
+        setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
+        hides = (
+            f"at most {setting.contribution:,} units in a step, {about(setting.l2_sensitivity)} in L2 norm over all "
+            "steps"
+        )
+    return {
+        "release": release.name,
+        "name": release.mechanism.described(),
+        "description": description,
+        "sources": sources,
+        "parameters": parameters(release.mechanism),
+        "generator": GENERATOR,
+        "hides": hides,
+        "noise_stddev": low if low == high else f"{low} to {high}",
+        "time_scope": span(plan),
+        "stretches": [],
+        "table": "steps.csv",
+    }
+
+
+def _participation(plan: Plan) -> Json:
+    record = record_of(plan)
+    how = f"by the run: {KEPT[record.enforced]}" if record.enforced else "by nobody: it is assumed"
+    return {
+        "bound": f"a user takes part {bound_words(plan)}",
+        "per_step": str(record.per_step),
+        "spacing": str(record.spacing),
+        "enforced": how,
+        "assumed": record.assumed,
+        "beyond": [
+            {"steps": str(point.participation), "epsilon": exact(point.epsilon)}
+            for point in plan.claims.user_level[0].beyond
+        ],
+    }

@@ -1,0 +1,82 @@
+"""Which mechanism measures one release under a user-level promise, and what each is expected to cost in error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.planning.candidates import Refused
+from policyc_runtime.errors import KernelError
+from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanism_kinds
+
+Array = NDArray[np.float64]
+Objective = Literal["mean_squared_error", "mean_absolute_error"]
+
+STRETCH = 1000  # steps that stand for an endless stream
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A mechanism for one release, with noise enough for the promise, or for its share of it.
+
+    `unit` is what one protected unit stands for in published values.
+    """
+
+    mechanism: StreamMechanism
+    setting: Setting
+    unit: Decimal
+
+    def errors(self, objective: Objective) -> Array:
+        """Expected error of the noisy value of every step, in the objective's unit, (steps,); NaN without a value."""
+        steps = self.setting.horizon or STRETCH
+        return of_variances(self.mechanism.variances(self.setting, steps) * float(self.unit) ** 2, objective)
+
+    def mean_error(self, objective: Objective) -> float:
+        """Mean over the steps that have a value."""
+        return float(np.nanmean(self.errors(objective)))
+
+    def noisier(self, factor: float) -> Measurement:
+        """The same with more noise."""
+        return replace(self, mechanism=self.mechanism.with_noise(factor))
+
+
+def of_variances(variances: Array, objective: Objective) -> Array:
+    """Errors of noise of these variances, taken as normal for the absolute error."""
+    return variances if objective == "mean_squared_error" else np.sqrt(variances * (2 / math.pi))
+
+
+def measurements(
+    setting: Setting, unit: Decimal, epsilon: Decimal, delta: Decimal, wish: str, arguments: Mapping[str, object]
+) -> Iterator[Measurement | Refused]:
+    """Every mechanism that the policy allows, calibrated as if it had the whole promise, or why it does not apply."""
+    for name, kind in stream_mechanism_kinds().items():
+        if wish not in ("auto", name):
+            continue
+        reason = kind.reason_against(setting)
+        if reason is not None:
+            yield Refused(name, reason)
+            continue
+        for options in kind.variants(setting) if wish == "auto" else [arguments]:
+            try:
+                yield Measurement(kind.calibrate(setting, epsilon, delta, options), setting, unit)
+            except KernelError as error:
+                yield Refused(name, error.because or error.message)
+
+
+def shares(whole: list[float], objective: Objective) -> list[float]:
+    """How much more noise each of several releases gets, as factors, so that the sum of errors is least.
+
+    `whole` are the errors that each would have alone, in units of what one user contributes, so that a sum of large
+    values does not take the promise from a count. Noise of n releases with factors f hides a user as well as one when
+    sum 1 / f^2 = 1, exactly for Gaussian noise. Squared errors v f^2 are then least for 1 / f^2 ~ sqrt(v), absolute
+    ones e f for 1 / f^2 ~ e^(2/3).
+    """
+    power = 0.5 if objective == "mean_squared_error" else 2 / 3
+    weights = np.array(whole) ** power
+    return [float(factor) for factor in np.sqrt(weights.sum() / weights)]

@@ -1,0 +1,82 @@
+"""What each release asks of the stream, and how far one user can take part, as the plan records it."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from policyc.planning.assemble import constraint_row
+from policyc.semantics.policy import Policy, Release
+from policyc_runtime.plan import (
+    ConstraintRow,
+    CountQuery,
+    ParticipationRecord,
+    PrefixQuery,
+    Query,
+    SumQuery,
+    WindowQuery,
+)
+
+GRID_STEPS = 1000  # a clamped value is told from zero in at least so many steps of the grid
+
+
+def ordered_releases(policy: Policy) -> list[Release]:
+    """The releases, each after the one it is made of."""
+    by_name = {release.name: release for release in policy.releases}
+
+    def depth(release: Release) -> int:
+        return 0 if release.base is None else 1 + depth(by_name[release.base])
+
+    return sorted(policy.releases, key=depth)
+
+
+def query_of(policy: Policy, release: Release) -> Query:
+    """What a release asks."""
+    cell = policy.stream.cell
+    by = cell.column if release.by_cell and cell is not None else None
+    if release.kind == "sum":
+        assert release.column is not None, "the grammar demands it"
+        assert release.clamp is not None, "the grammar demands it"
+        low, high = release.clamp
+        return SumQuery(column=release.column, low=low, high=high, grid=grid_of(low, high), by=by)
+    if release.base is None:
+        return CountQuery(by=by)
+    if release.width is None:
+        return PrefixQuery(of=release.base, by=by)
+    return WindowQuery(of=release.base, steps=release.width, by=by)
+
+
+def grid_of(low: Decimal, high: Decimal) -> Decimal:
+    """A power of ten, 1000 to 10,000 of which make the largest clamped value: public, and small beside the noise."""
+    return Decimal(1).scaleb(math.floor(math.log10(max(abs(low), abs(high)) / GRID_STEPS)))
+
+
+def values_of(policy: Policy, release: Release) -> tuple[str, ...]:
+    """The published values of a step, in order; the one name "" where a release is not by cell."""
+    cell = policy.stream.cell
+    return cell.states if release.by_cell and cell is not None else ("",)
+
+
+def demands_on(policy: Policy, release: Release) -> tuple[tuple[ConstraintRow, ...], bool]:
+    """The policy's demands on a release's values, and whether they must be whole numbers."""
+    demanded = policy.constraints_of(release.name)
+    if demanded is None:
+        return (), False
+    return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
+
+
+def participation_of(policy: Policy) -> ParticipationRecord:
+    """How far one user can take part; without a statement in every step, once, which the run itself makes true."""
+    stated = policy.participation
+    if stated is None:
+        assert policy.stream.horizon is not None, "an endless stream without a bound was refused before"
+        return ParticipationRecord(
+            bound=policy.stream.horizon, per_step=1, spacing=1, enforced="keep_first", assumed=None
+        )
+    return ParticipationRecord(
+        bound=stated.steps,
+        per_step=stated.per_step,
+        spacing=stated.spacing,
+        enforced=stated.enforced,
+        assumed=stated.assumed,
+    )

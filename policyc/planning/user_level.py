@@ -1,0 +1,311 @@
+"""Plans a promise about all events of a user: which mechanism measures each release, and with how much noise.
+
+Each release that is measured is first planned as if it were alone. Several of them share the promise: all get more
+noise, so that what they tell together is the promise. What is made of another release costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.diagnostics import Diagnostic, PolicyError, Span
+from policyc.planning.assemble import policy_record, round_up, stream_record
+from policyc.planning.candidates import Refused, estimators
+from policyc.planning.measurements import Measurement, measurements, of_variances, shares
+from policyc.planning.queries import demands_on, ordered_releases, participation_of, query_of, values_of
+from policyc.semantics.policy import Policy, Release, UserLevelTarget
+from policyc.version import __version__
+from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.measuring import noise_stddevs
+from policyc_runtime.mechanisms import Derived
+from policyc_runtime.plan import (
+    Candidate,
+    Claims,
+    Correlation,
+    Degradation,
+    Delivery,
+    ErrorRun,
+    NeighboringRelation,
+    Notice,
+    Plan,
+    PredictedError,
+    PrefixQuery,
+    ReleasePlan,
+    UserLevel,
+    UserLevelClaim,
+    WindowQuery,
+)
+from policyc_runtime.privacy.curves import PrivacyCurve, compose
+from policyc_runtime.rounding import rounded_down
+from policyc_runtime.user_level import (
+    beyond_bounds,
+    contribution_of,
+    setting_of,
+    source_release,
+    stream_curve,
+    unit_of,
+)
+
+PLAIN = ("none", "mle")  # estimators whose error is that of the noise
+RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """One release as it is planned: how it is measured (None: made of another), and what else was considered."""
+
+    draft: ReleasePlan
+    measurement: Measurement | None
+    others: tuple[Measurement | Refused, ...]
+
+
+def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
+    """The sealed plan of a policy whose target is all events of a user; the caller has the kernel verify it.
+
+    Raises:
+        PolicyError: no mechanism or estimator that the policy allows applies.
+    """
+    (target,) = (target for target in policy.targets if isinstance(target, UserLevelTarget))
+    plan = _draft(policy, target, notices)
+    planned = [_measured(policy, target, plan, release, notices) for release in plan.releases]
+    planned = _sharing(policy, target, planned)
+    plan = plan.model_copy(update={"releases": tuple(_with_mechanism(one) for one in planned)})
+    releases = tuple(_finished(policy, plan, one) for one in planned)
+    plan = plan.model_copy(update={"releases": releases})
+    return plan.model_copy(update={"claims": _claims(plan)}).sealed()
+
+
+def _draft(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic]) -> Plan:
+    """Everything but mechanisms, expected errors and claims."""
+    evidence = next((correlation.evidence for correlation in policy.correlations), None)
+    draft = Plan(
+        compiler=f"policyc {__version__}",
+        policy=policy_record(policy),
+        stream=stream_record(policy),
+        delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
+        objective=policy.objective,
+        targets=(UserLevel(epsilon=target.epsilon, delta=target.delta, relation=RELATIONS[target.neighbors]),),
+        correlation=Correlation(kind="none", chains=(), evidence=evidence),
+        participation=participation_of(policy),
+        releases=tuple(_draft_release(policy, release, notices) for release in ordered_releases(policy)),
+        claims=Claims(total_leakage=None, budget_sum=None, largest_budget=None),
+        notices=tuple(Notice(code=notice.code, message=notice.message) for notice in notices),
+    )
+    return draft.model_copy(update={"releases": tuple(_sensitive(draft, release) for release in draft.releases)})
+
+
+def _draft_release(policy: Policy, release: Release, notices: Sequence[Diagnostic]) -> ReleasePlan:
+    rows, integer = demands_on(policy, release)
+    cells = values_of(policy, release)
+    return ReleasePlan(
+        name=release.name,
+        query=query_of(policy, release),
+        cells=cells,
+        l1_sensitivity=Decimal(1),
+        sensitivity_reason="",
+        mechanism=Derived(),
+        schedule=None,
+        expected_errors=(ErrorRun(error=0.0, steps=policy.stream.horizon),),
+        estimator=_estimator(policy, ConstraintSet.of_rows(rows, len(cells), integer=integer), notices),
+        constraints=rows,
+        integer=integer,
+        predicted=PredictedError(
+            published=0.0, without_postprocessing=0.0, prior_alone=None, signal=None, method="variance of the noise"
+        ),
+        candidates=(),
+    )
+
+
+def _sensitive(plan: Plan, release: ReleasePlan) -> ReleasePlan:
+    """The release with what one user changes in a step."""
+    query = source_release(plan, release).query
+    assert plan.participation is not None, "the draft has it"
+    assert not isinstance(query, PrefixQuery | WindowQuery), "resolved by its source"
+    per_step = plan.participation.per_step
+    moved = contribution_of(query, per_step) * unit_of(plan, release)
+    if query.kind == "count":
+        reason = f"one user counts at most {'once' if per_step == 1 else f'{per_step:,} times'} in a step"
+    else:
+        reason = (
+            f"one user adds at most {per_step:,} value{'' if per_step == 1 else 's'} between {query.low} and "
+            f"{query.high} in a step, in units of {query.grid}"
+        )
+    return release.model_copy(update={"l1_sensitivity": moved, "sensitivity_reason": reason})
+
+
+def _estimator(policy: Policy, constraints: ConstraintSet, notices: Sequence[Diagnostic]) -> Estimator:
+    """What is done to the noisy values: what the policy names, or the plainest that keeps its constraints."""
+    delay = {"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind]
+    found = list(estimators(0, constraints, delay))
+    usable = [entry for entry in found if isinstance(entry, Estimator)]
+    wanted = (("none" if constraints.demands_nothing else "mle"),)
+    if policy.estimate.name != "auto":
+        wanted = (policy.estimate.name,)
+    chosen = next((entry for entry in usable if entry.name in wanted), None)
+    if chosen is not None:
+        return chosen
+    reasons = [entry.reason for entry in found if isinstance(entry, Refused) and entry.name.startswith(wanted)]
+    finding = Diagnostic(
+        "E0752",
+        f"the estimator `{wanted[0]}` does not apply to this release",
+        policy.estimate.span or Span(0, 1),
+        because=next(iter(reasons), "it needs what the policy does not declare"),
+        help="write `estimate auto`, or declare what it needs",
+    )
+    raise PolicyError(policy.source, [*notices, finding])
+
+
+def _measured(
+    policy: Policy, target: UserLevelTarget, plan: Plan, release: ReleasePlan, notices: Sequence[Diagnostic]
+) -> _Planned:
+    """The mechanism with the least error for a release that had the whole promise."""
+    setting = setting_of(plan, release, RELATIONS[target.neighbors])
+    made = isinstance(release.query, PrefixQuery | WindowQuery)
+    wish = policy.mechanism
+    tried = list(measurements(setting, unit_of(plan, release), target.epsilon, target.delta, wish.name, wish.arguments))
+    usable = [entry for entry in tried if isinstance(entry, Measurement)]
+    if made and (wish.name == "auto" or not usable):
+        return _Planned(release, None, tuple(tried))
+    if not usable:
+        reasons = [f"{entry.name}: {entry.reason}" for entry in tried if isinstance(entry, Refused)]
+        finding = Diagnostic(
+            "E0755",
+            f"no mechanism can measure `{release.name}`",
+            wish.span or target.span,
+            because="; ".join(reasons),
+            help="write `mechanism auto`, or a mechanism that applies",
+        )
+        raise PolicyError(policy.source, [*notices, finding])
+    best = min(usable, key=lambda entry: entry.mean_error(policy.objective))
+    return _Planned(release, best, tuple(entry for entry in tried if entry is not best))
+
+
+def _sharing(policy: Policy, target: UserLevelTarget, planned: list[_Planned]) -> list[_Planned]:
+    """All measured releases with noise for the whole promise together."""
+    alone = [one.measurement for one in planned if one.measurement is not None]
+    if len(alone) == 1:
+        return planned
+    errors = [
+        entry.mean_error(policy.objective) / float(entry.unit * entry.setting.contribution) ** _power(policy)
+        for entry in alone
+    ]
+    shared = [entry.noisier(factor) for entry, factor in zip(alone, shares(errors, policy.objective), strict=True)]
+    epsilon, delta = rounded_down(target.epsilon), Fraction(target.delta)
+
+    def holds(factor: float) -> bool:
+        return Fraction(_together([entry.noisier(factor) for entry in shared]).delta(epsilon)) <= delta
+
+    low, high = 1.0, 1.0
+    while not holds(high):
+        low, high = high, high + max(1e-12, 2 * (high - 1))
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    finished = iter([entry.noisier(high) for entry in shared])
+    return [one if one.measurement is None else _Planned(one.draft, next(finished), one.others) for one in planned]
+
+
+def _power(policy: Policy) -> int:
+    return 2 if policy.objective == "mean_squared_error" else 1
+
+
+def _together(entries: Sequence[Measurement]) -> PrivacyCurve:
+    return compose([entry.mechanism.curve(entry.setting) for entry in entries])
+
+
+def _with_mechanism(one: _Planned) -> ReleasePlan:
+    if one.measurement is None:
+        return one.draft
+    return one.draft.model_copy(update={"mechanism": one.measurement.mechanism})
+
+
+def _finished(policy: Policy, plan: Plan, one: _Planned) -> ReleasePlan:
+    """The release with its expected errors and everything that was considered."""
+    release = plan.release_named(one.draft.name)
+    horizon = plan.stream.horizon
+    errors = of_variances(noise_stddevs(plan, release, horizon or 1) ** 2, policy.objective)
+    mean = float(np.nanmean(errors))
+    update = {
+        "expected_errors": tuple(_runs(errors, horizon)),
+        "predicted": PredictedError(
+            published=mean,
+            without_postprocessing=mean,
+            prior_alone=None,
+            signal=None,
+            method="variance of the noise; true values are taken to be far from every bound",
+        ),
+        "candidates": tuple(_candidates(policy, release, one, mean)),
+    }
+    return release.model_copy(update=update)
+
+
+def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
+    """The errors of all steps, with equal ones that follow each other taken together."""
+    if horizon is None:
+        return [ErrorRun(error=float(errors[-1]), steps=None)]
+    return [ErrorRun(error=error, steps=len(list(run))) for error, run in groupby(errors.tolist())]
+
+
+def _candidates(policy: Policy, release: ReleasePlan, one: _Planned, mean: float) -> list[Candidate]:
+    estimator = release.estimator.described()
+    free = one.measurement is None
+    rows = [
+        Candidate(
+            schedule="whole stream",
+            mechanism=release.mechanism.described(),
+            estimator=estimator,
+            predicted_error=mean,
+            chosen=True,
+            reason="costs no privacy" if free else "lowest predicted error",
+        )
+    ]
+    own = 1.0 if one.measurement is None else one.measurement.mean_error(policy.objective)
+    for entry in one.others:
+        if isinstance(entry, Refused):
+            name, error, reason = entry.name, None, entry.reason
+        else:
+            name, error = entry.mechanism.described(), entry.mean_error(policy.objective)
+            reason = "would take a share of the promise" if free else f"{error / own:.3g} times the error, alone"
+        rows.append(
+            Candidate(
+                schedule="whole stream",
+                mechanism=name,
+                estimator=estimator,
+                predicted_error=error,
+                chosen=False,
+                reason=reason,
+            )
+        )
+    return rows
+
+
+def _claims(plan: Plan) -> Claims:
+    """What the kernel finds the noise to be worth, rounded up."""
+    claims = []
+    for target in plan.targets:
+        assert isinstance(target, UserLevel), "other targets are planned by schedules"
+        delta = rounded_down(target.delta)
+        found = round_up(Fraction(stream_curve(plan, target.relation).epsilon(delta)))
+        beyond = [
+            Degradation(
+                participation=bound,
+                epsilon=round_up(Fraction(stream_curve(plan, target.relation, bound).epsilon(delta)), 6),
+            )
+            for bound in beyond_bounds(plan)
+        ]
+        claims.append(
+            UserLevelClaim(
+                epsilon=min(found, target.epsilon), delta=target.delta, relation=target.relation, beyond=tuple(beyond)
+            )
+        )
+    return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=tuple(claims))
+
+
+__all__ = ["plan_user_level"]

@@ -1,0 +1,81 @@
+"""From the records of a stream mechanism to noisy values, and on to what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.mechanisms import Derived, Setting, StepRecord, StreamMechanism
+from policyc_runtime.plan import Plan, PrefixQuery, ReleasePlan, WindowQuery
+from policyc_runtime.user_level import promised_user_level, setting_of, unit_of
+
+Array = NDArray[np.float64]
+
+
+def measured(plan: Plan, release: ReleasePlan) -> tuple[StreamMechanism, Setting] | None:
+    """The stream mechanism of a release and its setting; None for a release with budgets, or derived from another."""
+    mechanism = release.stream_mechanism
+    if mechanism is None:
+        return None
+    return mechanism, setting_of(plan, release, promised_user_level(plan)[0].relation)
+
+
+def ready_steps(plan: Plan, steps: int) -> int:
+    """How many of the first `steps` steps can be released: fewer where a mechanism measures blocks, or all at once."""
+    ready = steps
+    for release in plan.releases:
+        found = measured(plan, release)
+        if found is not None:
+            ready = min(ready, found[0].ready(found[1], steps))
+    return ready
+
+
+def noisy_values(plan: Plan, release: ReleasePlan, records: Sequence[StepRecord]) -> Array:
+    """Noisy values of a release with a stream mechanism, (steps, cells), in published units; NaN for none."""
+    found = measured(plan, release)
+    assert found is not None, "asked for releases with a stream mechanism only"
+    mechanism, setting = found
+    unit = unit_of(plan, release)
+    # one rounding a value: dividing by a whole number gives the float nearest to a value of the grid 1/10, 1/100, ...
+    values = mechanism.values(setting, records) * unit.as_integer_ratio()[0]
+    return values / unit.as_integer_ratio()[1]
+
+
+def derived_values(release: ReleasePlan, values: Array) -> Array:
+    """A running total or window, (steps, cells), of the noisy values of the release it is made of."""
+    totals = np.cumsum(values, axis=0)
+    if isinstance(release.query, WindowQuery):
+        width = release.query.steps
+        return totals - np.vstack([np.zeros((min(width, len(values)), values.shape[1])), totals[:-width]])
+    return totals
+
+
+def whole_values(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether noisy values are whole numbers: counts, where the mechanism says so."""
+    mechanism = release.mechanism
+    if isinstance(mechanism, Derived):
+        assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+        return whole_values(plan, plan.release_named(release.query.of))
+    if isinstance(mechanism, StreamMechanism):
+        return mechanism.whole_values and unit_of(plan, release) == 1
+    return True
+
+
+def noise_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
+    """The standard deviation of the noise of every step's noisy value, (steps,), in published units; NaN without one.
+
+    Of a derived release: as if the noise of the steps it adds up were independent.
+    """
+    found = measured(plan, release)
+    if found is not None:
+        variances = found[0].variances(found[1], steps)
+        return np.asarray(np.sqrt(variances) * float(unit_of(plan, release)))
+    if isinstance(release.mechanism, Derived):
+        assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+        squares = noise_stddevs(plan, plan.release_named(release.query.of), steps)[:, None] ** 2
+        return np.sqrt(derived_values(release, squares))[:, 0]
+    mechanism = release.step_mechanism
+    known = {scale: mechanism.variance(scale) ** 0.5 for scale in set(release.budgets.scales(steps)) if scale > 0}
+    return np.array([known.get(scale, np.nan) for scale in release.budgets.scales(steps)])

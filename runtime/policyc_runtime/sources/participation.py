@@ -1,0 +1,165 @@
+"""Counts and sums under a participation bound: which of a user's steps are kept, and what the kept ones add up to.
+
+`keep_first` goes through each user's steps in order and keeps one when it is far enough from the last that was kept and
+the bound is not reached. So what is kept never depends on later steps, and a run on a longer file keeps the same steps
+of the part that was released. Of a kept step the first `per_step` events count. `keep_sample` takes the steps of a user
+in an order that a hash of user and step gives, which favours no time of the stream; it needs all of it.
+"""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.plan import CountQuery, ParticipationRecord, Plan, ReleasePlan, SumQuery
+from policyc_runtime.sources.moments import step_microseconds
+from policyc_runtime.sources.step_counts import StepCounts
+from policyc_runtime.user_level import largest_units
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+    Steps = NDArray[np.int64]
+
+
+def measured_releases(plan: Plan) -> list[ReleasePlan]:
+    """The counts and sums of a plan; all else is made of them."""
+    return [release for release in plan.releases if isinstance(release.query, CountQuery | SumQuery)]
+
+
+def sum_columns(plan: Plan) -> list[tuple[str, SumQuery]]:
+    """The sums of a plan, each with the name of its column in the table `event`."""
+    sums = [release.query for release in plan.releases if isinstance(release.query, SumQuery)]
+    return [(f"v{index}", query) for index, query in enumerate(sums)]
+
+
+def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, steps: int) -> StepCounts:
+    """Counts and sums of the tables `event` and `person`, for the steps from `start` (microseconds since 1970) on."""
+    record = plan.participation
+    assert record is not None, "plans with a user-level target have a bound"
+    length = step_microseconds(plan)
+    listed = len(plan.stream.cell.cells) if plan.stream.cell else 1
+    columns = sum_columns(plan)
+    units = "".join(f", {_units(name, query)} AS {name}" for name, query in columns)
+    connection.execute(
+        f"CREATE TABLE part AS SELECT id, (moment - {start}) // {length} AS step, code, moment, event.rowid AS place"
+        f"{units} FROM event JOIN person USING (person) WHERE moment < {start + steps * length} AND code < {listed}"
+    )
+    dropped = _keep_steps(connection, record)
+    # of a user's events in a step the latest says the cell when one counts, the first ones count when several do
+    late = "DESC" if record.per_step == 1 and not columns else ""
+    limit = record.per_step if record.enforced or (record.per_step == 1 and not columns) else 2**62
+    connection.execute(
+        "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
+        f"(PARTITION BY id, step ORDER BY moment {late}, {'code' if late else 'place'}) AS event_in_step "
+        f"FROM part JOIN kept USING (id, step)) WHERE event_in_step <= {limit}"
+    )
+    counts = {release.name: _values(connection, plan, release, steps, record) for release in measured_releases(plan)}
+    if record.enforced:
+        dropped["events"] = _number(connection, "SELECT (SELECT count(*) FROM part) - (SELECT count(*) FROM counted)")
+    return StepCounts(start, counts, _digests(connection, columns, steps), dropped if record.enforced else None)
+
+
+def _units(name: str, query: SumQuery) -> str:
+    """SQL for a clamped value in whole units of the grid; never beyond what one event may add, whatever floats do."""
+    most = largest_units(query)
+    clamped = f"least(greatest({name}, {query.low}), {query.high})"
+    return f"least(greatest(round({clamped}::DOUBLE / {query.grid})::BIGINT, -{most}), {most})"
+
+
+def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord) -> dict[str, int]:
+    """The table `kept` of users' steps that count, and how many were dropped."""
+    rows = connection.execute(
+        "SELECT id, step, md5_number_lower(concat(low, ':', high, ':', step)) AS rank "
+        "FROM (SELECT DISTINCT id, step FROM part) JOIN person USING (id) ORDER BY id, step"
+    ).fetchnumpy()
+    users, steps = np.asarray(rows["id"], dtype=np.int64), np.asarray(rows["step"], dtype=np.int64)
+    keep = np.ones(len(users), dtype=np.bool_)
+    if record.enforced == "keep_first":
+        keep = keep_first(users, steps, record.bound, record.spacing)
+    elif record.enforced == "keep_sample":
+        keep = keep_sample(users, steps, np.asarray(rows["rank"]), record.bound, record.spacing)
+    kept = {"id": users[keep], "step": steps[keep]}
+    connection.register("kept_rows", kept)
+    connection.execute("CREATE TABLE kept AS SELECT id, step FROM kept_rows")
+    connection.unregister("kept_rows")
+    return {"users": len(np.unique(users[~keep])), "participations": int((~keep).sum())}
+
+
+def keep_first(users: Steps, steps: Steps, bound: int, spacing: int) -> NDArray[np.bool_]:
+    """Which participations to keep, going forward in time: (rows,).
+
+    Args:
+        users: (rows,) whole numbers, in order.
+        steps: (rows,) distinct and in order for each user.
+        bound: how many each user keeps at most, >= 1.
+        spacing: steps between two that are kept, at least, >= 1.
+    """
+    begins = np.flatnonzero(np.diff(users, prepend=users[:1] - 1)) if len(users) else np.zeros(0, dtype=np.int64)
+    if spacing == 1:
+        sizes = np.diff(np.append(begins, len(users)))
+        return np.asarray(np.arange(len(users)) - np.repeat(begins, sizes) < bound)
+    keep = np.zeros(len(users), dtype=np.bool_)
+    order = np.cumsum(np.bincount(begins, minlength=len(users))) if len(users) else begins
+    width = int(steps.max()) + spacing + 1 if len(users) else 1
+    places = order * width + steps  # users one after the other, each with steps of its own
+    now = begins
+    for _ in range(bound):
+        keep[now] = True
+        after = np.searchsorted(places, places[now] + spacing)
+        inside = after < len(users)
+        now = after[inside][order[after[inside]] == order[now[inside]]]
+    return keep
+
+
+def keep_sample(users: Steps, steps: Steps, ranks: NDArray[np.uint64], bound: int, spacing: int) -> NDArray[np.bool_]:
+    """Which participations to keep, in the order of their ranks: (rows,); arguments as for `keep_first`."""
+    keep = np.zeros(len(users), dtype=np.bool_)
+    taken: dict[int, list[int]] = {}
+    for row in np.argsort(ranks, kind="stable").tolist():
+        mine = taken.setdefault(int(users[row]), [])
+        if len(mine) < bound and all(abs(step - int(steps[row])) >= spacing for step in mine):
+            mine.append(int(steps[row]))
+            keep[row] = True
+    return keep
+
+
+def _values(
+    connection: DuckDBPyConnection, plan: Plan, release: ReleasePlan, steps: int, record: ParticipationRecord
+) -> Steps:
+    """(steps, cells) of a count or sum, in units."""
+    query = release.query
+    if isinstance(query, SumQuery):
+        name = next(name for name, known in sum_columns(plan) if known is query)
+        value = f"sum({name})"
+    else:
+        value = "count(*)" if record.per_step > 1 else "count(DISTINCT id)"
+    code = "0" if query.by is None else "code"
+    rows = connection.execute(
+        f"SELECT step, {code} AS code, {value}::BIGINT AS value FROM counted GROUP BY ALL"
+    ).fetchnumpy()
+    values = np.zeros((steps, len(release.cells)), dtype=np.int64)
+    values[rows["step"], rows["code"]] = rows["value"]
+    return values
+
+
+def _digests(connection: DuckDBPyConnection, columns: list[tuple[str, SumQuery]], steps: int) -> tuple[str, ...]:
+    """What the values of each step came from: sums of hashes of who counted, where and with what."""
+    what = "".join(f", ':', {name}" for name, _ in columns)
+    rows = connection.execute(
+        f"SELECT step, code, count(*), sum(low), sum(high), sum(md5_number_lower(concat(low, ':', high{what}))) "
+        "FROM counted JOIN person USING (id) GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    digests: dict[int, str] = {}
+    for step, *parts in rows:
+        digests[step] = f"{digests.get(step, '')}{':'.join(map(str, parts))};"
+    return tuple(digests.get(step, "") for step in range(steps))
+
+
+def _number(connection: DuckDBPyConnection, query: str) -> int:
+    found = connection.execute(query).fetchone()
+    assert found is not None, "an aggregate has one row"
+    return int(found[0])
