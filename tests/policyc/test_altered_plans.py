@@ -145,7 +145,6 @@ def test_a_budget_larger_by_a_billionth_is_refused_even_when_resealed(plan):
         (("targets", 0, "alpha"), "0.999999999"),
         (("releases", 0, "l1_sensitivity"), "1.999999999"),
         (("releases", 0, "mechanism", "l1_sensitivity"), "1"),
-        (("relation",), "add_or_remove_one"),
         (("stream", "horizon"), 41),
         (("claims", "total_leakage"), "0.99"),
         (("claims", "total_leakage"), "1.000000001"),

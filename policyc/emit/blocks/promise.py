@@ -30,6 +30,12 @@ def _claimed(plan: Plan, kind: str, window: int) -> str:
     return next(exact(claim.nats) for claim in plan.claims.windows if (claim.kind, claim.window) == (kind, window))
 
 
+def _largest_budget(plan: Plan) -> str:
+    """The largest budget of a step, exact; plans of such promises have one."""
+    assert plan.claims.largest_budget is not None, "steps have budgets"
+    return exact(plan.claims.largest_budget)
+
+
 def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
     factor = likelihood_factor(target.alpha)
     chains = len(plan.correlation.chains)
@@ -134,7 +140,7 @@ def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
         ),
         "holds": f"for every window of that many steps in {span(plan)}",
         "recomputed": (
-            f"{_claimed(plan, 'budget', target.window) if target.window > 1 else exact(plan.claims.largest_budget or target.epsilon)} "
+            f"{_claimed(plan, 'budget', target.window) if target.window > 1 else _largest_budget(plan)} "
             f"nats, largest sum of {target.window:,} budgets in a row over {span(plan)}"
         ),
         "theorem": "a window protects its own steps by the sum of their budgets",
@@ -165,9 +171,7 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
             "knows all about every other user and every other step; does not use that steps of one user are related"
         ),
         "holds": f"at every step of {span(plan)}",
-        "recomputed": (
-            f"{exact(plan.claims.largest_budget or target.epsilon)} nats, largest budget of one step over {span(plan)}"
-        ),
+        "recomputed": (f"{_largest_budget(plan)} nats, largest budget of one step over {span(plan)}"),
         "theorem": "a step protects its own event by its own budget",
         "derivation": "The largest budget of a step, all releases together, in exact fractions.",
         "sources": [],
