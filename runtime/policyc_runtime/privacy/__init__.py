@@ -27,6 +27,7 @@ from policyc_runtime.privacy.loss import LossFunction, transition_matrix
 from policyc_runtime.privacy.participation import Participation, changed_counts, l1_sensitivity, l2_sensitivity
 from policyc_runtime.privacy.profile import PrivacyProfile, pure_profile
 from policyc_runtime.privacy.sides import Side, reversal
+from policyc_runtime.privacy.strategies import l2_sensitivity_bound, toeplitz_l2_sensitivity
 from policyc_runtime.privacy.subsampling import (
     StepSample,
     filtered_l2_sensitivity,
@@ -60,12 +61,14 @@ __all__ = [
     "gaussian_stddev",
     "l1_sensitivity",
     "l2_sensitivity",
+    "l2_sensitivity_bound",
     "largest_constant_budget",
     "poisson_sample",
     "pure_profile",
     "reversal",
     "stratified_sample",
     "supremum",
+    "toeplitz_l2_sensitivity",
     "total_leakage",
     "transition_matrix",
     "useful_lags",

@@ -22,8 +22,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.privacy.composition import least
-from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_stddev
+from policyc_runtime.privacy.composition import least, least_near
+from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_stddev
 from policyc_runtime.privacy.profile import GaussianMixture, PrivacyProfile, log_excess
 
 Floats = NDArray[np.float64]
@@ -44,6 +44,16 @@ class StepSample:
     def delta(self, epsilon: float, mu: float) -> float:
         """Upper bound on delta at `epsilon` when one shown step has `mu` = presence / stddev."""
         return min(1.0, float((self.laws @ self._deltas(epsilon, mu)).max()))
+
+    def epsilon(self, delta: float, mu: float) -> float:
+        """The least epsilon (nats, >= 0), rounded up by at most a relative 1e-9, when one shown step has `mu` > 0.
+
+        Of another number of participations than the noise was made for, it is how the promise degrades.
+        """
+        if self.delta(0.0, mu) <= delta:
+            return 0.0
+        start = gaussian_epsilon(delta, mu * math.sqrt(self.expected))
+        return least_near(lambda epsilon: log_excess(self.delta(epsilon, mu), delta), max(start, 1e-9), 1e-9)
 
     def stddev(self, epsilon: float, delta: float, presence: float) -> float:
         """The least stddev, rounded up by at most a relative 1e-9, that is (epsilon, delta)-private.
