@@ -15,7 +15,7 @@ from policyc.emit.blocks.operation import checks, integrity, operation, sources
 from policyc.emit.blocks.pictures import pictures
 from policyc.emit.blocks.postprocessing import postprocessing
 from policyc.emit.blocks.product import data, participation, product
-from policyc.emit.blocks.promise import not_covered, promises
+from policyc.emit.blocks.promise import not_covered, promises, sharing
 from policyc.emit.blocks.user_level import user_level_blocks
 from policyc.emit.blocks.wording import Json
 from policyc_runtime.plan import Plan
@@ -40,6 +40,7 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
         "version": CERTIFICATE_VERSION,
         "product": product(plan),
         **own,
+        "sharing": sharing(plan),
         "accuracy": accuracy(plan),
         "choice": choice(plan),
         "postprocessing": postprocessing(plan, attachments),

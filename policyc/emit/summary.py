@@ -18,7 +18,9 @@ def render_summary(plan: Plan, directory: Path) -> str:
     lines += [f"  promise    {_promise(plan, index)}" for index in range(len(plan.targets))]
     for release in plan.releases:
         lines += _release_lines(plan, release)
-    lines += ["", *_candidates(plan.releases[0]), ""]
+    for release in plan.releases:
+        lines += ["", *([f"  {release.name}"] if plan.sharing else []), *_candidates(release)]
+    lines.append("")
     lines.append(f"{directory}/: plan.json, map_model.py, certificate.html, certificate.md, certificate.json")
     lines.append(f"next: read {directory}/certificate.html, then `policyc run {directory} --input DATA --output OUT`")
     return "\n".join(lines)
@@ -66,8 +68,10 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     patterns = [epsilon for segment in release.budgets.segments for epsilon in segment.epsilons]
     budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]
     spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
+    taken = "" if release.share is None else f", {100 * float(release.share):.3g} % of every step's budget"
+    values = "1 value" if len(release.cells) == 1 else f"{len(release.cells)} values"
     return [
-        f"  release    {release.name}: {len(release.cells)} values every {plan.stream.step_text}",
+        f"  release    {release.name}: {values} every {plan.stream.step_text}{taken}",
         f"  budget     {release.budgets.name}: {spread} nats a step{'' if 0 not in patterns else ' with a release'}",
         f"  estimator  {release.estimator.described()}",
         f"  expected   {errors}",

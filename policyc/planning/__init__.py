@@ -12,8 +12,9 @@ from policyc.planning.choice import Choice, Comparison
 from policyc.planning.plausible import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
+from policyc.planning.sharing import Sharing
 from policyc.planning.user_level import plan_user_level
-from policyc.semantics.policy import LinearConstraint, MarkovCorrelation, Policy, UserLevelTarget, Wish
+from policyc.semantics.policy import LinearConstraint, MarkovCorrelation, Policy, Release, UserLevelTarget, Wish
 from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
@@ -47,13 +48,41 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
 
 def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
     groups = [Group(chain.group, _record(chain).chain()) for chain in policy.chains]
-    rows, integer = constraint_rows(policy)
-    cells = release_cells(policy)
+    sharing = Sharing.between([_comparison(policy, release, groups) for release in policy.releases])
+    schedules = list(allocations(policy, groups))
+    for schedule in schedules:
+        sharing.add(schedule)
+    filled = all(
+        any(isinstance(entry, Estimator) and entry.fills for entry in (*table.estimators, *table.late))
+        for table in sharing.tables
+    )
+    if policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups):
+        schedules += add_sparse(policy, groups, sharing)
+    sharing = sharing.refined()
+    sharing.add_late()
+    choices = sharing.choices()
+    if choices is None:
+        raise PolicyError(policy.source, [*notices, _impossible(policy, schedules, sharing.estimators)])
+    broken = broken_constraints(policy, [group.chain for group in groups])
+    more = [
+        warning
+        for release, choice in zip(policy.releases, choices, strict=True)
+        for warning in _utility(policy, release, choice.predicted, broken.get(release.name, ()))
+    ]
+    plan = assemble_plan(policy, choices, sharing.words([r.name for r in policy.releases]), (*notices, *more))
+    verify(plan)
+    return plan, more
+
+
+def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Comparison:
+    """An empty table for one release: its mechanism, the estimators that apply, and how errors are predicted."""
+    rows, integer = constraint_rows(policy, release)
+    cells = release_cells(policy, release)
     constraints = ConstraintSet.of_rows(rows, len(cells), integer=integer)
-    mechanism = Laplace(l1_sensitivity=sensitivity(policy)[0])
+    mechanism = Laplace(l1_sensitivity=sensitivity(release)[0])
     predictor = Predictor(
         cells=len(cells),
-        population=policy.stream.population if policy.releases[0].by_cell else None,
+        population=policy.stream.population if release.by_cell else None,
         chains=[group.chain for group in groups],
         constraints=constraints.within_a_step(),
         objective=policy.objective,
@@ -66,25 +95,11 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]
     # The error of `joint_map` takes simulations: under `auto` it is compared where all others are best.
     late = [entry for entry in usable if policy.estimate.name == "auto" and _name(entry) == "joint_map()"]
-    comparison = Comparison([entry for entry in usable if entry not in late], mechanism, predictor)
-    schedules = list(allocations(policy, groups))
-    for schedule in schedules:
-        comparison.add(schedule)
-    filled = any(isinstance(entry, Estimator) and entry.fills for entry in usable)
-    if policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups):
-        schedules += add_sparse(policy, groups, comparison)
-    comparison.add_to_best(late)
-    choice = comparison.choice()
-    if choice is None:
-        raise PolicyError(policy.source, [*notices, _impossible(policy, schedules, usable)])
-    more = _utility(policy, choice.predicted, broken_constraints(policy, [group.chain for group in groups]))
-    plan = assemble_plan(policy, choice, (*notices, *more))
-    verify(plan)
-    return plan, more
+    return Comparison([entry for entry in usable if entry not in late], mechanism, predictor, late)
 
 
 def _utility(
-    policy: Policy, predicted: PredictedError, broken: Sequence[tuple[LinearConstraint, float]]
+    policy: Policy, release: Release, predicted: PredictedError, broken: Sequence[tuple[LinearConstraint, float]]
 ) -> list[Diagnostic]:
     """Warnings about a release that carries little; errors are compared in the unit of the counts."""
 
@@ -92,7 +107,7 @@ def _utility(
         return error if error is None or policy.objective == "mean_absolute_error" else math.sqrt(error)
 
     published = in_counts(predicted.published) or 0.0
-    return check_utility(policy, published, in_counts(predicted.prior_alone), predicted.signal, broken)
+    return check_utility(policy, release, published, in_counts(predicted.prior_alone), predicted.signal, broken)
 
 
 def _record(chain: MarkovCorrelation) -> ChainRecord:

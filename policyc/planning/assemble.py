@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
@@ -17,6 +17,7 @@ from policyc.semantics.policy import (
     LinearConstraint,
     MarkovCorrelation,
     Policy,
+    Release,
     WEventTarget,
 )
 from policyc.version import __version__
@@ -53,22 +54,21 @@ def round_up(value: Fraction, digits: int = 15) -> Decimal:
     return Decimal(math.ceil(value * Fraction(10) ** shift)).scaleb(-shift)
 
 
-def release_cells(policy: Policy) -> tuple[str, ...]:
+def release_cells(policy: Policy, release: Release) -> tuple[str, ...]:
     """The published values of a step, in order; the one name "" where a release is not by cell."""
-    release = policy.releases[0]
     return policy.stream.cell.states if release.by_cell and policy.stream.cell is not None else ("",)
 
 
-def sensitivity(policy: Policy) -> tuple[Decimal, str]:
+def sensitivity(release: Release) -> tuple[Decimal, str]:
     """How far one neighbor can move the values of a step, in L1, with the reason."""
-    if policy.releases[0].by_cell:
+    if release.by_cell:
         return Decimal(2), "replacing one user's cell lowers one count by one and raises another by one"
     return Decimal(1), "replacing one user's value changes the one count by at most one"
 
 
-def constraint_rows(policy: Policy) -> tuple[tuple[ConstraintRow, ...], bool]:
-    """The policy's demands on the release's values, and whether they must be whole numbers."""
-    demanded = policy.constraints_of(policy.releases[0].name)
+def constraint_rows(policy: Policy, release: Release) -> tuple[tuple[ConstraintRow, ...], bool]:
+    """The policy's demands on a release's values, and whether they must be whole numbers."""
+    demanded = policy.constraints_of(release.name)
     if demanded is None:
         return (), False
     return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
@@ -90,23 +90,15 @@ def constraint_row(constraint: LinearConstraint) -> ConstraintRow:
     )
 
 
-def assemble_plan(policy: Policy, choice: Choice, notices: tuple[Diagnostic, ...]) -> Plan:
-    """The plan of a policy for a choice, sealed; its claims are computed by the kernel from the plan itself."""
-    rows, integer = constraint_rows(policy)
-    least, reason = sensitivity(policy)
-    release = ReleasePlan(
-        name=policy.releases[0].name,
-        query=CountQuery(by=policy.stream.cell.column if policy.releases[0].by_cell and policy.stream.cell else None),
-        cells=release_cells(policy),
-        l1_sensitivity=least,
-        sensitivity_reason=reason,
-        mechanism=choice.mechanism,
-        schedule=_schedule(choice.allocation, choice.mechanism, choice.expected_errors),
-        estimator=choice.estimator,
-        constraints=rows,
-        integer=integer,
-        predicted=choice.predicted,
-        candidates=choice.candidates,
+def assemble_plan(
+    policy: Policy, choices: Sequence[Choice], sharing: str | None, notices: tuple[Diagnostic, ...]
+) -> Plan:
+    """The plan of a policy for one choice a release, sealed; its claims are computed by the kernel from the plan.
+
+    `sharing` says how the releases divide the budget; None for one.
+    """
+    releases = _with_shares(
+        [_release(policy, release, choice) for release, choice in zip(policy.releases, choices, strict=True)]
     )
     draft = Plan(
         compiler=f"policyc {__version__}",
@@ -117,12 +109,51 @@ def assemble_plan(policy: Policy, choice: Choice, notices: tuple[Diagnostic, ...
         targets=tuple(
             _target(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)
         ),
-        correlation=_correlation(policy, choice.allocation),
-        releases=(release,),
+        correlation=_correlation(policy, choices[0].allocation),
+        releases=releases,
+        sharing=sharing,
         claims=Claims(total_leakage=None, budget_sum=None, largest_budget=Decimal(1)),
         notices=tuple(Notice(code=n.code, message=n.message) for n in notices),
     )
     return draft.model_copy(update={"claims": _claims(draft)}).sealed()
+
+
+def _release(policy: Policy, release: Release, choice: Choice) -> ReleasePlan:
+    rows, integer = constraint_rows(policy, release)
+    least, reason = sensitivity(release)
+    return ReleasePlan(
+        name=release.name,
+        query=CountQuery(by=policy.stream.cell.column if release.by_cell and policy.stream.cell else None),
+        cells=release_cells(policy, release),
+        l1_sensitivity=least,
+        sensitivity_reason=reason,
+        mechanism=choice.mechanism,
+        schedule=_schedule(choice.allocation, choice.mechanism, choice.expected_errors),
+        estimator=choice.estimator,
+        constraints=rows,
+        integer=integer,
+        predicted=choice.predicted,
+        candidates=choice.candidates,
+    )
+
+
+def _with_shares(releases: Sequence[ReleasePlan]) -> tuple[ReleasePlan, ...]:
+    """Each with the largest part it takes of any step's budget, rounded up; one release has the whole and says nothing.
+
+    All follow one schedule, so their segments have the same steps.
+    """
+    if len(releases) == 1:
+        return tuple(releases)
+    patterns = zip(*(release.budgets.segments for release in releases), strict=True)
+    rows = {row for segments in patterns for row in zip(*(s.epsilons for s in segments), strict=True) if any(row)}
+    largest = [
+        max(Fraction(row[index]) / sum(map(Fraction, row), Fraction(0)) for row in rows)
+        for index in range(len(releases))
+    ]
+    return tuple(
+        release.model_copy(update={"share": round_up(share, 6)})
+        for release, share in zip(releases, largest, strict=True)
+    )
 
 
 def _claims(draft: Plan) -> Claims:

@@ -48,42 +48,58 @@ class _Entry:
 class Comparison:
     """Schedules with every estimator that applies; of equal errors the one added first is taken.
 
-    `estimators` are those to try, or why they do not apply.
+    `estimators` are those to try, or why they do not apply; `late` those whose error takes long to predict, which are
+    tried with the best schedule alone.
     """
 
     estimators: Sequence[Estimator | Refused]
     mechanism: StepMechanism
     predictor: Predictor
+    late: Sequence[Estimator | Refused] = ()
     _entries: list[_Entry] = field(default_factory=list)
     _refused: list[Refused] = field(default_factory=list)
+
+    @property
+    def values(self) -> int:
+        """How many values are published at a step."""
+        return self.predictor.cells
 
     def add(self, schedule: Allocation | Refused) -> float:
         """Compare one more schedule; its lowest predicted error, inf where it does not apply."""
         if isinstance(schedule, Refused):
             self._refused.append(schedule)
             return math.inf
-        usable = [e for e in self.estimators if isinstance(e, Estimator) and (e.fills or not schedule.skips)]
-        found = [_entry(schedule, estimator, self.mechanism, self.predictor) for estimator in usable]
+        found = self._tried(schedule)
         self._entries += found
         return min((entry.mean for entry in found), default=math.inf)
 
-    def add_to_best(self, estimators: Sequence[Estimator | Refused]) -> None:
-        """Compare more estimators, with the best schedule so far alone: for those whose error takes long to predict."""
-        self.estimators = [*self.estimators, *estimators]
-        if not self._entries:
-            return
-        best = min(self._entries, key=lambda entry: entry.mean).allocation
+    def add_late(self, schedule: Allocation) -> None:
+        """Compare the late estimators with one schedule alone."""
+        self.estimators = [*self.estimators, *self.late]
         self._entries += [
-            _entry(best, estimator, self.mechanism, self.predictor)
-            for estimator in estimators
-            if isinstance(estimator, Estimator) and (estimator.fills or not best.skips)
+            _entry(schedule, estimator, self.mechanism, self.predictor)
+            for estimator in self.late
+            if isinstance(estimator, Estimator) and (estimator.fills or not schedule.skips)
         ]
 
-    def choice(self) -> Choice | None:
-        """The combination with the lowest predicted error; None when no schedule or no estimator applies."""
-        if not self._entries:
+    def error(self, schedule: Allocation, estimator: Estimator) -> float:
+        """The predicted error of a schedule that is only tried, with one estimator."""
+        return _entry(schedule, estimator, self.mechanism, self.predictor).mean
+
+    def _tried(self, schedule: Allocation) -> list[_Entry]:
+        usable = [e for e in self.estimators if isinstance(e, Estimator) and (e.fills or not schedule.skips)]
+        return [_entry(schedule, estimator, self.mechanism, self.predictor) for estimator in usable]
+
+    def choice(self, schedule: Allocation | None = None) -> Choice | None:
+        """The combination with the lowest predicted error; None when no schedule or no estimator applies.
+
+        Args:
+            schedule: one that was added, where it was chosen for several releases together.
+        """
+        entries = [entry for entry in self._entries if schedule is None or entry.allocation is schedule]
+        if not entries:
             return None
-        best = min(self._entries, key=lambda entry: entry.mean)
+        best = min(entries, key=lambda entry: entry.mean)
         predicted = PredictedError(
             published=best.mean,
             without_postprocessing=_noise_error(best.allocation, self.mechanism, self.predictor),
@@ -179,8 +195,13 @@ def _steps(allocation: Allocation) -> int | None:
 def _candidate(entry: _Entry, best: _Entry, mechanism: StepMechanism) -> Candidate:
     chosen = entry is best
     ratio = entry.mean / best.mean if best.mean > 0 else float("inf")
+    if ratio < 1:  # chosen for several releases together
+        return _considered(entry, mechanism, chosen, "lower here, and higher for all releases together")
     more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{ratio:.3g} times the error of"
-    reason = "lowest predicted error" if chosen else f"{more} the one chosen"
+    return _considered(entry, mechanism, chosen, "lowest predicted error" if chosen else f"{more} the one chosen")
+
+
+def _considered(entry: _Entry, mechanism: StepMechanism, chosen: bool, reason: str) -> Candidate:
     return Candidate(
         schedule=entry.allocation.name,
         mechanism=mechanism.name,

@@ -14,17 +14,18 @@ LATER = 200  # steps after which laws are taken to have stopped moving
 SURE = 4.0  # standard deviations beyond a bound
 
 
-def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> list[tuple[LinearConstraint, float]]:
-    """Constraints within a step that expected counts break by far, at the first step or later; each with the value.
+def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> dict[str, list[tuple[LinearConstraint, float]]]:
+    """Constraints within a step that expected counts break by far, by release; each with the value that is expected.
 
-    Expected is the population times the declared law, users split evenly between groups, as in every prediction.
+    At the first step or later. Expected is the population times the declared law, users split evenly between groups,
+    as in every prediction.
     """
     population = policy.stream.population
     if population is None or not chains:
-        return []
+        return {}
     horizon = policy.stream.horizon or LATER + 1
     laws = [np.mean([chain.marginal(step) for chain in chains], axis=0) for step in {0, min(LATER, horizon - 1)}]
-    found = []
+    found: dict[str, list[tuple[LinearConstraint, float]]] = {}
     for release in policy.releases:
         demanded = policy.constraints_of(release.name)
         for row in demanded.constraints if demanded is not None and release.by_cell else ():
@@ -36,5 +37,5 @@ def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> list[tuple[Li
             spreads = [math.sqrt(max(0.0, population * float(weights**2 @ law - (weights @ law) ** 2))) for law in laws]
             beyond = [sign * (mean - float(row.bound)) - SURE * sd for mean, sd in zip(means, spreads, strict=True)]
             if max(beyond) > 0:
-                found.append((row, means[int(np.argmax(beyond))]))
+                found.setdefault(release.name, []).append((row, means[int(np.argmax(beyond))]))
     return found

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from policyc.planning.candidates import Refused, sparse
-from policyc.planning.choice import Comparison
 from policyc.planning.schedules import Allocation, Group
+from policyc.planning.sharing import Sharing
 from policyc.semantics.policy import Policy
 
 PERIODS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PATIENCE = 2  # periods in a row that are worse than the best, after which longer ones are not tried
 
 
-def add_sparse(policy: Policy, groups: Sequence[Group], comparison: Comparison) -> list[Allocation | Refused]:
+def add_sparse(policy: Policy, groups: Sequence[Group], sharing: Sharing) -> list[Allocation | Refused]:
     """Add the sparse schedules that are worth comparing; the policy's own period alone, where it names one.
 
     Predicted error falls and then rises with the period: the search ends when it has risen.
@@ -25,7 +25,7 @@ def add_sparse(policy: Policy, groups: Sequence[Group], comparison: Comparison) 
     def error(every: int, phase: int = 0) -> float:
         schedule = sparse(policy, groups, every, phase)
         added.append(schedule)
-        return comparison.add(schedule)
+        return sharing.add(schedule)
 
     horizon = policy.stream.horizon
     named = policy.budget.arguments.get("every")

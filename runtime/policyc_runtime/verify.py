@@ -261,6 +261,9 @@ def _check_leakage(plan: Plan) -> Iterator[Claim]:
 
 def largest_budget(plan: Plan) -> Fraction:
     """The largest budget of one step, all releases together, exact."""
+    if len(plan.releases) == 1:
+        segments = plan.releases[0].budgets.segments
+        return max(Fraction(epsilon) for segment in segments for epsilon in set(segment.epsilons))
     return window_budget(plan, 1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.wording import Json, JsonValue, event, quoted, relation_words, span
-from policyc.emit.numbers import exact, likelihood_factor, sentence_case, shown
+from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
 from policyc_runtime.plan import AlphaDPT, EventLevel, Plan, Target, UserLevel, WEvent, relation_of, window_of
 
 
@@ -23,6 +23,20 @@ def _promise(plan: Plan, target: AlphaDPT | EventLevel | WEvent, index: int) -> 
     if isinstance(target, AlphaDPT):
         return _alpha_dpt(plan, target, index)
     return _w_event(plan, target, index) if isinstance(target, WEvent) else _event_level(plan, target, index)
+
+
+def sharing(plan: Plan) -> Json | None:
+    """How several releases share every promise; None for one release."""
+    if plan.sharing is None:
+        return None
+    return {
+        "sentence": f"The releases share each promise, which holds for all of them together: {plan.sharing}.",
+        "shares": [
+            {"release": release.name, "share": f"{plain(100 * release.share)} %"}
+            for release in plan.releases
+            if release.share is not None
+        ],
+    }
 
 
 def _claimed(plan: Plan, kind: str, window: int) -> str:

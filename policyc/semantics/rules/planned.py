@@ -40,8 +40,6 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if release.kind != "count":
             name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
             yield name, release.span, "publish `count(...)` meanwhile"
-    if len(policy.releases) > 1 and not _user_level(policy):
-        yield "several releases under one promise", policy.releases[1].span, "keep one release"
     for chain in policy.chains:
         if policy.stream.horizon is None and chain.initial not in (None, "stationary"):
             missing = "a start that is not stationary over an unbounded horizon"

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import LinearConstraint, Policy
+from policyc.semantics.policy import LinearConstraint, Policy, Release
 
 
 def check_utility(
     policy: Policy,
+    release: Release,
     predicted_error: float,
     prior_alone: float | None,
     signal_size: float | None,
@@ -20,6 +21,7 @@ def check_utility(
 
     Args:
         policy: the policy that was planned.
+        release: which of its releases this is about; named where there are several.
         predicted_error: expected error of one published value, as a root mean square or mean absolute error in units
             of the release; nonnegative.
         prior_alone: the same error of guessing from public knowledge alone, or None when there is none.
@@ -31,6 +33,7 @@ def check_utility(
         W0701 when the error exceeds the signal, W0702 when the public prior alone is at least as good.
     """
     target = policy.targets[0]
+    error = "the expected error" if len(policy.releases) == 1 else f"the expected error of `{release.name}`"
     stronger = "allow a larger " + ("alpha" if hasattr(target, "alpha") else "epsilon")
     remedy = f"{stronger}, publish less often, count in fewer cells, or drop constraints that true counts break"
     labels: tuple[Label, ...] = ()
@@ -47,7 +50,7 @@ def check_utility(
         findings.append(
             Diagnostic(
                 "W0701",
-                f"the expected error ({predicted_error:.4g} users) exceeds the signal ({signal_size:.4g} users)",
+                f"{error} ({predicted_error:.4g} users) exceeds the signal ({signal_size:.4g} users)",
                 target.span,
                 because="the promise holds, and readers would take noise for news",
                 help=remedy,
@@ -58,7 +61,7 @@ def check_utility(
         findings.append(
             Diagnostic(
                 "W0702",
-                f"the expected error ({predicted_error:.4g} users) is not below that of the public prior alone "
+                f"{error} ({predicted_error:.4g} users) is not below that of the public prior alone "
                 f"({prior_alone:.4g} users)",
                 target.span,
                 because="a reader learns as much from what was public before, so privacy is spent for nothing",

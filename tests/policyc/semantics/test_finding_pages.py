@@ -26,7 +26,7 @@ def found_in(page_examples, findings):
         text = page_examples(code)[right]
         policy, found = findings(text)
         if code in UTILITY:
-            found = [*found, *check_utility(policy, *UTILITY[code][right])]
+            found = [*found, *check_utility(policy, policy.releases[0], *UTILITY[code][right])]
         return text, policy, found
 
     return found_in
