@@ -42,14 +42,15 @@ from policyc_runtime.plan import (
     UserLevelClaim,
     WindowQuery,
 )
-from policyc_runtime.privacy.curves import PrivacyCurve, compose
+from policyc_runtime.privacy.profile import PrivacyProfile
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.user_level import (
     beyond_bounds,
+    composed,
     contribution_of,
     setting_of,
     source_release,
-    stream_curve,
+    stream_profile,
     unit_of,
 )
 
@@ -216,8 +217,8 @@ def _power(policy: Policy) -> int:
     return 2 if policy.objective == "mean_squared_error" else 1
 
 
-def _together(entries: Sequence[Measurement]) -> PrivacyCurve:
-    return compose([entry.mechanism.curve(entry.setting) for entry in entries])
+def _together(entries: Sequence[Measurement]) -> PrivacyProfile:
+    return composed(entry.mechanism.profile(entry.setting) for entry in entries)
 
 
 def _with_mechanism(one: _Planned) -> ReleasePlan:
@@ -292,11 +293,11 @@ def _claims(plan: Plan) -> Claims:
     for target in plan.targets:
         assert isinstance(target, UserLevel), "other targets are planned by schedules"
         delta = rounded_down(target.delta)
-        found = round_up(Fraction(stream_curve(plan, target.relation).epsilon(delta)))
+        found = round_up(Fraction(stream_profile(plan, target.relation).epsilon(delta)))
         beyond = [
             Degradation(
                 participation=bound,
-                epsilon=round_up(Fraction(stream_curve(plan, target.relation, bound).epsilon(delta)), 6),
+                epsilon=round_up(Fraction(stream_profile(plan, target.relation, bound).epsilon(delta)), 6),
             )
             for bound in beyond_bounds(plan)
         ]

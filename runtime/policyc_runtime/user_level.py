@@ -7,9 +7,10 @@ all releases, and held against every promised epsilon and delta, with every roun
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.mechanisms import Derived, Setting, StreamMechanism
@@ -23,8 +24,8 @@ from policyc_runtime.plan import (
     UserLevel,
     WindowQuery,
 )
-from policyc_runtime.privacy.curves import PrivacyCurve, compose
 from policyc_runtime.privacy.participation import Participation
+from policyc_runtime.privacy.profile import PrivacyProfile
 from policyc_runtime.rounding import rounded_down
 
 
@@ -98,15 +99,18 @@ def setting_of(
     )
 
 
-def stream_curve(plan: Plan, relation: NeighboringRelation, participation_bound: int | None = None) -> PrivacyCurve:
+def stream_profile(plan: Plan, relation: NeighboringRelation, participation_bound: int | None = None) -> PrivacyProfile:
     """What all releases together tell about one user."""
-    return compose(
-        [
-            _stream(release).curve(setting_of(plan, release, relation, participation_bound))
-            for release in plan.releases
-            if not isinstance(release.mechanism, Derived)
-        ]
+    return composed(
+        _stream(release).profile(setting_of(plan, release, relation, participation_bound))
+        for release in plan.releases
+        if not isinstance(release.mechanism, Derived)
     )
+
+
+def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
+    """What independent releases tell together."""
+    return reduce(PrivacyProfile.compose, profiles)
 
 
 def _stream(release: ReleasePlan) -> StreamMechanism:
@@ -135,7 +139,7 @@ def check_user_level(plan: Plan) -> Iterator[Claim]:
             detail = "a release without budgets, or a claim about all events of a user, and no such target"
             yield Claim("all budgets belong to a target", False, detail, "targets")
         return
-    for check in (_check_participation, _check_releases, _check_curves):
+    for check in (_check_participation, _check_releases, _check_profiles):
         yield from check(plan)
 
 
@@ -207,7 +211,7 @@ def _reason_against_base(plan: Plan, release: ReleasePlan, of: str, before: set[
     return "what is measured is a running total or a window of a count or a sum"
 
 
-def _check_curves(plan: Plan) -> Iterator[Claim]:
+def _check_profiles(plan: Plan) -> Iterator[Claim]:
     targets, claims = promised_user_level(plan), plan.claims.user_level
     if len(targets) != len(claims):
         yield Claim("every user-level target has its claim", False, "they differ in number", "claims.user_level")
@@ -218,8 +222,8 @@ def _check_curves(plan: Plan) -> Iterator[Claim]:
         if not same:
             yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
             return
-        curve = stream_curve(plan, target.relation)
-        failing = curve.delta(rounded_down(claim.epsilon))
+        profile = stream_profile(plan, target.relation)
+        failing = profile.delta(rounded_down(claim.epsilon))
         name = f"all events of one user together leak at most {claim.epsilon} nats, but for delta {claim.delta}"
         detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
         yield Claim(name, Fraction(failing) <= Fraction(claim.delta), detail, place)
@@ -231,7 +235,7 @@ def _check_beyond(plan: Plan, index: int) -> Claim:
     bounds = [point.participation for point in claim.beyond]
     holds = bounds == beyond_bounds(plan)
     for point in claim.beyond:
-        curve = stream_curve(plan, claim.relation, point.participation)
-        holds = holds and Fraction(curve.delta(rounded_down(point.epsilon))) <= Fraction(claim.delta)
+        profile = stream_profile(plan, claim.relation, point.participation)
+        holds = holds and Fraction(profile.delta(rounded_down(point.epsilon))) <= Fraction(claim.delta)
     name = "what is left for users beyond the participation bound is as stated"
     return Claim(name, holds, f"{len(bounds)} bounds recomputed", f"claims.user_level.{index}.beyond")

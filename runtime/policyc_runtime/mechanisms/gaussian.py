@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -10,16 +9,16 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-from policyc_runtime.errors import KernelError
+from policyc_runtime.mechanisms.calibration import least_noise, raised
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
 from policyc_runtime.records import PositiveDecimal
-from policyc_runtime.rounding import rounded_down, rounded_up
+from policyc_runtime.rounding import rounded_down
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_runtime.mechanisms.setting import Setting
-    from policyc_runtime.privacy.curves import PrivacyCurve
+    from policyc_runtime.privacy.profile import PrivacyProfile
     from policyc_runtime.randomness import Randomness
 
 
@@ -40,31 +39,23 @@ class Gaussian(StreamMechanism):
         """The least noise whose whole stream is (epsilon, delta)-private; there are no options."""
         from policyc_runtime.privacy.gaussian import gaussian_stddev
 
-        stddev = gaussian_stddev(rounded_down(epsilon), rounded_down(delta), setting.l2_sensitivity)
-        return cls._of(stddev)
+        nats, failing = rounded_down(epsilon), rounded_down(delta)
+        near = gaussian_stddev(nats, failing, setting.l2_sensitivity)
+        return cls._of(least_noise(lambda stddev: cls._of(stddev).profile(setting).delta(nats) <= failing, near))
 
     @classmethod
     def _of(cls, stddev: float) -> Self:
-        from policyc_runtime.randomness import LARGEST_SCALE
-
-        if stddev * 64 > LARGEST_SCALE:
-            raise KernelError(
-                "E0831",
-                "the noise scale is out of range",
-                because="so small an epsilon for so much that one user can change needs noise beyond 64-bit integers",
-                help="a larger epsilon, fewer steps or a coarser grid needs less noise",
-            )
         return cls(stddev=Decimal(repr(stddev)))
 
     def with_noise(self, factor: float) -> Self:
         """The same with a standard deviation `factor` times as large."""
-        return type(self)._of(math.nextafter(float(self.stddev) * factor, math.inf))
+        return self._of(raised(float(self.stddev), factor))
 
-    def curve(self, setting: Setting) -> PrivacyCurve:
-        """The exact curve of Gaussian noise for everything that one user changes."""
-        from policyc_runtime.privacy.curves import GaussianCurve
+    def profile(self, setting: Setting) -> PrivacyProfile:
+        """The exact curve of discrete Gaussian noise on every value that one user changes."""
+        from policyc_runtime.privacy.discrete_noise import discrete_gaussian_profile
 
-        return GaussianCurve(rounded_up(Fraction(setting.l2_sensitivity) / Fraction(self.stddev)))
+        return discrete_gaussian_profile(Fraction(self.stddev) ** 2, setting.changes, setting.shift)
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, (steps,)."""

@@ -15,8 +15,9 @@ ledger keeps it. Everything published is computed from records by `values`, so t
 - Resumable: `measure` is given the records so far, draws only new ones, and keeps no state; what it needs it recomputes
   from records and raw values. A run in pieces is the same measurement as one in a single piece.
 - A random choice that is public (a subsample) is drawn by `measure` and written into a record, the first.
-- `curve` says what all records of a stream together tell about one user: an upper bound of delta at every epsilon,
-  computed from the fields of the record alone. `calibrate` searches by whatever route; `verify` believes only `curve`.
+- `profile` says what all records of a stream together tell about one user: an upper bound of delta at every epsilon,
+  computed from the stated parameters alone. `calibrate` searches by whatever route (`calibration.py` has the search);
+  `verify` believes only `profile`.
 
 A new mechanism is one file here: a frozen record with `name: Literal["..."]`, its noise parameters as exact decimals
 rounded up, and the methods below. It is found by being here, and tested by tests/runtime/mechanisms/test_stream_*.py
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_runtime.mechanisms.setting import Setting
-    from policyc_runtime.privacy.curves import PrivacyCurve
+    from policyc_runtime.privacy.profile import PrivacyProfile
     from policyc_runtime.randomness import Randomness
 
 StepRecord = tuple[int, ...]
@@ -114,7 +115,7 @@ class StreamMechanism(Mechanism):
             options: of the policy's statement; missing ones are the mechanism's to choose.
 
         Returns:
-            A record with curve(setting).delta(rounded_down(epsilon)) <= delta, without tolerance.
+            A record with profile(setting).delta(rounded_down(epsilon)) <= delta, without tolerance.
 
         Raises:
             KernelError: the noise would not fit 64-bit integers.
@@ -128,7 +129,7 @@ class StreamMechanism(Mechanism):
         """
 
     @abstractmethod
-    def curve(self, setting: Setting) -> PrivacyCurve:
+    def profile(self, setting: Setting) -> PrivacyProfile:
         """What all records together tell about one user: upper bounds, from the stated parameters alone.
 
         `setting` may have another participation bound than the one that was calibrated for: this is how the

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from policyc_runtime.privacy.participation import Participation, l1_sensitivity, l2_sensitivity
+from policyc_runtime.privacy.participation import Participation, changed_counts
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,24 @@ class Setting:
         return self.participation.horizon
 
     @property
+    def changes(self) -> int:
+        """How many raw values of the series differ between neighbors at most, each by `shift`."""
+        if self.replaced and self.signed:
+            return self.participation.steps  # where both users take part with opposite signs, which is the worst
+        return changed_counts(self.participation, replaced=self.replaced, by_cell=self.cells > 1)
+
+    @property
+    def shift(self) -> int:
+        """By how many units each of the `changes` differs at most."""
+        return self.contribution * (2 if self.replaced and self.signed else 1)
+
+    @property
     def l2_sensitivity(self) -> float:
         """How far one neighbor moves the raw series, in units, L2 over all steps and cells, rounded up."""
-        exchange: float | None = None
-        if self.replaced:
-            several = 2.0 if self.signed else math.nextafter(math.sqrt(2), 2)
-            exchange = self.contribution * (1.0 if self.cells == 1 and not self.signed else several)
-        return l2_sensitivity(self.participation, self.contribution, exchange)
+        root = math.sqrt(self.changes)
+        return self.shift * (root if root.is_integer() else math.nextafter(root, math.inf))
 
     @property
     def l1_sensitivity(self) -> int:
         """How far one neighbor moves the raw series, in units, L1 over all steps and cells."""
-        exchange: int | None = None
-        if self.replaced:
-            exchange = self.contribution * (1 if self.cells == 1 and not self.signed else 2)
-        return round(l1_sensitivity(self.participation, self.contribution, exchange))
+        return self.shift * self.changes
