@@ -7,7 +7,7 @@ noise, so that what they tell together is the promise. What is made of another r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import groupby
@@ -42,7 +42,8 @@ from policyc_runtime.plan import (
     UserLevelClaim,
     WindowQuery,
 )
-from policyc_runtime.privacy.profile import PrivacyProfile
+from policyc_runtime.privacy.composition import least, least_near
+from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.user_level import (
     beyond_bounds,
@@ -60,11 +61,15 @@ RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": Nei
 
 @dataclass(frozen=True)
 class _Planned:
-    """One release as it is planned: how it is measured (None: made of another), and what else was considered."""
+    """One release as it is planned: how it is measured (None: made of another), and what else was considered.
+
+    `alone` has noise for the whole promise, `measurement` for the release's share of it.
+    """
 
     draft: ReleasePlan
-    measurement: Measurement | None
+    alone: Measurement | None
     others: tuple[Measurement | Refused, ...]
+    measurement: Measurement | None = None
 
 
 def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
@@ -190,27 +195,22 @@ def _measured(
 
 def _sharing(policy: Policy, target: UserLevelTarget, planned: list[_Planned]) -> list[_Planned]:
     """All measured releases with noise for the whole promise together."""
-    alone = [one.measurement for one in planned if one.measurement is not None]
+    alone = [one.alone for one in planned if one.alone is not None]
     if len(alone) == 1:
-        return planned
+        return [replace(one, measurement=one.alone) for one in planned]
     errors = [
         entry.mean_error(policy.objective) / float(entry.unit * entry.setting.contribution) ** _power(policy)
         for entry in alone
     ]
     shared = [entry.noisier(factor) for entry, factor in zip(alone, shares(errors, policy.objective), strict=True)]
-    epsilon, delta = rounded_down(target.epsilon), Fraction(target.delta)
+    epsilon, delta = rounded_down(target.epsilon), rounded_down(target.delta)
 
-    def holds(factor: float) -> bool:
-        return Fraction(_together([entry.noisier(factor) for entry in shared]).delta(epsilon)) <= delta
+    def excess(factor: float) -> float:
+        return log_excess(_together([entry.noisier(factor) for entry in shared]).delta(epsilon), delta)
 
-    low, high = 1.0, 1.0
-    while not holds(high):
-        low, high = high, high + max(1e-12, 2 * (high - 1))
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+    high = least_near(excess, 1.0, 1e-11)
     finished = iter([entry.noisier(high) for entry in shared])
-    return [one if one.measurement is None else _Planned(one.draft, next(finished), one.others) for one in planned]
+    return [one if one.alone is None else replace(one, measurement=next(finished)) for one in planned]
 
 
 def _power(policy: Policy) -> int:
@@ -267,13 +267,14 @@ def _candidates(policy: Policy, release: ReleasePlan, one: _Planned, mean: float
             reason="costs no privacy" if free else "lowest predicted error",
         )
     ]
-    own = 1.0 if one.measurement is None else one.measurement.mean_error(policy.objective)
+    own = 1.0 if one.alone is None else one.alone.mean_error(policy.objective)
     for entry in one.others:
         if isinstance(entry, Refused):
             name, error, reason = entry.name, None, entry.reason
         else:
-            name, error = entry.mechanism.described(), entry.mean_error(policy.objective)
-            reason = "would take a share of the promise" if free else f"{error / own:.3g} times the error, alone"
+            ratio = entry.mean_error(policy.objective) / own
+            name, error = entry.mechanism.described(), ratio * (1.0 if free else mean)
+            reason = "would take a share of the promise" if free else f"{ratio:.3g} times the error of the one chosen"
         rows.append(
             Candidate(
                 schedule="whole stream",
@@ -288,25 +289,26 @@ def _candidates(policy: Policy, release: ReleasePlan, one: _Planned, mean: float
 
 
 def _claims(plan: Plan) -> Claims:
-    """What the kernel finds the noise to be worth, rounded up."""
+    """What was promised, which the noise was made for, and what is left of it when the participation bound fails."""
     claims = []
     for target in plan.targets:
         assert isinstance(target, UserLevel), "other targets are planned by schedules"
-        delta = rounded_down(target.delta)
-        found = round_up(Fraction(stream_profile(plan, target.relation).epsilon(delta)))
-        beyond = [
-            Degradation(
-                participation=bound,
-                epsilon=round_up(Fraction(stream_profile(plan, target.relation, bound).epsilon(delta)), 6),
-            )
-            for bound in beyond_bounds(plan)
-        ]
+        beyond, last = [], float(target.epsilon)
+        for bound in beyond_bounds(plan):
+            last = _epsilon_at(stream_profile(plan, target.relation, bound), rounded_down(target.delta), last)
+            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(last), 6)))
         claims.append(
-            UserLevelClaim(
-                epsilon=min(found, target.epsilon), delta=target.delta, relation=target.relation, beyond=tuple(beyond)
-            )
+            UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))
         )
     return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=tuple(claims))
+
+
+def _epsilon_at(profile: PrivacyProfile, delta: float, low: float) -> float:
+    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least; `low` is below."""
+    high = 2 * low
+    while profile.delta(high) > delta:
+        low, high = high, 2 * high
+    return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-4)
 
 
 __all__ = ["plan_user_level"]

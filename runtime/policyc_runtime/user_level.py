@@ -121,12 +121,12 @@ def _stream(release: ReleasePlan) -> StreamMechanism:
 
 
 def beyond_bounds(plan: Plan) -> list[int]:
-    """Participation bounds for which the certificate says what is left: doubled up to the horizon, and the horizon."""
+    """Participation bounds for which the certificate says what is left: two and four times as many, and all steps."""
     record = plan.participation
     if record is None:
         return []
     last = plan.stream.horizon or 16 * record.bound
-    larger = {min(record.bound * factor, last) for factor in (2, 4, 8, 16)} | {last}
+    larger = {min(record.bound * factor, last) for factor in (2, 4)} | {last}
     return sorted(larger - {record.bound})
 
 
