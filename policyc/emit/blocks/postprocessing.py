@@ -50,7 +50,8 @@ def _solver(release: ReleasePlan) -> str:
     if release.estimator.name == "joint_map":
         return (
             "the kernel's own interior-point method on the dual, which ends when the cost is shown to be within 1e-8 "
-            "of the least, then its projection onto the constraints; `map_model.py` states both problems for any solver"
+            "of the least (or after 300 rounds), then its projection onto the constraints; `map_model.py` states both "
+            "problems for any solver"
         )
     return "the kernel's own exact or convex solver; `map_model.py` states the same problem for any solver"
 
