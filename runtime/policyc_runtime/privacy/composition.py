@@ -61,7 +61,7 @@ class LossLaw:
         Of use for laws with tails as light as the normal one's.
         """
         _, mean, variance, weights = _tilted(self, 0.0)
-        reach = deviations * math.sqrt(variance)
+        reach = deviations * math.sqrt(variance) + 8  # small noise is heavier than normal beyond its few atoms
         low = max(0, math.floor(mean - reach) - self.first)
         high = min(weights.size, math.ceil(mean + reach) - self.first + 1)
         kept = self.log_probabilities[low:high].copy()

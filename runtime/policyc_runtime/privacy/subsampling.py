@@ -6,8 +6,9 @@ gaussian_delta(epsilon, sqrt(m) presence / stddev). (Accounting of a mixture who
 and gives too small a delta here.) A user who takes part more often loses more, so k participations are the worst case.
 
 Under stratified choice, one step of every block, the number m is a sum of independent yes/no draws whose probabilities
-add up to a given total. The mean of any function of such a sum is largest where the probabilities are 0, 1, or one
-value between (HOE56): all such are tried, whether or not a user can arrange them.
+add up to a given total, wherever the participations fall. The mean of a convex function of such a sum is largest where
+all probabilities are equal (HOE56), a binomial law. delta is convex in m where it is small; where it is not, a convex
+function above it takes its place.
 
 Source: KOGA22 (the mechanism; its own theorems are looser)
 """
@@ -17,7 +18,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from policyc_runtime.privacy.profile import GaussianMixture, PrivacyProfile, log
 
 Floats = NDArray[np.float64]
 
+NEVER = 1e-60  # a probability far below any delta
 ROUNDING = 1e-11  # every weight is raised by this: recurrences of a few thousand steps lose less than 1e-12
 
 
@@ -36,14 +37,25 @@ class StepSample:
     """How many of one user's steps a public random choice of steps shows.
 
     Args:
-        laws: each row a law of that number that may be the worst one, shape (laws, m + 1), rounded up.
+        law: of that number, shape (most + 1,), rounded up.
+        convex: whether it is the worst law for convex functions only.
     """
 
-    laws: Floats
+    law: Floats
+    convex: bool = False
 
     def delta(self, epsilon: float, mu: float) -> float:
         """Upper bound on delta at `epsilon` when one shown step has `mu` = presence / stddev."""
-        return min(1.0, float((self.laws @ self._deltas(epsilon, mu)).max()))
+        seen = (self.law > NEVER) | self.convex  # what is rarer counts as if all were lost
+        deltas = np.array(
+            [gaussian_delta(epsilon, math.sqrt(m) * mu) if shown else 1.0 for m, shown in enumerate(seen.tolist())]
+        )
+        if self.convex:
+            slope = 0.0
+            for m in range(1, deltas.size):
+                slope = max(slope, float(deltas[m] - deltas[m - 1]))
+                deltas[m] = deltas[m - 1] + slope
+        return min(1.0, float(self.law @ deltas))
 
     def epsilon(self, delta: float, mu: float) -> float:
         """The least epsilon (nats, >= 0), rounded up by at most a relative 1e-9, when one shown step has `mu` > 0.
@@ -52,7 +64,7 @@ class StepSample:
         """
         if self.delta(0.0, mu) <= delta:
             return 0.0
-        start = gaussian_epsilon(delta, mu * math.sqrt(self.expected))
+        start = gaussian_epsilon(delta, mu * math.sqrt(float(self.law @ np.arange(self.law.size))))
         return least_near(lambda epsilon: log_excess(self.delta(epsilon, mu), delta), max(start, 1e-9), 1e-9)
 
     def stddev(self, epsilon: float, delta: float, presence: float) -> float:
@@ -60,7 +72,7 @@ class StepSample:
 
         Args:
             epsilon: nats, >= 0.
-            delta: in [1e-300, 1).
+            delta: in [1e-50, 1).
             presence: L2 norm by which one user changes one step at most, > 0.
 
         Returns:
@@ -70,7 +82,7 @@ class StepSample:
         """
         if not 0 < presence < math.inf:
             raise ValueError("the presence is positive and finite")
-        high = gaussian_stddev(epsilon, delta / (1 + 2 * ROUNDING), math.sqrt(self.laws.shape[1] - 1))
+        high = gaussian_stddev(epsilon, delta / (1 + 2 * ROUNDING), math.sqrt(self.law.size - 1))
         low = high / 2
         while self.delta(epsilon, 1 / low) <= delta:
             high, low = low, low / 2
@@ -83,19 +95,11 @@ class StepSample:
         return stddev
 
     def profile(self, presence: float, stddev: float) -> PrivacyProfile:
-        """The curve of one release with this noise; it needs a single law, as Poisson and fixed-size choices have."""
-        if len(self.laws) != 1:
+        """The curve of one release with this noise; not of stratified samples, which have no single worst law."""
+        if self.convex:
             raise ValueError("a stratified sample has no single worst law to compose with")
-        mus = [math.sqrt(m) * presence / stddev for m in range(self.laws.shape[1])]
-        return PrivacyProfile(losses=(GaussianMixture(tuple(self.laws[0].tolist()), tuple(mus)),))
-
-    def _deltas(self, epsilon: float, mu: float) -> Floats:
-        return np.array([gaussian_delta(epsilon, math.sqrt(m) * mu) for m in range(self.laws.shape[1])])
-
-    @cached_property
-    def expected(self) -> float:
-        """How many of the user's steps are shown on average, at most."""
-        return float((self.laws @ np.arange(self.laws.shape[1])).max())
+        mus = [math.sqrt(m) * presence / stddev for m in range(self.law.size)]
+        return PrivacyProfile(losses=(GaussianMixture(tuple(self.law.tolist()), tuple(mus)),))
 
 
 def poisson_sample(participations: int, rate: float | Fraction) -> StepSample:
@@ -104,7 +108,7 @@ def poisson_sample(participations: int, rate: float | Fraction) -> StepSample:
     Source: KOGA22
     """
     _check(participations >= 1 and 0 < rate <= 1)
-    return StepSample(_binomial(participations, float(rate))[None, :] * (1 + ROUNDING))
+    return StepSample(_binomial(participations, float(rate)) * (1 + ROUNDING))
 
 
 def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSample:
@@ -121,7 +125,7 @@ def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSampl
         logs.append(logs[-1] + math.log(up / ((m + 1) * (horizon - participations - size + m + 1))))
     masses = np.exp(np.array(logs) - max(logs))
     weights[low : high + 1] = masses / masses.sum()
-    return StepSample(weights[None, :] * (1 + ROUNDING))
+    return StepSample(weights * (1 + ROUNDING))
 
 
 def stratified_sample(participations: int, horizon: int, block: int) -> StepSample:
@@ -134,16 +138,9 @@ def stratified_sample(participations: int, horizon: int, block: int) -> StepSamp
     _check(1 <= participations <= horizon and 1 <= block <= horizon)
     blocks, rest = divmod(horizon, block)
     short = min(participations, rest)  # steps of a shorter block are likelier to be chosen
-    total = min(Fraction(short, rest or 1) + Fraction(participations - short, block), Fraction(blocks + (rest > 0)))
+    total = Fraction(short, rest or 1) + Fraction(participations - short, block)
     most = min(participations, blocks + (rest > 0))  # blocks a user takes part in
-    laws = []
-    for sure in range(min(math.floor(total), most) + 1):
-        left = total - sure
-        for count in range(max(1, math.ceil(left)), most - sure + 1) if left else [0]:
-            law = np.zeros(most + 1)
-            law[sure : sure + count + 1] = _binomial(count, float(left / count) if count else 0.0)
-            laws.append(law)
-    return StepSample(np.array(laws) * (1 + ROUNDING))
+    return StepSample(_binomial(most, min(1.0, float(total / most))) * (1 + ROUNDING), convex=True)
 
 
 def filtered_l2_sensitivity(matrix: NDArray[np.float64], participations: int, presence: float = 1.0) -> float:

@@ -58,9 +58,9 @@ def test_fixed_size_is_the_hypergeometric_mixture() -> None:
     """Weights are those of drawing without replacement."""
     sample = fixed_size_sample(30, 100, 12)
     law = hypergeom.pmf(np.arange(31), 100, 30, 12)
-    np.testing.assert_allclose(sample.laws[0], law, rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(sample.law, law, rtol=1e-9, atol=1e-300)
     crowded = fixed_size_sample(8, 10, 7)
-    np.testing.assert_allclose(crowded.laws[0], hypergeom.pmf(np.arange(9), 10, 8, 7), rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(crowded.law, hypergeom.pmf(np.arange(9), 10, 8, 7), rtol=1e-9, atol=1e-300)
 
 
 @pytest.mark.parametrize(("horizon", "block"), [(6, 2), (6, 3), (7, 3), (8, 3), (5, 4)])
