@@ -1,0 +1,65 @@
+"""An attacker who sees all records of a stream tries to tell whether one user is in it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import beta
+from stream_settings import KINDS, one_setting, run, simulated
+
+from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanism_kinds
+
+RUNS = 20_000
+STEPS = 6
+EPSILON, DELTA = 1.0, 0.1  # where an attack on few runs still proves something
+
+Rows = NDArray[np.float64]
+
+
+def seen(mechanism: StreamMechanism, setting: Setting, present: bool, runs: int, seed: int) -> Rows:
+    """What an attacker sees, (runs, features): all numbers of all records."""
+    raw = np.full((STEPS, 1), 20, dtype=np.int64)
+    if present:
+        raw[: setting.participation.steps] += setting.contribution
+    randomness = simulated(seed)
+    rows = [run(mechanism, setting, raw, randomness) for _ in range(runs)]
+    width = max(len(record) for row in rows for record in row)
+    return np.array([[n for r in row for n in (*r, *[0] * (width - len(r)))] for row in rows], dtype=np.float64)
+
+
+def proven_epsilon(without: Rows, present: Rows) -> float:
+    """A lower bound of epsilon at DELTA, with 99.9 % confidence on each side; the first half fits the attack."""
+    half = len(present) // 2
+    features = min(without.shape[1], present.shape[1])
+    without, present = without[:, :features], present[:, :features]
+    fitted = np.vstack([without[:half], present[:half]])
+    spread = np.cov(fitted.T) + 1e-6 * np.eye(features)
+    direction = np.linalg.solve(spread, present[:half].mean(axis=0) - without[:half].mean(axis=0))
+    score_without, score_present = without @ direction, present @ direction
+
+    def bound(rows: slice, threshold: float) -> float:
+        hits, count = int((score_present[rows] > threshold).sum()), len(score_present[rows])
+        alarms, others = int((score_without[rows] > threshold).sum()), len(score_without[rows])
+        low = beta.ppf(0.001, hits, count - hits + 1) if hits else 0.0
+        high = beta.ppf(0.999, alarms + 1, others - alarms) if alarms < others else 1.0
+        return float(np.log((low - DELTA) / high)) if low > DELTA else -np.inf
+
+    thresholds = np.quantile(score_without[:half], np.linspace(0.5, 0.999, 60))
+    best = max(thresholds, key=lambda threshold: bound(slice(0, half), threshold))
+    return bound(slice(half, None), best)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_attack_proves_more_than_is_claimed_and_half_the_noise_is_noticed(name: str) -> None:
+    """20,000 runs on each of two neighboring streams prove no more than is promised; with half the noise they do."""
+    setting = one_setting(stream_mechanism_kinds()[name], steps=STEPS, bound=2, contribution=3)
+    mechanism = stream_mechanism_kinds()[name].calibrate(setting, Decimal(str(EPSILON)), Decimal(str(DELTA)), {})
+    without, present = (seen(mechanism, setting, there, RUNS, seed) for seed, there in ((1, False), (2, True)))
+    assert proven_epsilon(without, present) <= EPSILON
+    weak = mechanism.with_noise(0.5)
+    few = RUNS // 8
+    without, present = (seen(weak, setting, there, few, seed) for seed, there in ((3, False), (4, True)))
+    assert proven_epsilon(without, present) > EPSILON
