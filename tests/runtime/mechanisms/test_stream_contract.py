@@ -92,7 +92,7 @@ def errors_of(name: str, factor: float, seed: int) -> tuple[np.ndarray, np.ndarr
 
 @pytest.mark.parametrize("name", KINDS)
 def test_noise_is_as_large_as_is_said_and_neither_5_percent_less_nor_more(name: str) -> None:
-    """The mean square error of 100,000 values fits the claimed variance; with 0.95 or 1.05 times the noise it does not."""
+    """The mean square error of 100,000 values fits the variance; with 0.95 or 1.05 times the noise it does not."""
     for factor, accepted in ((1.0, True), (0.95, False), (1.05, False)):
         found, variances = errors_of(name, factor, seed=round(factor * 100))
         runs = np.nanmean(found**2 / variances, axis=1)  # values of one run may depend on each other, runs do not

@@ -51,7 +51,7 @@ def test_noise_follows_its_law_and_no_other(name: str, size: str) -> None:
 
 
 def test_gaussian_noise_is_that_of_the_exact_curve() -> None:
-    """365 participations at (1, 1e-7): the exact Gaussian of the sources' equal-privacy table, mean absolute error 71."""
+    """365 participations at (1, 1e-7): the mean absolute error is the 71 of the equal-privacy table."""
     setting = one_setting(Gaussian, steps=365, bound=365)
     stddev = float(Gaussian.calibrate(setting, Decimal(1), Decimal("1e-7"), {}).stddev)
     assert stddev * np.sqrt(2 / np.pi) == pytest.approx(71, rel=0.02)
