@@ -162,7 +162,7 @@ def _beyond(parts: Sequence[tuple[LossLaw, int]], tilt: float, top: int) -> floa
     """Chernoff's bound on the mass at and above index `top`."""
     if top > sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
         return 0.0
-    further = tilt + REACH / math.sqrt(_moments(parts, tilt)[2])
+    further = tilt + REACH / max(1.0, math.sqrt(_moments(parts, tilt)[2]))
     return math.exp(min(0.0, _moments(parts, further)[0] - further * top))
 
 
