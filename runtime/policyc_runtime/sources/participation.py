@@ -2,8 +2,9 @@
 
 `keep_first` goes through each user's steps in order and keeps one when it is far enough from the last that was kept and
 the bound is not reached. So what is kept never depends on later steps, and a run on a longer file keeps the same steps
-of the part that was released. Of a kept step the first `per_step` events count. `keep_sample` takes the steps of a user
-in an order that a hash of user and step gives, which favours no time of the stream; it needs all of it.
+of the part that was released. Of a kept step the first `per_step` events count; those of one moment are taken in the
+order of their cells and values, so that the order of rows in a file does not matter. `keep_sample` takes the steps of
+a user in an order that a hash of user and step gives, which favours no time of the stream; it needs all of it.
 """
 # ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
@@ -45,16 +46,17 @@ def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, step
     columns = sum_columns(plan)
     units = "".join(f", {_units(name, query)} AS {name}" for name, query in columns)
     connection.execute(
-        f"CREATE TABLE part AS SELECT id, (moment - {start}) // {length} AS step, code, moment, event.rowid AS place"
+        f"CREATE TABLE part AS SELECT id, (moment - {start}) // {length} AS step, code, moment"
         f"{units} FROM event JOIN person USING (person) WHERE moment < {start + steps * length} AND code < {listed}"
     )
     dropped = _keep_steps(connection, record)
     # of a user's events in a step the latest says the cell when one counts, the first ones count when several do
     late = "DESC" if record.per_step == 1 and not columns else ""
     limit = record.per_step if record.enforced or (record.per_step == 1 and not columns) else 2**62
+    order = ", ".join([f"moment {late}", "code", *(name for name, _ in columns)])
     connection.execute(
         "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
-        f"(PARTITION BY id, step ORDER BY moment {late}, {'code' if late else 'place'}) AS event_in_step "
+        f"(PARTITION BY id, step ORDER BY {order}) AS event_in_step "
         f"FROM part JOIN kept USING (id, step)) WHERE event_in_step <= {limit}"
     )
     counts = {release.name: _values(connection, plan, release, steps, record) for release in measured_releases(plan)}

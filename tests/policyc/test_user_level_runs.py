@@ -1,0 +1,286 @@
+"""Promises about all events of a user: planned, verified, run with an enforced bound, and certified."""
+
+from __future__ import annotations
+
+import csv
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policyc import compile_policy
+from policyc.emit import verify_directory
+from policyc_runtime.errors import DataError, KernelError, LedgerError
+from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.output import write_release
+from policyc_runtime.plan import NeighboringRelation, Plan, load_plan
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.release import release, release_claims
+from policyc_runtime.sources import read_events
+from policyc_runtime.user_level import setting_of
+from policyc_runtime.verify import verified_claims, verify
+
+POLICY = """
+policy visits "visitors"
+stream seen {{
+  user person
+  time at
+  step 1h
+  horizon {horizon}
+  start "2026-01-01"
+}}
+release there = count(seen)
+{more}
+target user_level(epsilon = {epsilon}, delta = 1e-6, neighbors = {neighbors})
+participation at_most({bound} steps, {participation})
+deliver {deliver}
+objective mean_squared_error
+{end}
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    def plan_of(**changes: str) -> Plan:
+        words = {
+            "horizon": "48 steps",
+            "more": "",
+            "epsilon": "1.0",
+            "neighbors": "add_remove",
+            "bound": "4",
+            "participation": "enforced = keep_first",
+            "deliver": "realtime",
+            "end": "",
+        }
+        path = tmp_path / "visits.policy"
+        path.write_text(POLICY.format(**(words | changes)))
+        return compile_policy(path).plan
+
+    return plan_of
+
+
+def events(directory: Path, rows: list[tuple[str, int, float]], name: str = "events.csv") -> Path:
+    """Events as (person, hour, speed)."""
+    path = directory / name
+    lines = [f"{who},2026-01-{1 + hour // 24:02}T{hour % 24:02}:30:00,{speed}" for who, hour, speed in rows]
+    path.write_text("\n".join(["person,at,speed", *lines]) + "\n")
+    return path
+
+
+def resealed(plan: Plan, content: dict) -> Plan:
+    return Plan.model_validate_json(json.dumps(content)).sealed()
+
+
+def test_plans_with_user_level_promises_verify_and_read_back(make, tmp_path):
+    """Under either relation, bounded or not, enforced or assumed, realtime or offline, the kernel accepts the plan."""
+    for changes in (
+        {},
+        {"neighbors": "replace"},
+        {"horizon": "unbounded"},
+        {"participation": 'assumed = "tickets"', "deliver": "offline"},
+        {"participation": "per_step = 3, spacing = 5 steps, enforced = keep_first"},
+        {"participation": "enforced = keep_sample", "deliver": "offline"},
+        {"end": "mechanism laplace()"},
+        {"end": "postprocess there { there >= 0, integer(there) }"},
+    ):
+        plan = make(**changes)
+        (tmp_path / "plan.json").write_text(plan.to_json())
+        assert load_plan(tmp_path) == plan
+        assert all(claim.holds for claim in verified_claims(plan))
+
+
+@pytest.mark.parametrize("wish", ["gaussian", "laplace"])
+def test_noise_smaller_by_a_billionth_is_refused(make, wish):
+    """Every stated noise parameter, a relative 1e-9 smaller, breaks the promise."""
+    plan = make(end=f"mechanism {wish}()")
+    content = json.loads(plan.to_json())
+    mechanism = content["releases"][0]["mechanism"]
+    field = "stddev" if wish == "gaussian" else "scale"
+    mechanism[field] = str(Decimal(mechanism[field]) * (1 - Decimal("1e-9")))
+    with pytest.raises(KernelError, match="delta recomputed"):
+        verify(resealed(plan, content))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("participation", "bound"), 5),
+        (("participation", "per_step"), 2),
+        (("participation",), None),
+        (("targets", 0, "epsilon"), "0.999999999"),
+        (("targets", 0, "delta"), "9.99999999E-7"),
+        (("targets", 0, "relation"), "replace_one"),
+        (("claims", "user_level"), []),
+        (("claims", "user_level", 0, "epsilon"), "0.999999999"),
+        (("claims", "user_level", 0, "delta"), "9.99999999E-7"),
+        (("claims", "user_level", 0, "beyond", 0, "epsilon"), "1.0"),
+        (("claims", "user_level", 0, "beyond"), []),
+        (("releases", 0, "l1_sensitivity"), "0.5"),
+        (("releases", 0, "query"), {"kind": "prefix", "of": "there", "by": None}),
+        (("releases", 0, "query", "kind"), "sum"),
+        (("releases", 0, "mechanism"), {"name": "derived", "accounting": "none"}),
+        (("releases", 0, "expected_errors", 0, "steps"), 47),
+    ],
+)
+def test_a_resealed_plan_that_claims_more_is_refused(make, path, value):
+    """A plan that was altered and sealed again is refused wherever its claims no longer hold."""
+    content = json.loads(make().to_json())
+    inner = content
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises((KernelError, ValueError)):
+        verify(resealed(make(), content))
+
+
+def test_several_releases_share_the_promise(make):
+    """A sum, a count, a running total and a window: together they keep it, and a little less noise does not."""
+    more = (
+        "release speed = sum(seen.speed, clamp = -10 .. 130)\nrelease so_far = prefix(there)\n"
+        "release lately = window(there, 3 steps)"
+    )
+    plan = make(more=more, participation="spacing = 5 steps, enforced = keep_first", end="mechanism gaussian()")
+    verify(plan)
+    names = {part.name: part.mechanism.name for part in plan.releases}
+    assert names == {"there": "gaussian", "speed": "gaussian", "so_far": "derived", "lately": "derived"}
+    for index, part in enumerate(plan.releases):
+        if part.mechanism.name == "derived":
+            continue
+        content = json.loads(plan.to_json())
+        mechanism = content["releases"][index]["mechanism"]
+        mechanism["stddev"] = str(Decimal(mechanism["stddev"]) * (1 - Decimal("1e-6")))
+        with pytest.raises(KernelError, match="delta recomputed"):
+            verify(resealed(plan, content))
+
+
+def test_running_totals_and_windows_are_made_of_what_was_released(make, tmp_path):
+    """Derived releases are exact functions of the noisy counts, and no noise is drawn for them."""
+    more = "release so_far = prefix(there)\nrelease lately = window(there, 3 steps)"
+    rows = [(f"p{number}", hour, 1.0) for number in range(40) for hour in range(number % 5, 48, 11)]
+    done = release(make(more=more), events(tmp_path, rows), tmp_path / "l", steps=48)
+    noisy = done.series["there"].noisy
+    assert (done.series["so_far"].noisy == np.cumsum(noisy, axis=0)).all()
+    window = np.cumsum(noisy, axis=0) - np.vstack([np.zeros((3, 1), dtype=int), np.cumsum(noisy, axis=0)[:-3]])
+    assert (done.series["lately"].noisy == window).all()
+
+
+def test_a_run_in_pieces_verifies_and_draws_nothing_twice(make, tmp_path):
+    """A longer file continues the run; what was released stays, and the ledger and the file verify."""
+    plan = make(more="release speed = sum(seen.speed, clamp = 0 .. 130)", bound="2")
+    rows = [(f"p{number}", hour, 31.5 + number) for number in range(30) for hour in range(number % 7, 48, 7)]
+    first = events(tmp_path, [row for row in rows if row[1] < 20], "first.csv")
+    out = tmp_path / "out.csv"
+    early = release(plan, first, tmp_path / "l", output=out)
+    write_release(early, out)
+    done = release(plan, events(tmp_path, rows), tmp_path / "l", output=out)
+    write_release(done, out)
+    for name in ("there", "speed"):
+        assert (done.series[name].noisy[: len(early.steps)] == early.series[name].noisy).all()
+        assert (done.series[name].released[: len(early.steps)] == early.series[name].released).all()
+    again = release(plan, events(tmp_path, rows), tmp_path / "l", output=out)
+    assert (again.series["speed"].noisy == done.series["speed"].noisy).all()
+    claims = [*ledger_claims(plan, tmp_path / "l"), *release_claims(plan, tmp_path / "l", out)]
+    assert all(claim.holds for claim in claims)
+    changed = [(who, hour, speed + 40 * (hour == 3)) for who, hour, speed in rows]
+    with pytest.raises(LedgerError, match="changed after it was released"):
+        release(plan, events(tmp_path, changed, "changed.csv"), tmp_path / "l")
+
+
+def test_values_of_a_sum_lie_on_its_grid(make, tmp_path):
+    """What is published of a sum is a whole number of grid steps, and reads back exactly from a file."""
+    plan = make(more="release speed = sum(seen.speed, clamp = 0 .. 130)")
+    rows = [(f"p{number}", number, 55.5) for number in range(48)]
+    done = release(plan, events(tmp_path, rows), tmp_path / "l")
+    values = done.series["speed"].noisy
+    assert (values * 10 == np.rint(values * 10)).all()
+    (_, file) = write_release(done, tmp_path / "out.csv")
+    with file.open() as handle:
+        assert [float(row["noisy"]) for row in csv.DictReader(handle)] == values[:, 0].tolist()
+
+
+def test_what_was_dropped_is_noted_beside_the_ledger_and_nowhere_else(make, tmp_path):
+    """The private note has the numbers, is readable by the owner alone, and no output has it."""
+    rows = [("often", hour, 1.0) for hour in range(10)] + [("once", 9, 1.0)]
+    plan = make()
+    done = release(plan, events(tmp_path, rows), tmp_path / "l", randomness=SimulationRandomness(1))
+    note = tmp_path / "l.private.json"
+    assert json.loads(note.read_text())["dropped"] == {"users": 1, "participations": 6, "events": 6}
+    assert note.stat().st_mode & 0o077 == 0
+    assert "dropped" not in repr(done)
+
+
+def test_an_enforced_bound_needs_events(make, tmp_path):
+    """Ready counts are refused where the bound must be enforced, and taken where it is assumed."""
+    counts = np.full((5, 1), 7)
+    with pytest.raises(DataError) as caught:
+        release(make(), counts, tmp_path / "l")
+    assert caught.value.code == "E0837"
+    assert release(make(participation='assumed = "tickets"'), counts, tmp_path / "m").series["there"].noisy.shape == (
+        5,
+        1,
+    )
+
+
+def test_the_certificate_says_what_is_assumed_and_what_is_left(make, tmp_path):
+    """Unit, delta, horizon and bound stand in the promise; an assumed bound is named on the first page."""
+    for participation, words in (
+        ("enforced = keep_first", "the run keeps the first"),
+        ('assumed = "tickets"', "tickets"),
+    ):
+        make(participation=participation)
+        directory = compile_policy(tmp_path / "visits.policy").save(tmp_path / participation[:7])
+        assert all(claim.holds for claim in verify_directory(directory))
+        content = json.loads((directory / "certificate.json").read_text())
+        sentence = content["promises"][0]["sentence"]
+        for word in ("all events", "1.0 nats", "48 steps", "at most 4 steps", "0.000001"):
+            assert word in sentence
+        assert words in json.dumps(content["assumptions"])
+        assert ("assumed, not enforced" in content["assumptions"][0]["title"]) == (
+            participation != "enforced = keep_first"
+        )
+        assert [row["steps"] for row in content["implied_bounds"]["rows"]] == ["4", "8", "16", "48"]
+        assert "nats at 8 steps" in (directory / "certificate.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "participation",
+    [
+        "enforced = keep_first",
+        "per_step = 2, spacing = 5 steps, enforced = keep_first",
+        "per_step = 3, enforced = keep_sample",
+    ],
+)
+def test_one_user_moves_the_counts_no_further_than_the_noise_hides(make, tmp_path, participation):
+    """Without a user who is always there, no more values differ, and none by more, than the noise was made for."""
+    deliver = "offline" if "sample" in participation else "realtime"
+    plan = make(
+        more="release speed = sum(seen.speed, clamp = -20 .. 130)", participation=participation, deliver=deliver
+    )
+    rng = np.random.default_rng(5)
+    rows = [(f"p{rng.integers(9)}", int(rng.integers(48)), float(rng.normal(60, 90))) for _ in range(300)]
+    heavy = [("heavy", hour, speed) for hour in range(48) for speed in (500.0, 480.0, 90.0, 131.0)]
+    everybody = [[*rows, *heavy][place] for place in rng.permutation(len(rows) + len(heavy)).tolist()]
+    with_user = read_events(events(tmp_path, everybody, "with.csv"), plan, steps=48)
+    without = read_events(events(tmp_path, rows, "without.csv"), plan, steps=48)
+    for part in plan.releases:
+        moved = np.abs(with_user.counts[part.name] - without.counts[part.name])
+        setting = setting_of(plan, part, NeighboringRelation.ADD_OR_REMOVE_ONE)
+        assert (moved > 0).sum() == setting.changes
+        assert 0 < moved.max() <= setting.shift
+
+
+def test_planning_never_sees_data(make, tmp_path):
+    """A plan is made where no data exists, and twice the same."""
+    assert [path.name for path in tmp_path.iterdir()] == []
+    assert make().digest == make().digest
+
+
+def test_the_plan_of_departures_runs_on_real_data(gallery, tmp_path):
+    """The gallery's policy releases four weeks of real departures as whole numbers from 0."""
+    plan = compile_policy(gallery / "departures.policy").plan
+    done = release(plan, gallery / "departures_january.csv.gz", tmp_path / "l", output=tmp_path / "o.csv")
+    assert done.released.shape == (28, 1)
+    assert done.released.dtype.kind == "i"
+    assert 400 < done.released.mean() < 900
