@@ -7,18 +7,27 @@ from collections.abc import Iterable, Sequence
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity
-from policyc.planning.candidates import Predictor, Refused, allocations, estimators
+from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.choice import Choice, Comparison
 from policyc.planning.plausible import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
 from policyc.planning.sharing import Sharing
 from policyc.planning.user_level import plan_user_level
-from policyc.semantics.policy import LinearConstraint, MarkovCorrelation, Policy, Release, UserLevelTarget, Wish
+from policyc.semantics.policy import (
+    LinearConstraint,
+    MarkovCorrelation,
+    Policy,
+    Release,
+    UserLevelTarget,
+    WEventTarget,
+    Wish,
+)
 from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.mechanisms import WindowMechanism, window_mechanism_kinds
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import ChainRecord, Plan, PredictedError
 from policyc_runtime.verify import LARGEST_HORIZON, verify
@@ -49,14 +58,15 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
 def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
     groups = [Group(chain.group, _record(chain).chain()) for chain in policy.chains]
     sharing = Sharing.between([_comparison(policy, release, groups) for release in policy.releases])
-    schedules = list(allocations(policy, groups))
+    rule = _rule(policy, policy.releases[0])
+    schedules = list(allocations(policy, groups)) if rule is None else [adaptive(policy, groups, rule)]
     for schedule in schedules:
         sharing.add(schedule)
     filled = all(
         any(isinstance(entry, Estimator) and entry.fills for entry in (*table.estimators, *table.late))
         for table in sharing.tables
     )
-    if policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups):
+    if rule is None and (policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups)):
         schedules += add_sparse(policy, groups, sharing)
     sharing = sharing.refined()
     sharing.add_late()
@@ -79,7 +89,8 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     rows, integer = constraint_rows(policy, release)
     cells = release_cells(policy, release)
     constraints = ConstraintSet.of_rows(rows, len(cells), integer=integer)
-    mechanism = Laplace(l1_sensitivity=sensitivity(release)[0])
+    rule = _rule(policy, release)
+    mechanism = Laplace(l1_sensitivity=sensitivity(release)[0]) if rule is None else rule
     predictor = Predictor(
         cells=len(cells),
         population=policy.stream.population if release.by_cell else None,
@@ -93,9 +104,22 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     if policy.estimate.name == "auto":
         same = twins(constraints, predictor.delay)
         usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]
+    if rule is not None:
+        again = "values are published again, so that their noise is not new at every step"
+        usable = [e if e.name in ("none", "mle") else Refused(_name(e), again) for e in usable]
     # The error of `joint_map` takes simulations: under `auto` it is compared where all others are best.
     late = [entry for entry in usable if policy.estimate.name == "auto" and _name(entry) == "joint_map()"]
     return Comparison([entry for entry in usable if entry not in late], mechanism, predictor, late)
+
+
+def _rule(policy: Policy, release: Release) -> WindowMechanism | None:
+    """The mechanism that publishes when counts have moved, where the policy names one, for an epsilon of 1."""
+    kind = window_mechanism_kinds().get(policy.mechanism.name)
+    if kind is None:
+        return None
+    window = max(target.window for target in policy.targets if isinstance(target, WEventTarget))
+    least = sensitivity(release)[0]
+    return kind.model_validate({"name": policy.mechanism.name, "window": window, "epsilon": 1, "l1_sensitivity": least})
 
 
 def _utility(

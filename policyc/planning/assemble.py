@@ -21,7 +21,7 @@ from policyc.semantics.policy import (
     WEventTarget,
 )
 from policyc.version import __version__
-from policyc_runtime.mechanisms import StepMechanism
+from policyc_runtime.mechanisms import Budgeted, WindowMechanism
 from policyc_runtime.plan import (
     AlphaDPT,
     BudgetSegment,
@@ -127,7 +127,7 @@ def _release(policy: Policy, release: Release, choice: Choice) -> ReleasePlan:
         cells=release_cells(policy, release),
         l1_sensitivity=least,
         sensitivity_reason=reason,
-        mechanism=choice.mechanism,
+        mechanism=_with_budget(choice),
         schedule=_schedule(choice.allocation, choice.mechanism, choice.expected_errors),
         estimator=choice.estimator,
         constraints=rows,
@@ -135,6 +135,13 @@ def _release(policy: Policy, release: Release, choice: Choice) -> ReleasePlan:
         predicted=choice.predicted,
         candidates=choice.candidates,
     )
+
+
+def _with_budget(choice: Choice) -> Budgeted:
+    """The mechanism of a choice; one that accounts for windows gets the epsilon that its largest step allows."""
+    if not isinstance(choice.mechanism, WindowMechanism):
+        return choice.mechanism
+    return choice.mechanism.with_step_budget(exact(max(run.epsilon for run in choice.allocation.runs)))
 
 
 def _with_shares(releases: Sequence[ReleasePlan]) -> tuple[ReleasePlan, ...]:
@@ -184,9 +191,7 @@ def _windows(draft: Plan) -> Iterator[WindowClaim]:
             yield WindowClaim(kind="leakage", window=target.window, nats=min(target.alpha, leaked))
 
 
-def _schedule(
-    allocation: Allocation, mechanism: StepMechanism, expected_errors: tuple[tuple[float, ...], ...]
-) -> Schedule:
+def _schedule(allocation: Allocation, mechanism: Budgeted, expected_errors: tuple[tuple[float, ...], ...]) -> Schedule:
     segments = []
     for run, expected in zip(allocation.runs, expected_errors, strict=True):
         epsilons = tuple(exact(epsilon) if epsilon > 0 else Decimal(0) for epsilon in run.pattern)

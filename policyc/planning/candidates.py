@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -27,8 +29,9 @@ from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, W
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.map import LEAST_SEEN
-from policyc_runtime.mechanisms import StepMechanism
+from policyc_runtime.mechanisms import Budgeted, WindowMechanism
 from policyc_runtime.privacy import Chain, useful_lags
+from policyc_runtime.rounding import rounded_up
 
 Array = NDArray[np.float64]
 
@@ -58,6 +61,40 @@ def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation 
     for name in SCHEDULES:
         if wish in ("auto", name):
             yield _tried(name, partial(_allocate, name, promise, horizon, groups), caps)
+
+
+def adaptive(policy: Policy, groups: Sequence[Group], rule: WindowMechanism) -> Allocation | Refused:
+    """The most that a step may spend, at every step, for a mechanism whose budgets follow earlier results.
+
+    No window spends more than its cap. Through a chain, what leaks is accounted as if every step spent the most.
+
+    Args:
+        policy: the policy.
+        groups: of its chains.
+        rule: the mechanism with an epsilon of 1.
+    """
+    promise, caps = promised(policy)
+    horizon = policy.stream.horizon
+    epsilon = min((Fraction(nats) / rule.spent(min(width, horizon or width)) for nats, width in caps), default=None)
+    lagged = [group.with_lags(useful_lags(group.chain)) for group in groups]
+    levels = [] if epsilon is None else [_largest_step(rule, epsilon)]
+    try:
+        if promise is not None and horizon is None:
+            levels += [run.epsilon for run in allocate_bounded(promise, horizon, lagged).runs]
+        elif promise is not None and horizon is not None:
+            levels += [run.epsilon for run in allocate_uniform(promise, horizon, lagged).runs]
+    except ScheduleError as reason:
+        return Refused(rule.name, str(reason))
+    level = min(levels)
+    return Allocation("at most, as results allow", (Run(level, horizon),), tuple(lagged), level)
+
+
+def _largest_step(rule: WindowMechanism, epsilon: Fraction) -> float:
+    """The most that a step may spend, as a float from which the mechanism gets this epsilon, or the next below."""
+    level = rounded_up(epsilon * rule.spent(1))
+    while Fraction(rule.with_step_budget(exact(level)).epsilon) > epsilon:
+        level = math.nextafter(level, 0.0)
+    return level
 
 
 def sparse(policy: Policy, groups: Sequence[Group], every: int, phase: int = 0) -> Allocation | Refused:
@@ -131,7 +168,7 @@ class Predictor:
     chains: Sequence[Chain]
     constraints: ConstraintSet
     objective: Objective
-    mechanism: StepMechanism
+    mechanism: Budgeted
     delay: int | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
     _believed: dict[tuple[str, int], Array] = field(default_factory=dict)

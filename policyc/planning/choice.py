@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policyc.planning.candidates import Predictor, Refused
 from policyc.planning.schedules import Allocation, Run, exact
 from policyc_runtime.estimation import Estimator
-from policyc_runtime.mechanisms import StepMechanism
+from policyc_runtime.mechanisms import Budgeted, WindowMechanism
 from policyc_runtime.plan import Candidate, PredictedError
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ class Choice:
     """
 
     allocation: Allocation
-    mechanism: StepMechanism
+    mechanism: Budgeted
     estimator: Estimator
     expected_errors: tuple[tuple[float, ...], ...]
     predicted: PredictedError
@@ -53,7 +53,7 @@ class Comparison:
     """
 
     estimators: Sequence[Estimator | Refused]
-    mechanism: StepMechanism
+    mechanism: Budgeted
     predictor: Predictor
     late: Sequence[Estimator | Refused] = ()
     _entries: list[_Entry] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Comparison:
             without_postprocessing=_noise_error(best.allocation, self.mechanism, self.predictor),
             prior_alone=self.predictor.prior_alone(_steps(best.allocation)),
             signal=self.predictor.signal(),
-            method=self.predictor.method(best.estimator),
+            method=self.predictor.method(best.estimator) + _adaptive_words(self.mechanism),
         )
         candidates = [_candidate(entry, best, self.mechanism) for entry in self._entries]
         candidates += [_refused(r, self.mechanism, "schedule") for r in self._refused]
@@ -113,12 +113,19 @@ class Comparison:
         return Choice(best.allocation, self.mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
 
-def _scales(allocation: Allocation, mechanism: StepMechanism) -> list[float]:
+def _adaptive_words(mechanism: Budgeted) -> str:
+    """What a prediction leaves out where values are published again until counts have moved."""
+    if not isinstance(mechanism, WindowMechanism):
+        return ""
+    return "; of one publication a window: how far counts move between publications is not known before the data"
+
+
+def _scales(allocation: Allocation, mechanism: Budgeted) -> list[float]:
     """The noise scale of every run's releases; 0 for none."""
     return [float(mechanism.calibrate(exact(run.epsilon))) if run.epsilon > 0 else 0.0 for run in allocation.runs]
 
 
-def _entry(allocation: Allocation, estimator: Estimator, mechanism: StepMechanism, predictor: Predictor) -> _Entry:
+def _entry(allocation: Allocation, estimator: Estimator, mechanism: Budgeted, predictor: Predictor) -> _Entry:
     scales = _scales(allocation, mechanism)
     series = predictor.series_errors(estimator, _scales_by_step(allocation, scales))
     if series is None:
@@ -177,7 +184,7 @@ def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
     return float(np.average(errors, weights=[run.steps or 0 for run in allocation.runs]))
 
 
-def _noise_error(allocation: Allocation, mechanism: StepMechanism, predictor: Predictor) -> float:
+def _noise_error(allocation: Allocation, mechanism: Budgeted, predictor: Predictor) -> float:
     """The error of the noisy values themselves, over the steps that have them."""
     released = [
         (run, scale) for run, scale in zip(allocation.runs, _scales(allocation, mechanism), strict=True) if scale
@@ -192,7 +199,7 @@ def _steps(allocation: Allocation) -> int | None:
     return sum(run.steps or 0 for run in allocation.runs)
 
 
-def _candidate(entry: _Entry, best: _Entry, mechanism: StepMechanism) -> Candidate:
+def _candidate(entry: _Entry, best: _Entry, mechanism: Budgeted) -> Candidate:
     chosen = entry is best
     ratio = entry.mean / best.mean if best.mean > 0 else float("inf")
     if ratio < 1:  # chosen for several releases together
@@ -201,7 +208,7 @@ def _candidate(entry: _Entry, best: _Entry, mechanism: StepMechanism) -> Candida
     return _considered(entry, mechanism, chosen, "lowest predicted error" if chosen else f"{more} the one chosen")
 
 
-def _considered(entry: _Entry, mechanism: StepMechanism, chosen: bool, reason: str) -> Candidate:
+def _considered(entry: _Entry, mechanism: Budgeted, chosen: bool, reason: str) -> Candidate:
     return Candidate(
         schedule=entry.allocation.name,
         mechanism=mechanism.name,
@@ -212,7 +219,7 @@ def _considered(entry: _Entry, mechanism: StepMechanism, chosen: bool, reason: s
     )
 
 
-def _refused(refused: Refused, mechanism: StepMechanism, kind: str) -> Candidate:
+def _refused(refused: Refused, mechanism: Budgeted, kind: str) -> Candidate:
     return Candidate(
         schedule=refused.name if kind == "schedule" else "any",
         mechanism=mechanism.name,

@@ -7,18 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.mechanisms import Derived, Setting, StepRecord, StreamMechanism
+from policyc_runtime.mechanisms import Derived, Setting, StepRecord, StreamMechanism, WindowMechanism
 from policyc_runtime.plan import Plan, PrefixQuery, ReleasePlan, WindowQuery
+from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.user_level import promised_user_level, setting_of, unit_of
 
 Array = NDArray[np.float64]
 
 
-def measured(plan: Plan, release: ReleasePlan) -> tuple[StreamMechanism, Setting] | None:
-    """The stream mechanism of a release and its setting; None for a release with budgets, or derived from another."""
-    mechanism = release.stream_mechanism
+def measured(plan: Plan, release: ReleasePlan) -> tuple[StreamMechanism | WindowMechanism, Setting] | None:
+    """The mechanism whose steps give away records, and its setting; None for any other."""
+    mechanism = release.recorded
     if mechanism is None:
         return None
+    if isinstance(mechanism, WindowMechanism):
+        steps = Participation(mechanism.window, plan.stream.horizon)
+        return mechanism, Setting(steps, replaced=True, cells=len(release.cells), wait=plan.delivery.longest_wait)
     return mechanism, setting_of(plan, release, promised_user_level(plan)[0].relation)
 
 
@@ -58,7 +62,7 @@ def whole_values(plan: Plan, release: ReleasePlan) -> bool:
     if isinstance(mechanism, Derived):
         assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
         return whole_values(plan, plan.release_named(release.query.of))
-    if isinstance(mechanism, StreamMechanism):
+    if isinstance(mechanism, StreamMechanism | WindowMechanism):
         return mechanism.whole_values and unit_of(plan, release) == 1
     return True
 

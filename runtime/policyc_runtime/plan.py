@@ -20,7 +20,7 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from policyc_runtime.errors import InvalidMatrixError, PlanFormatError
 from policyc_runtime.estimation import AnyEstimator
-from policyc_runtime.mechanisms import AnyMechanism, StepMechanism, StreamMechanism
+from policyc_runtime.mechanisms import AnyMechanism, Budgeted, StepMechanism, StreamMechanism, WindowMechanism
 from policyc_runtime.records import Matrix, NonNegativeDecimal, PositiveDecimal, Record
 
 if TYPE_CHECKING:
@@ -369,8 +369,10 @@ class ReleasePlan(Record):
 
     `cells` names the published values of a step, in order; a release without cells has the one name "".
     `share`: where several releases share the promise, the part of every step's budget that this one takes, rounded up.
-    A release with a step mechanism has a `schedule`. One with a stream mechanism, or derived from another, has none,
-    and `expected_errors` says what to expect of its steps. `l1_sensitivity`: what one user changes in a step at most.
+    A release with a step mechanism has a `schedule`; so has one with a window mechanism: the most that each step may
+    spend, whatever the data, and the scale of the noise of one publication a window. One with a stream mechanism, or
+    derived from another, has none, and `expected_errors` says what to expect of its steps. `l1_sensitivity`: what one
+    user changes in a step at most.
     """
 
     name: str
@@ -390,8 +392,8 @@ class ReleasePlan(Record):
 
     @model_validator(mode="after")
     def _budgets_for_steps(self) -> ReleasePlan:
-        if isinstance(self.mechanism, StepMechanism) != (self.schedule is not None):
-            raise ValueError("a step mechanism has a schedule, and no other mechanism has one")
+        if isinstance(self.mechanism, Budgeted) != (self.schedule is not None):
+            raise ValueError("a mechanism whose steps have budgets has a schedule, and no other has one")
         if (self.schedule is None) != bool(self.expected_errors):
             raise ValueError("expected errors stand in the schedule, where there is one")
         return self
@@ -414,6 +416,16 @@ class ReleasePlan(Record):
     def stream_mechanism(self) -> StreamMechanism | None:
         """The mechanism that accounts for the whole stream, if it is one."""
         return self.mechanism if isinstance(self.mechanism, StreamMechanism) else None
+
+    @property
+    def window_mechanism(self) -> WindowMechanism | None:
+        """The mechanism that publishes when counts have moved, if it is one."""
+        return self.mechanism if isinstance(self.mechanism, WindowMechanism) else None
+
+    @property
+    def recorded(self) -> StreamMechanism | WindowMechanism | None:
+        """The mechanism whose steps give away records, from which values are computed; None for any other."""
+        return self.stream_mechanism or self.window_mechanism
 
     def errors(self, steps: int) -> list[float]:
         """Predicted error of the published values at the first `steps` steps, in the objective's unit."""

@@ -167,7 +167,7 @@ class _Run:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
                 raise _changed(self._book.path, entry.step, gone=not self._raw.digests[entry.step])
             drawn = json.loads(entry.noisy)
-            if self._plan.release_named(entry.release).stream_mechanism is None:
+            if self._plan.release_named(entry.release).recorded is None:
                 self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
             else:
                 self._records[entry.release].append(tuple(drawn))
@@ -190,7 +190,7 @@ class _Run:
 
     def _draw(self, part: ReleasePlan, block: range) -> None:
         """Noisy values of new steps; steps without a budget are not even looked at."""
-        if part.schedule is None:
+        if part.schedule is None or part.recorded is not None:
             self._noisy[part.name][: block.stop] = self._measure(part, block)
             return
         scales = self._scales[part.name]
@@ -199,7 +199,7 @@ class _Run:
         self._noisy[part.name][drawn] = part.step_mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
 
     def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:
-        """Noisy values of all steps so far, for a release whose mechanism accounts for the whole stream."""
+        """Noisy values of all steps so far, for a release that is measured, or made of another."""
         found = measured(self._plan, part)
         if found is None:
             assert isinstance(part.query, PrefixQuery | WindowQuery), "only these are made of another release"
@@ -224,7 +224,7 @@ class _Run:
     def _entry(self, part: ReleasePlan, step: int) -> Entry:
         noisy, published = self._noisy[part.name][step], self._published[part.name][step]
         values = [round(value) for value in published.tolist()] if part.integer and _given(published) else published
-        if part.stream_mechanism is not None:
+        if part.recorded is not None:
             drawn: object = self._records[part.name][step]
         elif part.schedule is None:
             drawn = noisy.tolist() if _given(noisy) else None
@@ -281,7 +281,7 @@ def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
         shape = (len(rows), len(part.cells))
         values = [json.loads(entry.published) for entry in rows]
         drawn = [json.loads(entry.noisy) for entry in rows]
-        if part.stream_mechanism is not None:
+        if part.recorded is not None:
             noisy = noisy_values(plan, part, [tuple(record) for record in drawn])
         else:
             none = [math.nan] * len(part.cells)

@@ -17,7 +17,9 @@ import numpy as np
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.mechanisms import Setting
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
+from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources.moments import declared_start, step_times
 
@@ -226,6 +228,10 @@ def _noisy(part: ReleasePlan, raw: NDArray[np.int64], randomness: SimulationRand
     scales = part.budgets.scales(len(raw))
     released = [step for step, scale in enumerate(scales) if scale > 0]
     noisy = np.full(raw.shape, np.nan)
+    mechanism = part.window_mechanism
+    if mechanism is not None:
+        cells = Setting(Participation(mechanism.window, len(raw)), replaced=True, cells=len(part.cells))
+        return mechanism.values(cells, mechanism.measure(cells, raw, (), randomness))
     noisy[released] = part.step_mechanism.add_noise(raw[released], [scales[step] for step in released], randomness)
     return noisy
 

@@ -151,6 +151,9 @@ def _check_scales(plan: Plan) -> Iterator[Claim]:
             if epsilon == 0:
                 if scale != 0:
                     worst = worst or (f"a step without budget has noise scale {scale}", "")
+            elif release.window_mechanism is not None:
+                if release.window_mechanism.spent(1) > Fraction(epsilon):
+                    worst = worst or (f"a step may spend more than its budget of {epsilon} nats", "")
             elif scale == 0 or release.step_mechanism.privacy_loss(scale) > Fraction(epsilon):
                 worst = worst or (f"noise scale {scale} is too small for a budget of {epsilon} nats", "")
         yield _claim(
@@ -261,7 +264,7 @@ def _check_leakage(plan: Plan) -> Iterator[Claim]:
 
 def largest_budget(plan: Plan) -> Fraction:
     """The largest budget of one step, all releases together, exact."""
-    if len(plan.releases) == 1:
+    if len(plan.releases) == 1 and plan.releases[0].window_mechanism is None:
         segments = plan.releases[0].budgets.segments
         return max(Fraction(epsilon) for segment in segments for epsilon in set(segment.epsilons))
     return window_budget(plan, 1)
@@ -273,14 +276,21 @@ def window_budget(plan: Plan, width: int) -> Fraction:
     Of an endless plan every window is met: what comes before its patterns, one common period of them, and one window.
     """
     width = min(width, plan.stream.horizon or width)
+    adaptive = sum((r.window_mechanism.spent(width) for r in plan.releases if r.window_mechanism), Fraction(0))
+    releases = [release for release in plan.releases if release.window_mechanism is None]
+    return adaptive + (_fullest_window(plan, releases, width) if releases else 0)
+
+
+def _fullest_window(plan: Plan, releases: list[ReleasePlan], width: int) -> Fraction:
+    """The same for releases whose budgets are fixed beforehand."""
     steps = plan.stream.horizon
     if steps is None:
-        segments = [release.budgets.segments for release in plan.releases]
+        segments = [release.budgets.segments for release in releases]
         begun = max(sum(len(s.epsilons) * (s.repeats or 0) for s in row[:-1]) for row in segments)
         steps = begun + math.lcm(*(len(row[-1].epsilons) for row in segments)) + width - 1
         if steps > LARGEST_HORIZON:
             raise PlanRejectedError("E0801", f"{steps:,} steps, more than can be checked", where="releases")
-    rows = list(zip(*(release.budgets.epsilons(steps) for release in plan.releases), strict=True))
+    rows = list(zip(*(release.budgets.epsilons(steps) for release in releases), strict=True))
     spent = {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
     unit = math.lcm(*(value.denominator for value in spent.values()))
     whole = {row: int(value * unit) for row, value in spent.items()}
@@ -295,6 +305,9 @@ def budget_sum(plan: Plan) -> Fraction | None:
     """The sum of all budgets, exact; None for an endless plan."""
     total = Fraction(0)
     for release in plan.releases:
+        if release.window_mechanism is not None and plan.stream.horizon is not None:
+            total += release.window_mechanism.spent(plan.stream.horizon)
+            continue
         for segment in release.budgets.segments:
             if segment.repeats is None:
                 return None

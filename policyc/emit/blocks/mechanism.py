@@ -112,7 +112,7 @@ def _patterns(release: ReleasePlan) -> list[JsonValue]:
 
 
 def _stddev(release: ReleasePlan, scale: Decimal) -> str | None:
-    return about(math.sqrt(release.step_mechanism.variance(scale))) if scale > 0 else None
+    return about(math.sqrt((release.window_mechanism or release.step_mechanism).variance(scale))) if scale > 0 else None
 
 
 def choice(plan: Plan) -> list[JsonValue]:

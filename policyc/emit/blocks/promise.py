@@ -133,6 +133,16 @@ def _derivation(plan: Plan, window: int) -> str:
     )
 
 
+def _window_derivation(plan: Plan, window: int) -> str:
+    largest = f"The largest sum of {window:,} budgets in a row, all releases together, exact."
+    if all(release.window_mechanism is None for release in plan.releases):
+        return largest
+    return (
+        f"{largest} Where budgets follow from earlier results, the sum is the largest that the rule of the mechanism "
+        "can come to, whatever the data; every budget is fixed before the noise that it pays for is drawn."
+    )
+
+
 def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
     factor = likelihood_factor(target.epsilon)
     return {
@@ -158,7 +168,7 @@ def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
             f"nats, largest sum of {target.window:,} budgets in a row over {span(plan)}"
         ),
         "theorem": "a window protects its own steps by the sum of their budgets",
-        "derivation": f"The largest sum of {target.window:,} budgets in a row, all releases together, exact.",
+        "derivation": _window_derivation(plan, target.window),
         "sources": ["KELLARIS14"],
         "conditional_on": _rests_on(plan, without=("correlation", "independence")),
     }

@@ -10,6 +10,8 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, UserLevelTarget, WEventTarget
 
+_WINDOW_MECHANISMS = ("budget_absorption", "budget_distribution")
+
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:
     """E0702 at the most basic thing that is missing; the others are named in it."""
@@ -45,7 +47,15 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             missing = "a start that is not stationary over an unbounded horizon"
             yield missing, chain.span, "write `initial = stationary`, or give a horizon"
     wish = policy.mechanism
-    if not _has_mechanism(policy):
+    windows = any(isinstance(target, WEventTarget) for target in policy.targets)
+    if wish.name in _WINDOW_MECHANISMS and not windows:
+        yield (
+            f"mechanism `{wish.name}` without a w-event target",
+            wish.span or policy.stream.span,
+            "add `target w_event(epsilon = 1.0, window = 12 steps)`, whose windows it divides, or write "
+            "`mechanism auto`",
+        )
+    elif not _has_mechanism(policy):
         yield f"mechanism `{wish.name}`", wish.span or policy.stream.span, "write `mechanism auto`, or leave it out"
 
 
@@ -58,7 +68,7 @@ def _has_mechanism(policy: Policy) -> bool:
     """Whether the kernel has a file of the mechanism's name; looked up without loading the kernel."""
     name = policy.mechanism.name
     if not _user_level(policy):
-        return name in ("auto", "laplace")
+        return name in ("auto", "laplace", *_WINDOW_MECHANISMS)
     places = find_spec("policyc_runtime.mechanisms")
     folders = places.submodule_search_locations if places is not None else None
     return name == "auto" or any((Path(folder) / f"{name}.py").is_file() for folder in folders or ())

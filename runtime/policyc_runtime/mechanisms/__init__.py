@@ -12,9 +12,14 @@ from policyc_runtime.mechanisms.mechanism import (
     stream_mechanism_kinds,
 )
 from policyc_runtime.mechanisms.setting import Setting
+from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, window_mechanism_kinds
+
+Budgeted = StepMechanism | WindowMechanism
+"""Mechanisms whose steps have budgets: a plan gives them a schedule."""
 
 __all__ = [
     "AnyMechanism",
+    "Budgeted",
     "Derived",
     "Mechanism",
     "Options",
@@ -22,6 +27,8 @@ __all__ = [
     "StepMechanism",
     "StepRecord",
     "StreamMechanism",
+    "WindowMechanism",
     "mechanism_kinds",
     "stream_mechanism_kinds",
+    "window_mechanism_kinds",
 ]

@@ -1,6 +1,6 @@
 """What every mechanism must be able to do: the contract of this folder.
 
-There are two kinds, told apart by `accounting`.
+There are three kinds, told apart by `accounting`; the third, `WindowMechanism` ("window"), is told of in its module.
 
 A `StepMechanism` ("step") adds noise to one step at a time; what each step may spend comes from a `Schedule`.
 
@@ -208,6 +208,10 @@ def _load(value: Any) -> Any:
         return Derived.model_validate(value)
     if value.get("accounting") == "stream":
         return load_kind(stream_mechanism_kinds)(value)
+    if value.get("accounting") == "window":
+        from policyc_runtime.mechanisms.window_mechanism import window_mechanism_kinds
+
+        return load_kind(window_mechanism_kinds)(value)
     return load_kind(mechanism_kinds)(value)
 
 

@@ -1,0 +1,169 @@
+"""The base of mechanisms that publish when counts have moved: what any window of steps spends is bounded by their rule.
+
+At each step the distance of the counts from the last published ones is measured first, with half of the window's
+budget divided evenly; whether to publish, and with how much of the other half, follows from earlier *records* alone.
+Otherwise the last values are published again. So budgets are adaptive, and yet no window of steps ever spends more than
+epsilon, whatever the data: that is what `spent` says, and `verify` believes nothing else.
+
+A record is (distance,) or (distance, value of each cell): whole numbers, from which everything else is recomputed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import PositiveInt
+
+from policyc_runtime.errors import KernelError
+from policyc_runtime.kinds import find_kinds
+from policyc_runtime.mechanisms.mechanism import Mechanism, StepRecord
+from policyc_runtime.records import PositiveDecimal
+from policyc_runtime.rounding import rounded_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.mechanisms.setting import Setting
+    from policyc_runtime.randomness import Randomness
+
+
+class WindowMechanism(Mechanism):
+    """Measures how far counts have moved, and publishes when that exceeds the noise; see the module.
+
+    `window` steps in a row spend at most `epsilon` nats. `l1_sensitivity`: how far one user's value at one step moves
+    the counts of that step; their distance from public whole numbers moves no further.
+
+    Source: KELLARIS14
+    """
+
+    accounting: Literal["window"] = "window"
+    window: PositiveInt
+    epsilon: PositiveDecimal
+    l1_sensitivity: PositiveDecimal
+    sampler: Literal["discrete"] = "discrete"
+    whole_values: ClassVar[bool] = True
+    largest_part: ClassVar[Fraction]
+    """The largest part of epsilon that one publication takes."""
+
+    @abstractmethod
+    def unit(self) -> Fraction:
+        """What publications are paid in, nats."""
+
+    @abstractmethod
+    def next_units(self, paid: Sequence[int]) -> int:
+        """The units that a publication at the next step may take, 0 for none, given those paid at each step so far."""
+
+    def spent(self, width: int) -> Fraction:
+        """The most nats that any `width` steps in a row spend, whatever the data."""
+        steps = Fraction(width, 2 * self.window)  # for distances
+        published = min(width * self.largest_part, Fraction(-(-width // self.window), 2))
+        return Fraction(self.epsilon) * (steps + published)
+
+    def with_step_budget(self, budget: Decimal) -> Self:
+        """The same rule with the largest epsilon, of 15 digits, that spends at most so many nats at a step."""
+        wanted = Fraction(budget) / (self.spent(1) / Fraction(self.epsilon))
+        context = Context(prec=15, rounding=ROUND_FLOOR)
+        epsilon = context.divide(Decimal(wanted.numerator), Decimal(wanted.denominator))
+        made = self.model_copy(update={"epsilon": epsilon})
+        made.distance_scale()
+        return made
+
+    def calibrate(self, budget: Decimal) -> Decimal:
+        """The scale of the noise of one publication a window, where a step may spend so many nats, rounded up."""
+        epsilon = Fraction(budget) / (self.spent(1) / Fraction(self.epsilon))
+        return Decimal(repr(rounded_up(Fraction(self.l1_sensitivity) / (self.largest_part * epsilon))))
+
+    def variance(self, scale: Decimal) -> float:
+        """The variance of discrete Laplace noise of this scale in one cell."""
+        exponent = 1.0 / float(scale)
+        return 2.0 * math.exp(-exponent) / math.expm1(-exponent) ** 2
+
+    def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """The variance of the noise of one publication a window, (steps,): of counts that move no faster."""
+        scale = rounded_up(Fraction(self.l1_sensitivity) / (self.largest_part * Fraction(self.epsilon)))
+        return np.full(steps, self.variance(Decimal(repr(scale))))
+
+    def ready(self, setting: Setting, steps: int) -> int:  # noqa: ARG002
+        """Every step can be measured when it is over."""
+        return steps
+
+    def distance_scale(self) -> Fraction:
+        """The scale of the noise of every distance; KernelError (E0831) where it would not fit 64-bit integers."""
+        from policyc_runtime.randomness import LARGEST_SCALE
+
+        scale = Fraction(self.l1_sensitivity) * 2 * self.window / Fraction(self.epsilon)
+        if 2 * scale > LARGEST_SCALE:
+            raise KernelError(
+                "E0831",
+                "the noise scale is out of range",
+                because="so small a budget for so long a window needs noise that does not fit 64-bit integers",
+                help="a larger epsilon, or a shorter window, needs less noise",
+            )
+        return scale
+
+    def publishes(self, distance: int, units: int, cells: int) -> bool:
+        """Whether a distance, summed over cells, exceeds what the noise of a publication would make of it."""
+        from policyc_runtime.randomness import LARGEST_SCALE
+
+        budget = units * self.unit()
+        sensitivity = Fraction(self.l1_sensitivity)
+        return budget > 0 and 2 * sensitivity <= budget * LARGEST_SCALE and distance * budget > sensitivity * cells
+
+    def paid(self, setting: Setting, records: Sequence[StepRecord]) -> list[int]:
+        """The units that each step's publication took, recomputed from what is public.
+
+        Raises:
+            ValueError: these are no records of this mechanism.
+        """
+        paid: list[int] = []
+        for record in records:
+            units = self.next_units(paid)
+            published = bool(record) and self.publishes(record[0], units, setting.cells)
+            if len(record) != 1 + setting.cells * published:
+                raise ValueError("this is no record of a mechanism that publishes when counts have moved")
+            paid.append(units if published else 0)
+        return paid
+
+    def measure(
+        self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
+    ) -> list[StepRecord]:
+        """Records of the steps that have none yet; nothing is drawn twice."""
+        from policyc_runtime.randomness import discrete_laplace
+
+        paid = self.paid(setting, records)
+        found: list[StepRecord] = []
+        last = self.values(setting, records)[-1].astype(np.int64) if records else np.zeros(setting.cells, np.int64)
+        scale, sensitivity = self.distance_scale(), Fraction(self.l1_sensitivity)
+        for counts in raw[len(records) :]:
+            noise = int(discrete_laplace(scale, 1, randomness)[0])
+            record: StepRecord = (int(np.abs(counts - last).sum()) + noise,)
+            units = self.next_units(paid)
+            if self.publishes(record[0], units, setting.cells):
+                last = counts + discrete_laplace(sensitivity / (units * self.unit()), setting.cells, randomness)
+                record = (record[0], *(int(value) for value in last))
+            paid.append(units if len(record) > 1 else 0)
+            found.append(record)
+        return found
+
+    def values(self, setting: Setting, records: Sequence[StepRecord]) -> NDArray[np.float64]:
+        """The values published last, (steps, cells); 0 before any were."""
+        self.paid(setting, records)
+        rows = np.zeros((len(records), setting.cells))
+        last: Sequence[int] = (0,) * setting.cells
+        for step, record in enumerate(records):
+            last = record[1:] or last
+            rows[step] = last
+        return rows
+
+
+@cache
+def window_mechanism_kinds() -> dict[str, type[WindowMechanism]]:
+    """All mechanisms that publish when counts have moved, by name."""
+    return find_kinds("policyc_runtime.mechanisms", WindowMechanism)  # type: ignore[type-abstract]
