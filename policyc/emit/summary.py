@@ -41,7 +41,7 @@ def _promise(plan: Plan, index: int) -> str:
         claim = plan.claims.user_level[index]
         return (
             f"user level: at most {target.epsilon} nats about all events of one user, over {_span(plan)}, but for "
-            f"delta {target.delta} (recomputed: {claim.epsilon})"
+            f"delta {target.delta:f} (recomputed: {claim.epsilon})"
         )
     kind = "w-event" if isinstance(target, WEvent) else "event level"
     return f"{kind}: at most {target.epsilon} nats {about}, steps taken as independent"

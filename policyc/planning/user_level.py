@@ -6,6 +6,7 @@ noise, so that what they tell together is the promise. What is made of another r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -43,6 +44,7 @@ from policyc_runtime.plan import (
     WindowQuery,
 )
 from policyc_runtime.privacy.composition import least, least_near
+from policyc_runtime.privacy.gaussian import gaussian_epsilon
 from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.user_level import (
@@ -55,7 +57,7 @@ from policyc_runtime.user_level import (
     unit_of,
 )
 
-PLAIN = ("none", "mle")  # estimators whose error is that of the noise
+MOST_RUNS = 64  # of expected errors in a plan
 RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
 
 
@@ -248,10 +250,13 @@ def _finished(policy: Policy, plan: Plan, one: _Planned) -> ReleasePlan:
 
 
 def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
-    """The errors of all steps, with equal ones that follow each other taken together."""
+    """The errors of all steps, equal ones that follow each other taken together; of many, the means of stretches."""
     if horizon is None:
         return [ErrorRun(error=float(errors[-1]), steps=None)]
-    return [ErrorRun(error=error, steps=len(list(run))) for error, run in groupby(errors.tolist())]
+    runs = [ErrorRun(error=error, steps=len(list(run))) for error, run in groupby(errors.tolist())]
+    if len(runs) <= MOST_RUNS:
+        return runs
+    return [ErrorRun(error=float(np.nanmean(part)), steps=len(part)) for part in np.array_split(errors, MOST_RUNS)]
 
 
 def _candidates(policy: Policy, release: ReleasePlan, one: _Planned, mean: float) -> list[Candidate]:
@@ -293,22 +298,26 @@ def _claims(plan: Plan) -> Claims:
     claims = []
     for target in plan.targets:
         assert isinstance(target, UserLevel), "other targets are planned by schedules"
-        beyond, last = [], float(target.epsilon)
+        beyond = []
         for bound in beyond_bounds(plan):
-            last = _epsilon_at(stream_profile(plan, target.relation, bound), rounded_down(target.delta), last)
-            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(last), 6)))
+            left = _epsilon_at(stream_profile(plan, target.relation, bound), rounded_down(target.delta))
+            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(left), 6)))
         claims.append(
             UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))
         )
     return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=tuple(claims))
 
 
-def _epsilon_at(profile: PrivacyProfile, delta: float, low: float) -> float:
-    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least; `low` is below."""
-    high = 2 * low
+def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
+    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-3 above the least."""
+    spread = math.sqrt(profile.mu**2 + math.fsum(loss.variance for loss in profile.losses))
+    low = high = max(gaussian_epsilon(delta, spread), 1e-6)  # many small losses are nearly normal
+    factor = 1.01
     while profile.delta(high) > delta:
-        low, high = high, 2 * high
-    return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-4)
+        low, high, factor = high, high * factor, factor**2
+    while low == high or profile.delta(low) <= delta:
+        high, low, factor = low, low / factor, factor**2
+    return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-3)
 
 
 __all__ = ["plan_user_level"]

@@ -31,7 +31,7 @@ def user_level_pictures(plan: Plan) -> Json:
         content["participation"] = {
             "id": "participation",
             "title": "If a user takes part more often",
-            "description": f"Epsilon in nats at delta {claim.delta}, against the steps in which a user takes part.",
+            "description": f"Epsilon in nats at delta {exact(claim.delta)}, against steps in which a user takes part.",
             "x": "steps in which a user takes part",
             "y": "epsilon, nats",
             "stepped": False,

@@ -59,25 +59,32 @@ def bound_words(plan: Plan) -> str:
     return f"in at most {counted(record.bound, 'step')}{apart}, {times} in each"
 
 
+def _steps_words(plan: Plan) -> str:
+    record = record_of(plan)
+    if record.enforced:
+        return f"at most {counted(record.bound, 'step')} count, {bound_words(plan).split(', ', 1)[1]}"
+    return bound_words(plan)
+
+
 def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
     claim = plan.claims.user_level[index]
     factor = likelihood_factor(target.epsilon)
     record = record_of(plan)
-    whose = "of every user" if record.enforced else "of a user who takes part as is assumed"
+    other = "with those of any other user in their place" if target.relation.value == "replace_one" else "without"
+    delta = exact(target.delta)
+    bounded = "of whom only" if record.enforced else "who, as is assumed, counts"
     sentence = (
         f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every other "
-        f"user, learns about all events {whose} together, that is about {user(plan)} who counts {bound_words(plan)}, "
-        f"at most {exact(target.epsilon)} nats, except with probability {target.delta}: no set of results is more "
-        f"than {factor} times as likely with that user's data as "
-        f"{'with those of any other user in their place' if target.relation.value == 'replace_one' else 'without'}, "
-        f"but for a probability of {target.delta}."
+        f"user, learns about all events of {user(plan)} together, {bounded} {_steps_words(plan)}, at most "
+        f"{exact(target.epsilon)} nats, except with probability {delta}: no set of results is more than {factor} times "
+        f"as likely with that user's data as {other}, but for a probability of {delta}."
     )
     return {
         "id": f"P{index + 1}",
         "kind": target.kind,
         "name": "user-level differential privacy",
         "value": exact(target.epsilon),
-        "delta": str(target.delta),
+        "delta": delta,
         "unit": "nats",
         "unit_of_privacy": "all events of one user",
         "time_scope": span(plan),
@@ -91,13 +98,13 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
         "in_odds": (
             "Whatever the adversary believed before, and however the steps of a user depend on each other, the odds "
             f"between the two change by a factor of at most {factor}, over {span(plan)}, except with a probability of "
-            f"about {target.delta}."
+            f"about {delta}."
         ),
         "factor": factor,
         "adversary": "knows all about every other user, and however this user's steps depend on each other",
         "holds": f"for all steps of {span(plan)} together",
-        "recomputed": f"{exact(claim.epsilon)} nats at delta {claim.delta}, from the noise of all releases together, "
-        f"over {span(plan)}",
+        "recomputed": f"{exact(claim.epsilon)} nats at delta {exact(claim.delta)}, from the noise of all releases "
+        f"together, over {span(plan)}",
         "theorem": "independent noise on all steps hides one user's part in all of them; releases compose",
         "derivation": (
             "The exact privacy curve of each release's noise, for the most that one user can change in it; the curves "
@@ -158,7 +165,7 @@ def _not_covered(plan: Plan) -> list[JsonValue]:
     return [
         {
             "title": "Failure with a small probability",
-            "text": f"With probability delta, {target.delta}, results may come out that tell more than is promised.",
+            "text": f"With probability delta, {exact(target.delta)}, results may tell more than is promised.",
         },
         {
             "title": "One person with several names",
@@ -197,7 +204,7 @@ def _implied_bounds(plan: Plan) -> Json:
                 {
                     "words": f"all of {counted(bound, 'step')} in which a user takes part",
                     "steps": str(bound),
-                    "any": f"{shown(epsilon)}, delta {claim.delta}",
+                    "any": f"{shown(epsilon)}, delta {exact(claim.delta)}",
                 }
             )
     return {
@@ -219,10 +226,8 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         hides = "nothing of its own: it is computed from what is protected already"
     else:
         setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
-        hides = (
-            f"at most {setting.contribution:,} units in a step, {about(setting.l2_sensitivity)} in L2 norm over all "
-            "steps"
-        )
+        step = counted(setting.contribution, "unit")
+        hides = f"at most {step} in a step, {about(setting.l2_sensitivity)} in L2 norm over all steps"
     return {
         "release": release.name,
         "name": release.mechanism.described(),
