@@ -8,16 +8,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.plan import ChainRecord, Plan
+from policyc_runtime.plan import AlphaDPT, ChainRecord, Plan
 from policyc_runtime.privacy import (
     Side,
     audited_inheritance,
     backward_leakage,
     forward_leakage,
     supremum,
-    total_leakage,
+    window_leakage,
 )
-from policyc_runtime.verify import repeating_budgets, total_budgets
+from policyc_runtime.privacy.audited_windows import window_sums
+from policyc_runtime.spending import repeating_budgets, total_budgets
 
 Array = NDArray[np.float64]
 ENDLESS_STRETCH = 100
@@ -98,8 +99,13 @@ class Accounting:
         before, after = audited_inheritance(self.repeats, self.sides(record, row_tolerance), record.lags)
         return np.array(before), np.array(after)
 
+    @property
+    def width(self) -> int:
+        """The steps in a row that leakage is promised about: of several such promises, the shortest."""
+        return min((target.window for target in self.plan.targets if isinstance(target, AlphaDPT)), default=1)
+
     def largest_leakage(self, steps: int, row_tolerance: float = 0.0) -> float:
-        """The largest total leakage in nats, over all groups, if the stream ended after `steps` steps.
+        """The largest leakage about `width` steps in nats, over all groups, if the stream ended after `steps` steps.
 
         Args:
             steps: of a stream with a horizon; ignored for an endless one.
@@ -110,9 +116,13 @@ class Accounting:
     def _largest(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:
         past, future = self.sides(record, row_tolerance)
         if self.plan.stream.horizon is not None:
-            return float(np.max(total_leakage(self.budgets[:steps], past, future, lags=record.lags)))
+            width = min(self.width, steps)
+            return float(np.max(window_leakage(self.budgets[:steps], past, future, width, record.lags)))
         if self.repeats:
             before, after = self.inherited(record, row_tolerance)
-            return float(np.max(before + np.array(self.repeats) + after))
+            period = len(self.repeats)
+            within = window_sums(np.resize(self.repeats, period + self.width - 1), self.width)
+            return float(np.max(before + within + np.roll(after, 1 - self.width)))
         epsilon = float(self.budgets[0])
-        return supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags) - epsilon
+        ends = supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags)
+        return ends + (self.width - 2) * epsilon

@@ -30,7 +30,8 @@ from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import WindowMechanism, window_mechanism_kinds
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import ChainRecord, Plan, PredictedError
-from policyc_runtime.verify import LARGEST_HORIZON, verify
+from policyc_runtime.spending import LARGEST_HORIZON
+from policyc_runtime.verify import verify
 
 
 def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
@@ -109,7 +110,16 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
         usable = [e if e.name in ("none", "mle") else Refused(_name(e), again) for e in usable]
     # The error of `joint_map` takes simulations: under `auto` it is compared where all others are best.
     late = [entry for entry in usable if policy.estimate.name == "auto" and _name(entry) == "joint_map()"]
-    return Comparison([entry for entry in usable if entry not in late], mechanism, predictor, late)
+    early = [entry for entry in usable if entry not in late]
+    return Comparison(early, mechanism, predictor, late, _not_compared(policy))
+
+
+def _not_compared(policy: Policy) -> list[Refused]:
+    """Mechanisms that would keep the promise, and whose error nobody can predict from the policy."""
+    if policy.mechanism.name != "auto" or not any(isinstance(target, WEventTarget) for target in policy.targets):
+        return []
+    unknown = "its error depends on how far counts move between publications; name it in the policy to use it"
+    return [Refused(name, unknown) for name in window_mechanism_kinds()]
 
 
 def _rule(policy: Policy, release: Release) -> WindowMechanism | None:

@@ -43,7 +43,7 @@ from policyc_runtime.plan import (
     WEvent,
     WindowClaim,
 )
-from policyc_runtime.verify import budget_sum, largest_budget, leakage_of_group, window_budget
+from policyc_runtime.spending import budget_sum, largest_budget, leakage_of_group, window_budget
 
 
 def round_up(value: Fraction, digits: int = 15) -> Decimal:

@@ -49,13 +49,14 @@ class Comparison:
     """Schedules with every estimator that applies; of equal errors the one added first is taken.
 
     `estimators` are those to try, or why they do not apply; `late` those whose error takes long to predict, which are
-    tried with the best schedule alone.
+    tried with the best schedule alone; `without` the mechanisms that were not compared, and why.
     """
 
     estimators: Sequence[Estimator | Refused]
     mechanism: Budgeted
     predictor: Predictor
     late: Sequence[Estimator | Refused] = ()
+    without: Sequence[Refused] = ()
     _entries: list[_Entry] = field(default_factory=list)
     _refused: list[Refused] = field(default_factory=list)
 
@@ -108,8 +109,9 @@ class Comparison:
             method=self.predictor.method(best.estimator) + _adaptive_words(self.mechanism),
         )
         candidates = [_candidate(entry, best, self.mechanism) for entry in self._entries]
-        candidates += [_refused(r, self.mechanism, "schedule") for r in self._refused]
-        candidates += [_refused(r, self.mechanism, "estimator") for r in self.estimators if isinstance(r, Refused)]
+        candidates += [_refused(r, self.mechanism.name, "schedule") for r in self._refused]
+        candidates += [_refused(r, self.mechanism.name, "estimator") for r in self.estimators if isinstance(r, Refused)]
+        candidates += [_refused(r, r.name, "mechanism") for r in self.without]
         return Choice(best.allocation, self.mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
 
@@ -219,10 +221,10 @@ def _considered(entry: _Entry, mechanism: Budgeted, chosen: bool, reason: str) -
     )
 
 
-def _refused(refused: Refused, mechanism: Budgeted, kind: str) -> Candidate:
+def _refused(refused: Refused, mechanism: str, kind: str) -> Candidate:
     return Candidate(
         schedule=refused.name if kind == "schedule" else "any",
-        mechanism=mechanism.name,
+        mechanism=mechanism,
         estimator=refused.name if kind == "estimator" else "any",
         predicted_error=None,
         chosen=False,

@@ -58,7 +58,9 @@ class Sharing:
         best = self.schedules[int(np.argmin(self._errors))]
         assert isinstance(best, Allocation), "a refused schedule has no error"
         parts = _best_parts(self.tables, self.parts, best, [choice.estimator for choice in choices])
-        again = Sharing([Comparison(t.estimators, t.mechanism, t.predictor, t.late) for t in self.tables], parts)
+        again = Sharing(
+            [Comparison(t.estimators, t.mechanism, t.predictor, t.late, t.without) for t in self.tables], parts
+        )
         for schedule in self.schedules:
             again.add(schedule)
         return again if min(again._errors) < min(self._errors) else self

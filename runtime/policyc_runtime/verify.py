@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
 from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, Plan, ReleasePlan, UserLevel, WEvent, window_of
-from policyc_runtime.privacy import audited_stationary_leakage, audited_total_leakage
+from policyc_runtime.rounding import rounded_down
+from policyc_runtime.spending import (
+    LARGEST_HORIZON,
+    budget_sum,
+    largest_budget,
+    leakage_of_group,
+    window_budget,
+)
 from policyc_runtime.user_level import check_user_level
-
-LARGEST_HORIZON = 1_000_000
-LONGEST_PERIOD = 4096  # steps of a pattern that repeats for ever
 
 
 def verify(plan: Plan) -> None:
@@ -187,55 +188,6 @@ def _group(record: ChainRecord) -> str:
     return f" of group `{record.group}`" if record.group else ""
 
 
-def total_budgets(plan: Plan, steps: int) -> NDArray[np.float64]:
-    """Budgets of all releases together, nats, (steps,), rounded up."""
-    columns = [release.budgets.epsilons(steps) for release in plan.releases]
-    rounded: dict[tuple[Decimal, ...], float] = {}
-    values = np.empty(steps, dtype=np.float64)
-    for step, row in enumerate(zip(*columns, strict=True)):
-        if row not in rounded:
-            rounded[row] = _up(sum(map(Fraction, row), Fraction(0)))
-        values[step] = rounded[row]
-    return values
-
-
-def _up(value: Decimal | Fraction) -> float:
-    """The smallest float at or above an exact number."""
-    near = float(value)
-    return near if Fraction(near) >= Fraction(value) else math.nextafter(near, math.inf)
-
-
-def _down(value: Decimal) -> float:
-    near = float(value)
-    return near if Fraction(near) <= Fraction(value) else math.nextafter(near, -math.inf)
-
-
-def repeating_budgets(plan: Plan) -> list[float] | None:
-    """The budgets of one period of an endless plan, nats, rounded up; None when they do not repeat from the start."""
-    if any(len(release.budgets.segments) > 1 for release in plan.releases):
-        return None
-    period = math.lcm(*(len(release.budgets.segments[0].epsilons) for release in plan.releases))
-    return None if period > LONGEST_PERIOD else total_budgets(plan, period).tolist()
-
-
-def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> tuple[float, int | None]:
-    """An audited upper bound of the largest leakage against one group's chain (nats), and the step that has it.
-
-    About any `width` steps in a row, of which the first is given; one step is total leakage. The step is None for an
-    endless plan, whose bound is a supremum.
-    """
-    chain = record.chain()
-    if plan.stream.horizon is not None:
-        leakage = audited_total_leakage(total_budgets(plan, plan.stream.horizon), chain, record.lags, width)
-        step = int(np.argmax(leakage))
-        return float(leakage[step]), step
-    pattern = repeating_budgets(plan)
-    if pattern is None:
-        detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
-        raise PlanRejectedError("E0801", detail, where="releases")
-    return audited_stationary_leakage(pattern, chain, record.lags, width), None
-
-
 def _check_leakage(plan: Plan) -> Iterator[Claim]:
     alphas = [target.alpha for target in plan.targets if isinstance(target, AlphaDPT)]
     claimed = plan.claims.total_leakage
@@ -255,64 +207,11 @@ def _check_leakage(plan: Plan) -> Iterator[Claim]:
             return
         place = "in the limit" if step is None else f"at step {step}"
         detail = f"total leakage {place} is at most {found!r} nats, promised {alpha}"
-        yield _claim(name, found <= _down(claimed), detail, "claims.total_leakage")
+        yield _claim(name, found <= rounded_down(claimed), detail, "claims.total_leakage")
     if plan.correlation.kind == "none":
         largest = largest_budget(plan)
         name = f"without correlation total leakage is the budget of one step, at most {claimed} nats"
         yield _claim(name, largest <= Fraction(claimed), f"recomputed {float(largest)!r}", "claims.total_leakage")
-
-
-def largest_budget(plan: Plan) -> Fraction:
-    """The largest budget of one step, all releases together, exact."""
-    if len(plan.releases) == 1 and plan.releases[0].window_mechanism is None:
-        segments = plan.releases[0].budgets.segments
-        return max(Fraction(epsilon) for segment in segments for epsilon in set(segment.epsilons))
-    return window_budget(plan, 1)
-
-
-def window_budget(plan: Plan, width: int) -> Fraction:
-    """The most that any `width` steps in a row spend, all releases together, nats, exact.
-
-    Of an endless plan every window is met: what comes before its patterns, one common period of them, and one window.
-    """
-    width = min(width, plan.stream.horizon or width)
-    adaptive = sum((r.window_mechanism.spent(width) for r in plan.releases if r.window_mechanism), Fraction(0))
-    releases = [release for release in plan.releases if release.window_mechanism is None]
-    return adaptive + (_fullest_window(plan, releases, width) if releases else 0)
-
-
-def _fullest_window(plan: Plan, releases: list[ReleasePlan], width: int) -> Fraction:
-    """The same for releases whose budgets are fixed beforehand."""
-    steps = plan.stream.horizon
-    if steps is None:
-        segments = [release.budgets.segments for release in releases]
-        begun = max(sum(len(s.epsilons) * (s.repeats or 0) for s in row[:-1]) for row in segments)
-        steps = begun + math.lcm(*(len(row[-1].epsilons) for row in segments)) + width - 1
-        if steps > LARGEST_HORIZON:
-            raise PlanRejectedError("E0801", f"{steps:,} steps, more than can be checked", where="releases")
-    rows = list(zip(*(release.budgets.epsilons(steps) for release in releases), strict=True))
-    spent = {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
-    unit = math.lcm(*(value.denominator for value in spent.values()))
-    whole = {row: int(value * unit) for row, value in spent.items()}
-    total = largest = sum(whole[row] for row in rows[:width])
-    for leaving, entering in zip(rows, rows[width:], strict=False):
-        total += whole[entering] - whole[leaving]
-        largest = max(largest, total)
-    return Fraction(largest, unit)
-
-
-def budget_sum(plan: Plan) -> Fraction | None:
-    """The sum of all budgets, exact; None for an endless plan."""
-    total = Fraction(0)
-    for release in plan.releases:
-        if release.window_mechanism is not None and plan.stream.horizon is not None:
-            total += release.window_mechanism.spent(plan.stream.horizon)
-            continue
-        for segment in release.budgets.segments:
-            if segment.repeats is None:
-                return None
-            total += sum(map(Fraction, segment.epsilons), Fraction(0)) * segment.repeats
-    return total
 
 
 def _check_windows(plan: Plan) -> Iterator[Claim]:
@@ -347,7 +246,7 @@ def _window_leakage(plan: Plan, target: AlphaDPT, claimed: Decimal) -> Iterator[
             return
         place = "in the limit" if step is None else f"from step {step}"
         detail = f"the window {place} leaks at most {found!r} nats, promised {target.alpha}"
-        yield _claim(name, found <= _down(claimed) and claimed <= target.alpha, detail, "claims.windows")
+        yield _claim(name, found <= rounded_down(claimed) and claimed <= target.alpha, detail, "claims.windows")
     if plan.correlation.kind == "none":
         spent = window_budget(plan, target.window)
         name = f"without correlation any {_in_a_row(target.window)} leak what they spend, at most {claimed} nats"
@@ -362,6 +261,8 @@ def _in_a_row(width: int) -> str:
 def _check_shares(plan: Plan) -> Iterator[Claim]:
     """Several releases: each takes its stated part of every step's budget, and no more."""
     shared = [release for release in plan.releases if release.share is not None]
+    if not shared and plan.sharing is None:
+        return
     if len(plan.releases) == 1 or not _scheduled(plan):
         if shared or plan.sharing is not None:
             yield _claim("one release has the whole budget", False, "a share is stated", "releases.0.share")

@@ -12,7 +12,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import counted, round_up
 from policyc_runtime.plan import ChainRecord
 from policyc_runtime.privacy import supremum, window_leakage
-from policyc_runtime.verify import LARGEST_HORIZON, window_budget
+from policyc_runtime.spending import LARGEST_HORIZON, window_budget
 
 WINDOWS = (1, 2, 7, 24)
 

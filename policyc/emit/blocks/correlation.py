@@ -41,6 +41,7 @@ def correlation(accounting: Accounting) -> Json:
             "of that step through the chain; leakage counts it."
         ),
         "chains": [_chain(accounting, record) for record in plan.correlation.chains],
+        "about": "one step" if accounting.width == 1 else f"any {counted(accounting.width, 'step')} in a row",
         "growth": growth(accounting),
         "tolerance": tolerance(accounting),
     }

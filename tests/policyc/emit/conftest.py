@@ -68,7 +68,7 @@ def estimator(value: dict[str, Any]) -> Any:
 
 def sealed(plan: Plan) -> Plan:
     """The plan with claims recomputed exactly and its digest."""
-    from policyc_runtime.verify import budget_sum, largest_budget
+    from policyc_runtime.spending import budget_sum, largest_budget
 
     total = budget_sum(plan)
     claims = Claims(

@@ -11,7 +11,7 @@ import pytest
 from policyc.emit.steps import render_steps, step_rows
 from policyc_runtime.plan import Plan
 from policyc_runtime.privacy import backward_leakage, forward_leakage
-from policyc_runtime.verify import total_budgets
+from policyc_runtime.spending import total_budgets
 
 NAMES = ["t", "epsilon", "scale", "backward_leakage", "forward_leakage", "total_leakage", "expected_error"]
 

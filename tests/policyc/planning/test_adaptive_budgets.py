@@ -15,7 +15,8 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.simulation import simulate
-from policyc_runtime.verify import total_budgets, verify, window_budget
+from policyc_runtime.spending import total_budgets, window_budget
+from policyc_runtime.verify import verify
 
 POLICY = """
 policy rooms "people in rooms"

@@ -17,7 +17,8 @@ from policyc_runtime.output import output_paths
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.verify import total_budgets, verified_claims, verify, window_budget
+from policyc_runtime.spending import total_budgets, window_budget
+from policyc_runtime.verify import verified_claims, verify
 
 POLICY = """
 policy rooms "people in rooms"

@@ -24,7 +24,8 @@ from policyc.planning.schedules import (
 from policyc_runtime.errors import PlanRejectedError
 from policyc_runtime.plan import AlphaDPT, Plan
 from policyc_runtime.privacy import Chain, window_leakage
-from policyc_runtime.verify import verified_claims, verify, window_budget
+from policyc_runtime.spending import window_budget
+from policyc_runtime.verify import verified_claims, verify
 
 CHAIN = Chain(forward=[[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]], initial="stationary")
 OTHER = Chain(forward=[[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], initial="stationary")
@@ -213,6 +214,7 @@ def test_the_certificate_says_each_window(both):
     assert "throughout any 12 steps in a row (1 hour), at most 0.9 nats" in second["sentence"]
     assert "values of one user at 12 steps in a row" in second["neighbors"]
     assert "The chain" in first["conditional_on"]
+    assert certificate_content(both, {})["correlation"]["about"] == "any 6 steps in a row"
     assert "The chain" not in second["conditional_on"]
 
 
