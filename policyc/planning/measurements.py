@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
+from policyc.semantics.policy import Wish
 from policyc_runtime.errors import KernelError
 from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanism_kinds
 
@@ -52,17 +53,19 @@ def of_variances(variances: Array, objective: Objective) -> Array:
 
 
 def measurements(
-    setting: Setting, unit: Decimal, epsilon: Decimal, delta: Decimal, wish: str, arguments: Mapping[str, object]
+    setting: Setting, unit: Decimal, epsilon: Decimal, delta: Decimal, wish: Wish, *, fills: bool
 ) -> Iterator[Measurement | Refused]:
     """Every mechanism that the policy allows, calibrated as if it had the whole promise, or why it does not apply."""
     for name, kind in stream_mechanism_kinds().items():
-        if wish not in ("auto", name):
+        if wish.name not in ("auto", name):
             continue
         reason = kind.reason_against(setting)
+        if reason is None and kind.leaves_gaps and not fills:
+            reason = "it leaves steps without a value, which the estimator cannot fill"
         if reason is not None:
             yield Refused(name, reason)
             continue
-        for options in kind.variants(setting) if wish == "auto" else [arguments]:
+        for options in kind.variants(setting) if wish.name == "auto" else [wish.arguments]:
             try:
                 yield Measurement(kind.calibrate(setting, epsilon, delta, options), setting, unit)
             except KernelError as error:

@@ -177,7 +177,8 @@ def _measured(
     setting = setting_of(plan, release, RELATIONS[target.neighbors])
     made = isinstance(release.query, PrefixQuery | WindowQuery)
     wish = policy.mechanism
-    tried = list(measurements(setting, unit_of(plan, release), target.epsilon, target.delta, wish.name, wish.arguments))
+    unit, fills = unit_of(plan, release), release.estimator.fills
+    tried = list(measurements(setting, unit, target.epsilon, target.delta, wish, fills=fills))
     usable = [entry for entry in tried if isinstance(entry, Measurement)]
     if made and (wish.name == "auto" or not usable):
         return _Planned(release, None, tuple(tried))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -187,6 +188,21 @@ class Ledger:
         yield Claim("every step was released exactly once", once, f"{self.steps:,} steps", where, "E0823")
         if once:
             yield self._spending(plan)
+            if any(release.schedule is None for release in plan.releases):
+                yield self._records(plan)
+
+    def _records(self, plan: Plan) -> Claim:
+        """Whether every record of a stream mechanism is one, and everything derived follows from records."""
+        from policyc_runtime.measuring import same_as_recorded
+
+        name = "what was drawn is what the plan's mechanisms record, and what is derived follows from it"
+        stored = {
+            release.name: [json.loads(entry.noisy) for entry in self.entries if entry.release == release.name]
+            for release in plan.releases
+        }
+        wrong = same_as_recorded(plan, stored)
+        detail = f"{self.steps:,} steps read" if wrong is None else f"the entries of `{wrong}` are not"
+        return Claim(name, wrong is None, detail, str(self.path), "E0823")
 
     def _spending(self, plan: Plan) -> Claim:
         """Whether every entry has the plan's budget and noise scale."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,3 +84,35 @@ def noise_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     mechanism = release.step_mechanism
     known = {scale: mechanism.variance(scale) ** 0.5 for scale in set(release.budgets.scales(steps)) if scale > 0}
     return np.array([known.get(scale, np.nan) for scale in release.budgets.scales(steps)])
+
+
+def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | None:
+    """The first release whose stored records are none of its mechanism's, or whose derived values do not follow.
+
+    Args:
+        plan: verified.
+        stored: for each release, what its ledger entries hold as drawn, steps 0, 1, ...
+
+    Returns:
+        The release's name, None when all is as it should be.
+    """
+    known: dict[str, Array] = {}
+    for release in plan.releases:
+        rows = stored[release.name]
+        if release.schedule is not None:
+            continue
+        try:
+            if isinstance(release.mechanism, Derived):
+                assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+                values = derived_values(release, known[release.query.of])
+                drawn = np.array(rows, dtype=np.float64).reshape(values.shape)
+                same = bool(np.array_equal(values, drawn, equal_nan=True))
+            else:
+                same = all(type(number) is int for row in rows for number in row)
+                values = noisy_values(plan, release, [tuple(row) for row in rows])
+        except (ValueError, TypeError, IndexError):
+            return release.name
+        if not same or len(values) != len(rows):
+            return release.name
+        known[release.name] = values
+    return None

@@ -74,7 +74,11 @@ def release(
 
     verify(plan)
     for part in plan.releases:
-        skips = part.schedule is not None and any(s == 0 for segment in part.schedule.segments for s in segment.scales)
+        stream = part.stream_mechanism
+        skips = stream is not None and stream.leaves_gaps
+        skips = skips or (
+            part.schedule is not None and any(s == 0 for segment in part.schedule.segments for s in segment.scales)
+        )
         if skips and not part.estimator.fills:
             raise KernelError(
                 "E0829",

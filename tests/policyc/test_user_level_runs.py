@@ -13,7 +13,7 @@ import pytest
 from policyc import compile_policy
 from policyc.emit import verify_directory
 from policyc_runtime.errors import DataError, KernelError, LedgerError
-from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.ledger import Ledger, ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import NeighboringRelation, Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
@@ -269,6 +269,21 @@ def test_one_user_moves_the_counts_no_further_than_the_noise_hides(make, tmp_pat
         setting = setting_of(plan, part, NeighboringRelation.ADD_OR_REMOVE_ONE)
         assert (moved > 0).sum() == setting.changes
         assert 0 < moved.max() <= setting.shift
+
+
+@pytest.mark.parametrize(
+    ("release_name", "forged"), [("there", "[1.5]"), ("there", '["x"]'), ("so_far", "[1000000.0]"), ("there", "[1, 2]")]
+)
+def test_a_forged_record_is_found(make, tmp_path, release_name, forged):
+    """A ledger whose records are none of the mechanism's, or whose totals do not follow from them, does not verify."""
+    plan = make(more="release so_far = prefix(there)")
+    rows = [(f"p{number}", number % 9, 1.0) for number in range(20)]
+    release(plan, events(tmp_path, rows), tmp_path / "l")
+    with Ledger.open_read_only(tmp_path / "l") as book:
+        assert all(claim.holds for claim in book.claims(plan))
+        place = next(i for i, entry in enumerate(book.entries) if (entry.step, entry.release) == (3, release_name))
+        book.entries[place] = book.entries[place]._replace(noisy=forged)
+        assert any(claim.holds is False for claim in book.claims(plan))
 
 
 def test_planning_never_sees_data(make, tmp_path):

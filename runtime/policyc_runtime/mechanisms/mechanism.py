@@ -92,6 +92,9 @@ class StreamMechanism(Mechanism):
     accounting: Literal["stream"] = "stream"
     whole_values: ClassVar[bool] = True
     """Whether `values` are whole numbers of units wherever they are not NaN."""
+    leaves_gaps: ClassVar[bool] = False
+    """Whether `values` may be NaN, so that the release needs an estimator that fills. (One that interpolates between
+    measured steps itself, in `values`, leaves none.)"""
 
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:
