@@ -27,7 +27,7 @@ from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
-from policyc_runtime.mechanisms import WindowMechanism, window_mechanism_kinds
+from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import ChainRecord, Plan, PredictedError
 from policyc_runtime.spending import LARGEST_HORIZON
@@ -129,7 +129,10 @@ def _rule(policy: Policy, release: Release) -> WindowMechanism | None:
         return None
     window = max(target.window for target in policy.targets if isinstance(target, WEventTarget))
     least = sensitivity(release)[0]
-    return kind.model_validate({"name": policy.mechanism.name, "window": window, "epsilon": 1, "l1_sensitivity": least})
+    name, cells = policy.mechanism.name, len(release_cells(policy, release))
+    error = still_error(name, window, cells)
+    fields = {"name": name, "window": window, "epsilon": 1, "l1_sensitivity": least, "still_error": error}
+    return kind.model_validate(fields)
 
 
 def _utility(

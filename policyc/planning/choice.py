@@ -119,7 +119,7 @@ def _adaptive_words(mechanism: Budgeted) -> str:
     """What a prediction leaves out where values are published again until counts have moved."""
     if not isinstance(mechanism, WindowMechanism):
         return ""
-    return "; of one publication a window: how far counts move between publications is not known before the data"
+    return "; of counts that stand still, by simulation: what counts that move add to it is not known before the data"
 
 
 def _scales(allocation: Allocation, mechanism: Budgeted) -> list[float]:

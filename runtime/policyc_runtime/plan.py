@@ -370,9 +370,9 @@ class ReleasePlan(Record):
     `cells` names the published values of a step, in order; a release without cells has the one name "".
     `share`: where several releases share the promise, the part of every step's budget that this one takes, rounded up.
     A release with a step mechanism has a `schedule`; so has one with a window mechanism: the most that each step may
-    spend, whatever the data, and the scale of the noise of one publication a window. One with a stream mechanism, or
-    derived from another, has none, and `expected_errors` says what to expect of its steps. `l1_sensitivity`: what one
-    user changes in a step at most.
+    spend, whatever the data, and the scale of noise that errs as much as published values while counts stand still. One
+    with a stream mechanism, or derived from another, has none, and `expected_errors` says what to expect of its steps.
+    `l1_sensitivity`: what one user changes in a step at most.
     """
 
     name: str

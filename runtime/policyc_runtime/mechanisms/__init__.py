@@ -12,7 +12,7 @@ from policyc_runtime.mechanisms.mechanism import (
     stream_mechanism_kinds,
 )
 from policyc_runtime.mechanisms.setting import Setting
-from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, window_mechanism_kinds
+from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, still_error, window_mechanism_kinds
 
 Budgeted = StepMechanism | WindowMechanism
 """Mechanisms whose steps have budgets: a plan gives them a schedule."""
@@ -29,6 +29,7 @@ __all__ = [
     "StreamMechanism",
     "WindowMechanism",
     "mechanism_kinds",
+    "still_error",
     "stream_mechanism_kinds",
     "window_mechanism_kinds",
 ]

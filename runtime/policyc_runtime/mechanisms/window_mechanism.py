@@ -25,7 +25,6 @@ from policyc_runtime.errors import KernelError
 from policyc_runtime.kinds import find_kinds
 from policyc_runtime.mechanisms.mechanism import Mechanism, StepRecord
 from policyc_runtime.records import PositiveDecimal
-from policyc_runtime.rounding import rounded_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,11 +33,16 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 
+STILL_STEPS = 1000
+STILL_COUNT = 10**9
+
+
 class WindowMechanism(Mechanism):
     """Measures how far counts have moved, and publishes when that exceeds the noise; see the module.
 
     `window` steps in a row spend at most `epsilon` nats. `l1_sensitivity`: how far one user's value at one step moves
-    the counts of that step; their distance from public whole numbers moves no further.
+    the counts of that step; their distance from public whole numbers moves no further. `still_error`: the mean squared
+    error of published values while counts stand still, in units of (l1_sensitivity / epsilon)^2; only for prediction.
 
     Source: KELLARIS14
     """
@@ -47,6 +51,7 @@ class WindowMechanism(Mechanism):
     window: PositiveInt
     epsilon: PositiveDecimal
     l1_sensitivity: PositiveDecimal
+    still_error: PositiveDecimal
     sampler: Literal["discrete"] = "discrete"
     whole_values: ClassVar[bool] = True
     largest_part: ClassVar[Fraction]
@@ -76,9 +81,12 @@ class WindowMechanism(Mechanism):
         return made
 
     def calibrate(self, budget: Decimal) -> Decimal:
-        """The scale of the noise of one publication a window, where a step may spend so many nats, rounded up."""
+        """The scale of Laplace noise with the error of counts that stand still, where a step may spend so many nats."""
         epsilon = Fraction(budget) / (self.spent(1) / Fraction(self.epsilon))
-        return Decimal(repr(rounded_up(Fraction(self.l1_sensitivity) / (self.largest_part * epsilon))))
+        return self._still_scale(epsilon)
+
+    def _still_scale(self, epsilon: Fraction) -> Decimal:
+        return Decimal(repr(float(Fraction(self.l1_sensitivity) / epsilon) * math.sqrt(float(self.still_error) / 2)))
 
     def variance(self, scale: Decimal) -> float:
         """The variance of discrete Laplace noise of this scale in one cell."""
@@ -86,9 +94,8 @@ class WindowMechanism(Mechanism):
         return 2.0 * math.exp(-exponent) / math.expm1(-exponent) ** 2
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """The variance of the noise of one publication a window, (steps,): of counts that move no faster."""
-        scale = rounded_up(Fraction(self.l1_sensitivity) / (self.largest_part * Fraction(self.epsilon)))
-        return np.full(steps, self.variance(Decimal(repr(scale))))
+        """The mean squared error while counts stand still, (steps,); counts that move add to it."""
+        return np.full(steps, self.variance(self._still_scale(Fraction(self.epsilon))))
 
     def ready(self, setting: Setting, steps: int) -> int:  # noqa: ARG002
         """Every step can be measured when it is over."""
@@ -161,6 +168,22 @@ class WindowMechanism(Mechanism):
             last = record[1:] or last
             rows[step] = last
         return rows
+
+
+@cache
+def still_error(name: str, window: int, cells: int) -> Decimal:
+    """`still_error` of a mechanism, by simulation on counts that stand still; the same at every call."""
+    from policyc_runtime.mechanisms.setting import Setting
+    from policyc_runtime.privacy.participation import Participation
+    from policyc_runtime.randomness import SimulationRandomness
+
+    fields = {"name": name, "window": window, "epsilon": "0.01", "l1_sensitivity": 2, "still_error": 1}
+    rule = window_mechanism_kinds()[name].model_validate(fields)
+    where = Setting(Participation(window), replaced=True, cells=cells)
+    counts = np.full((STILL_STEPS + 2 * window, cells), STILL_COUNT)
+    values = rule.values(where, rule.measure(where, counts, (), SimulationRandomness(0)))
+    unit = float(rule.l1_sensitivity / rule.epsilon)
+    return Decimal(f"{np.mean((values[2 * window :] - STILL_COUNT) ** 2) / unit**2:.6g}")
 
 
 @cache
