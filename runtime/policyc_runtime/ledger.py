@@ -188,7 +188,7 @@ class Ledger:
         yield Claim("every step was released exactly once", once, f"{self.steps:,} steps", where, "E0823")
         if once:
             yield self._spending(plan)
-            if any(release.schedule is None for release in plan.releases):
+            if any(release.schedule is None or release.recorded is not None for release in plan.releases):
                 yield self._records(plan)
 
     def _records(self, plan: Plan) -> Claim:

@@ -99,7 +99,7 @@ def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | N
     known: dict[str, Array] = {}
     for release in plan.releases:
         rows = stored[release.name]
-        if release.schedule is not None:
+        if release.schedule is not None and release.recorded is None:
             continue
         try:
             if isinstance(release.mechanism, Derived):

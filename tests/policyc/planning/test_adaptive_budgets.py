@@ -11,6 +11,7 @@ import pytest
 from policyc import PolicyError, compile_policy
 from policyc.emit.context import certificate_content
 from policyc_runtime.errors import PlanRejectedError
+from policyc_runtime.ledger import ledger_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
@@ -106,6 +107,8 @@ def test_a_run_in_two_pieces(tmp_path, mechanism):
     counts = {"occupancy": np.array([rng.multinomial(2000, law) for law in laws])}
     first = release(plan, counts, tmp_path / "ledger", steps=20, randomness=SimulationRandomness(1))
     whole = release(plan, counts, tmp_path / "ledger", randomness=SimulationRandomness(2), steps_a_transaction=7)
+    claims = [claim for claim in ledger_claims(plan, tmp_path / "ledger") if "record" in claim.name]
+    assert [claim.holds for claim in claims] == [True]
     series = whole.series["occupancy"]
     assert (series.noisy[:20] == first.series["occupancy"].noisy).all()
     assert (series.released.sum(axis=1) == 2000).all()
