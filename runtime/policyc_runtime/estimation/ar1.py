@@ -107,7 +107,7 @@ def fit_ar1(values: Array, variances: Array) -> Ar1:
         return stddev, math.tanh(min(max(float(point[1]), -bound), bound))
 
     def cost(point: Array) -> float:
-        beyond = max(low - point[0], point[0] - high, abs(point[1]) - bound, 0.0)  # keeps the simplex inside
+        beyond = float(max(low - point[0], point[0] - high, abs(point[1]) - bound, 0.0))  # keeps the simplex inside
         return beyond - ar1_log_likelihood(values, variances, *parameters(point))[0]
 
     excess = float(np.var(values[given])) - noise
