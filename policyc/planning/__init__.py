@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
-from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity
+from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity, step_mechanism
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.choice import Choice, Comparison
 from policyc.planning.plausible import broken_constraints
@@ -28,7 +28,6 @@ from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
-from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import ChainRecord, Plan, PredictedError
 from policyc_runtime.spending import LARGEST_HORIZON
 from policyc_runtime.verify import verify
@@ -91,7 +90,7 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     cells = release_cells(policy, release)
     constraints = ConstraintSet.of_rows(rows, len(cells), integer=integer)
     rule = _rule(policy, release)
-    mechanism = Laplace(l1_sensitivity=sensitivity(release)[0]) if rule is None else rule
+    mechanism = step_mechanism(policy, release) if rule is None else rule
     predictor = Predictor(
         cells=len(cells),
         population=policy.stream.population if release.by_cell else None,

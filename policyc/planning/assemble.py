@@ -22,6 +22,7 @@ from policyc.semantics.policy import (
 )
 from policyc.version import __version__
 from policyc_runtime.mechanisms import Budgeted, WindowMechanism
+from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import (
     AlphaDPT,
     BudgetSegment,
@@ -45,6 +46,8 @@ from policyc_runtime.plan import (
 )
 from policyc_runtime.spending import budget_sum, largest_budget, leakage_of_group, window_budget
 
+MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
+
 
 def round_up(value: Fraction, digits: int = 15) -> Decimal:
     """A decimal at or above an exact number, with that many significant digits."""
@@ -64,6 +67,14 @@ def sensitivity(release: Release) -> tuple[Decimal, str]:
     if release.by_cell:
         return Decimal(2), "replacing one user's cell lowers one count by one and raises another by one"
     return Decimal(1), "replacing one user's value changes the one count by at most one"
+
+
+def step_mechanism(policy: Policy, release: Release) -> Laplace:
+    """How the noise of a step is drawn: balanced where the cells' total is public, unless the policy says `laplace`."""
+    cells = len(release_cells(policy, release))
+    public_total = release.by_cell and policy.stream.population is not None
+    balanced = policy.mechanism.name == "auto" and public_total and 2 <= cells <= MOST_BALANCED
+    return Laplace(l1_sensitivity=sensitivity(release)[0], balanced_cells=cells if balanced else None)
 
 
 def constraint_rows(policy: Policy, release: Release) -> tuple[tuple[ConstraintRow, ...], bool]:

@@ -196,7 +196,13 @@ class Predictor:
             return None
         assert self.population is not None
         return estimator.predicted_errors(
-            self.chains[0], self.population, scales, self.delay, self.objective, integer=self.constraints.integer
+            self.chains[0],
+            self.population,
+            scales,
+            self.delay,
+            self.objective,
+            integer=self.constraints.integer,
+            balanced=self.mechanism.balanced,
         )
 
     def prior_alone(self, steps: int | None) -> float | None:
@@ -227,7 +233,8 @@ class Predictor:
 
     def _unmodelled(self, scale: float) -> float:
         total = self.constraints.simplex is not None and self.constraints.simplex.total is not None
-        left = (self.cells - 1) / self.cells if total and self.cells > 1 else 1.0  # a known sum removes the mean noise
+        known = total and self.cells > 1 and not self.mechanism.balanced
+        left = (self.cells - 1) / self.cells if known else 1.0  # a known sum removes the mean noise
         return self.noise_error(scale) * (left if self.objective == "mean_squared_error" else float(np.sqrt(left)))
 
     def _model(self, step: int) -> StepModel:
@@ -236,7 +243,7 @@ class Predictor:
         key = law.tobytes()
         if key not in self._models:
             points = spread_points(self._rows, 2 * self.cells - 1)
-            self._models[key] = StepModel(law, self.population, points)
+            self._models[key] = StepModel(law, self.population, points, self.mechanism.balanced)
         return self._models[key]
 
     def _prior(self, estimator: Estimator, step: int, first_scale: float) -> Array | None:

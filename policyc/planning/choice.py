@@ -109,8 +109,10 @@ class Comparison:
             method=self.predictor.method(best.estimator) + _adaptive_words(self.mechanism),
         )
         candidates = [_candidate(entry, best, self.mechanism) for entry in self._entries]
-        candidates += [_refused(r, self.mechanism.name, "schedule") for r in self._refused]
-        candidates += [_refused(r, self.mechanism.name, "estimator") for r in self.estimators if isinstance(r, Refused)]
+        candidates += [_refused(r, self.mechanism.described(), "schedule") for r in self._refused]
+        candidates += [
+            _refused(r, self.mechanism.described(), "estimator") for r in self.estimators if isinstance(r, Refused)
+        ]
         candidates += [_refused(r, r.name, "mechanism") for r in self.without]
         return Choice(best.allocation, self.mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
@@ -213,7 +215,7 @@ def _candidate(entry: _Entry, best: _Entry, mechanism: Budgeted) -> Candidate:
 def _considered(entry: _Entry, mechanism: Budgeted, chosen: bool, reason: str) -> Candidate:
     return Candidate(
         schedule=entry.allocation.name,
-        mechanism=mechanism.name,
+        mechanism=mechanism.described(),
         estimator=entry.estimator.described(),
         predicted_error=entry.mean,
         chosen=chosen,

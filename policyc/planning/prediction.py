@@ -77,12 +77,14 @@ def multinomial_quantile(points: Array, population: int, law: Array) -> Array:
 class StepModel:
     """What is declared of the true counts at one step: `law` (cells,) of one user, and how many users there are.
 
-    `points` (rows, 2 cells - 1) stand for all outcomes: the first cells - 1 for counts, the others for noise.
+    `points` (rows, 2 cells - 1) stand for all outcomes: the first cells - 1 for counts, the others for noise, which
+    adds up to zero over the cells when it is `balanced`.
     """
 
     law: Array
     population: int
     points: Array
+    balanced: bool = False
 
     @cached_property
     def true(self) -> Array:
@@ -91,7 +93,14 @@ class StepModel:
 
     def noisy(self, scale: float) -> Array:
         """Noisy counts, (rows, cells)."""
-        return self.true + laplace_quantile(self.points[:, len(self.law) - 1 :], scale)
+        noise = laplace_quantile(self.points[:, len(self.law) - 1 :], scale)
+        if self.balanced:
+            noise[:, -1] = -noise[:, :-1].sum(axis=1)
+        return self.true + noise
+
+    def weights(self, noisy: Array, scale: float) -> Array:
+        """How likely each row is, (rows,): of balanced noise, as likely as the last cell's own noise."""
+        return np.exp(-np.abs(noisy - self.true)[:, -1] / scale) if self.balanced else np.ones(len(noisy))
 
     def prior_error(self, objective: Objective) -> float:
         """The expected error of publishing the prior alone, mean over cells."""
@@ -114,12 +123,10 @@ class StepModel:
         noisy = self.noisy(scale)
         believed = None if prior is None else np.broadcast_to(prior, noisy.shape)
         published = estimator.estimate(noisy, np.full(len(noisy), scale), believed, constraints, None)
-        return error(published, self.true, objective)
+        return error(published, self.true, objective, self.weights(noisy, scale))
 
 
-def error(published: Array, true: Array, objective: Objective) -> float:
-    """Mean error over everything given."""
-    difference = published - true
-    if objective == "mean_squared_error":
-        return float(np.mean(difference * difference))
-    return float(np.mean(np.abs(difference)))
+def error(published: Array, true: Array, objective: Objective, weights: Array | None = None) -> float:
+    """Mean error over everything given; `weights` (rows,) of rows, default all alike."""
+    size = np.abs(published - true)
+    return float(np.average((size**2 if objective == "mean_squared_error" else size).mean(axis=1), weights=weights))

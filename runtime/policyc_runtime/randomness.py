@@ -209,6 +209,39 @@ def discrete_laplace(scale: Fraction, count: int, randomness: Randomness) -> NDA
     return noise
 
 
+def balanced_laplace(scale: Fraction, cells: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """`count` independent rows of draws, Pr(row) proportional to exp(-sum |x| / scale) where sum x = 0, exactly.
+
+    All cells but one are discrete Laplace and the last is minus their sum, kept with probability exp(-|last| / scale):
+    the probability that a geometric draw is at least |last|.
+
+    Args:
+        scale: as of `discrete_laplace`.
+        cells: >= 2.
+        count: rows, >= 0.
+        randomness: where the bits come from.
+
+    Raises:
+        KernelError: as `discrete_laplace`.
+
+    Source: HT10
+    """
+    kept: list[NDArray[np.int64]] = []
+    missing = count
+    for _ in range(LONGEST_RUN + count):
+        if missing <= 0:
+            break
+        size = max(16, min(BATCH // cells, 4 * missing * math.isqrt(cells)))
+        free = discrete_laplace(scale, size * (cells - 1), randomness).reshape(size, cells - 1)
+        last = -free.sum(axis=1)
+        likely = _geometric(Fraction(scale)).draw(size, randomness) >= np.abs(last)
+        kept.append(np.column_stack([free, last])[likely][:missing])
+        missing -= len(kept[-1])
+    if missing > 0:
+        raise _broken()
+    return np.concatenate([np.empty((0, cells), dtype=np.int64), *kept])
+
+
 def discrete_gaussian(variance: Fraction, count: int, randomness: Randomness) -> NDArray[np.int64]:
     """`count` independent draws X with Pr(X = x) proportional to exp(-x^2 / (2 variance)), exactly.
 

@@ -30,6 +30,7 @@ SOURCES: Final[dict[str, str]] = {
         "C. Dwork, A. Roth: The Algorithmic Foundations of Differential Privacy. Foundations and Trends in Theoretical "
         "Computer Science, 2014."
     ),
+    "HT10": "M. Hardt, K. Talwar: On the Geometry of Differential Privacy. STOC 2010.",
     "KAL60": "R. E. Kalman: A New Approach to Linear Filtering and Prediction Problems. J. of Basic Engineering, 1960.",
     "KELLARIS14": (
         "G. Kellaris, S. Papadopoulos, X. Xiao, D. Papadias: Differentially Private Event Sequences over Infinite "

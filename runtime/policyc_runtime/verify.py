@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
+from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, Plan, ReleasePlan, UserLevel, WEvent, window_of
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.spending import (
@@ -97,6 +98,23 @@ def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
             stated >= least,
             f"recomputed {least}: {reason}",
             f"releases.{index}.l1_sensitivity",
+        )
+
+
+def _check_balance(plan: Plan) -> Iterator[Claim]:
+    """Balanced noise tells the total exactly: it must be public, and no neighbor may change it."""
+    for index, release in enumerate(plan.releases):
+        if not isinstance(release.mechanism, Laplace) or release.mechanism.balanced_cells is None:
+            continue
+        every_cell = plan.stream.cell is not None and release.cells == plan.stream.cell.states
+        public = every_cell and release.query.by is not None and plan.stream.population is not None
+        yield _claim(
+            f"the noise of `{release.name}` adds up to zero over cells whose total is public",
+            public and release.mechanism.balanced_cells == len(release.cells),
+            "replacing one user's cell leaves the population as it is"
+            if public
+            else "the total of the cells is not declared to be public",
+            f"releases.{index}.mechanism",
         )
 
 
@@ -307,6 +325,7 @@ CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     _check_digest,
     _check_targets,
     _check_sensitivity,
+    _check_balance,
     _check_shape,
     _check_scales,
     _check_chains,

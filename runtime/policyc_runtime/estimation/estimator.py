@@ -138,6 +138,7 @@ class Estimator(Record):
         objective: Literal["mean_squared_error", "mean_absolute_error"],  # noqa: ARG002
         *,
         integer: bool,  # noqa: ARG002
+        balanced: bool = False,  # noqa: ARG002
     ) -> NDArray[np.float64] | None:
         """The expected error of every step, (T,), mean over cells, before any data; None where it is not known so.
 
@@ -148,6 +149,7 @@ class Estimator(Record):
             delay: as for `estimate_series`.
             objective: the unit of the answer.
             integer: whether values are whole numbers.
+            balanced: whether the noise of a step's cells adds up to zero.
         """
         return None
 

@@ -49,8 +49,13 @@ class Forward:
     `index` (T,) says which of the lists' entries is a step's.
     """
 
-    def __init__(self, process: CountProcess, labels: Index, precisions: Sequence[Array] | Array, *, widths: bool):
-        """Args: labels (T,) of what is known of a step's noise; precisions (or, with `widths`, widths) by label."""
+    def __init__(
+        self, process: CountProcess, labels: Index, precisions: Sequence[Array] | Array, *, wide: float | None = None
+    ):
+        """Args: labels (T,) of what is known of a step's noise; by label precisions, or widths when `wide` is given.
+
+        `wide` is what a value tells where nothing else is known, as `site_precision` says.
+        """
         self.before: list[Array] = []
         self.precision: list[Array] = []
         self.after: list[Array] = []
@@ -68,7 +73,7 @@ class Forward:
             if state is None:
                 covariance, given = predicted.arrays[now], np.asarray(precisions[label])
                 precision, after = (
-                    _own_precisions(covariance, given) if widths else (given, _updated(covariance, given))
+                    (given, _updated(covariance, given)) if wide is None else _own_precisions(covariance, given, wide)
                 )
                 state = known[key] = len(self.after)
                 self.before.append(covariance)
@@ -127,13 +132,13 @@ class Backward:
         return index, matrix
 
 
-def _own_precisions(covariance: Array, width: Array) -> tuple[Array, Array]:
+def _own_precisions(covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:
     """Precisions of a step's values, and the covariance after them, that agree with each other."""
-    precision = site_precision(np.diag(covariance), width)
+    precision = site_precision(np.diag(covariance), width, wide)
     after = _updated(covariance, precision)
     for _ in range(ROUNDS):
         variance = np.diag(after)
-        fresh = site_precision(variance / np.maximum(1.0 - variance * precision, 1e-12), width)
+        fresh = site_precision(variance / np.maximum(1.0 - variance * precision, 1e-12), width, wide)
         done = np.abs(fresh - precision).max() <= SAME * precision.max(initial=0.0)
         precision = fresh
         after = _updated(covariance, precision)

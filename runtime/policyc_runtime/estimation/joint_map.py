@@ -70,13 +70,16 @@ class JointMap(SeriesEstimator):
         objective: Literal["mean_squared_error", "mean_absolute_error"],
         *,
         integer: bool,
+        balanced: bool = False,
     ) -> Array | None:
         """Expected error of every step, mean over cells, as `Estimator.predicted_errors` says.
 
         A mode has no covariance to read its error from. The smoother has, and follows the same values: its error,
         known step by step, times the ratio of both on streams of simulated users.
         """
-        known = Smoother().predicted_errors(chain, population, scales, delay, objective, integer=False)
+        known = Smoother().predicted_errors(
+            chain, population, scales, delay, objective, integer=False, balanced=balanced
+        )
         if known is None or chain is None or population == 0:
             return known
         return known * _error_ratio(

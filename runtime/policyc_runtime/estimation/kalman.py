@@ -29,7 +29,9 @@ class PosteriorMean(SeriesEstimator):
     def counts(self, process: CountProcess, noisy: Array, scales: Array, first: int, delay: int | None) -> Array:
         """(T - first, cells) expected counts, as `SeriesEstimator.counts` says."""
         processes = candidates(process)
-        chosen = likeliest(processes, noisy, scales)
+        released = noisy[scales > 0]
+        balanced = bool(len(released) and (released.sum(axis=1) == process.population).all())
+        chosen = likeliest(processes, noisy, scales, balanced=balanced)
         if delay is None:
             chosen[:] = chosen[-1]
         elif delay:
@@ -37,7 +39,7 @@ class PosteriorMean(SeriesEstimator):
         means = np.empty((len(noisy) - first, noisy.shape[1]))
         for number in np.unique(chosen[first:]):
             rows = chosen[first:] == number
-            means[rows] = Posterior(processes[number], scales, delay).means(noisy)[first:][rows]
+            means[rows] = Posterior(processes[number], scales, delay, balanced=balanced).means(noisy)[first:][rows]
         return means
 
     @property
@@ -54,11 +56,13 @@ class PosteriorMean(SeriesEstimator):
         objective: Literal["mean_squared_error", "mean_absolute_error"],
         *,
         integer: bool,
+        balanced: bool = False,
     ) -> Array | None:
         """Expected error of every step, mean over cells, as `Estimator.predicted_errors` says."""
         if chain is None:
             return None
-        variances = Posterior(CountProcess(float(population), chain.states, chain), scales, delay).variances()
+        process = CountProcess(float(population), chain.states, chain)
+        variances = Posterior(process, scales, delay, balanced=balanced).variances()
         return np.asarray(_expected_error(np.maximum(variances, 0.0), objective, integer=integer).mean(axis=1))
 
 

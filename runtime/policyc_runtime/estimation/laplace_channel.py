@@ -7,6 +7,8 @@ h + c * score, score = tanh((a1 - a2) / 2) / b.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -51,19 +53,37 @@ def score(distance: Array, variance: Array, width: Array) -> Array:
     return np.asarray(np.tanh(0.5 * odds) / width)
 
 
-def site_precision(variance: Array, width: Array) -> Array:
+def wide_precision(balanced_cells: int | None) -> float:
+    """What a value tells where nothing else is known: the precision b^2 / variance of the noise, at b = 1.
+
+    1/2 of Laplace noise; more of noise that adds up to zero over `balanced_cells`, of what a known total leaves open.
+    Of balanced noise j cells of m are positive with probability proportional to C(m, j) C(m - 2, j - 1); the positive
+    ones share a Gamma(m - 1) total evenly, and so do the others.
+    """
+    if balanced_cells is None:
+        return 0.5
+    m = balanced_cells
+    positive = range(1, m)
+    weights = [math.comb(m, j) * math.comb(m - 2, j - 1) for j in positive]
+    spread = sum(w * (Fraction(1, j + 1) + Fraction(1, m - j + 1)) for w, j in zip(weights, positive, strict=True))
+    return float(2 * sum(weights) / (m * spread))
+
+
+def site_precision(variance: Array, width: Array, wide: float = 0.5) -> Array:
     """The precision of the normal observation that leaves, on average over noise, as much variance as the Laplace one.
 
-    Between 1 / 2b^2, where the belief is wide, and 1 / b^2. Needs no data.
+    Between wide / b^2, where the belief is wide, and 1 / b^2. Needs no data.
 
     Args:
         variance: of the belief, >= 0.
         width: b > 0 of the noise; inf gives 0.
+        wide: `wide_precision` of the noise. Of balanced noise what lies between the limits is interpolated.
     """
     knots, precisions = _table()
     with np.errstate(divide="ignore", invalid="ignore"):
         place = np.log10(np.maximum(variance, 1e-300)) - 2.0 * np.log10(width)
-        return np.where(np.isinf(width), 0.0, np.interp(place, knots, precisions) / width**2)
+        share = wide + (np.interp(place, knots, precisions) - 0.5) * (2.0 - 2.0 * wide)
+        return np.where(np.isinf(width), 0.0, share / width**2)
 
 
 @cache

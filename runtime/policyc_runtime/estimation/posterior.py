@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.estimation.gains import Backward, Forward, Interned, combined
-from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision
+from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, recur, recur_back
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ class Posterior:
         process: the users.
         scales: (T,) of discrete Laplace noise; 0 where a step has no values.
         delay: how many later steps count: 0 those of a filter, d of a fixed-lag smoother, None all.
+        balanced: the noise of a step's cells adds up to zero.
     """
 
-    def __init__(self, process: CountProcess, scales: Array, delay: int | None) -> None:
+    def __init__(self, process: CountProcess, scales: Array, delay: int | None, *, balanced: bool = False) -> None:
         self._process = process
         self._delay = delay
         self._rounds: list[Index] = []
@@ -48,7 +49,8 @@ class Posterior:
         widths = laplace_width(kinds)
         self._width = widths[labels][:, None]
         by_label = np.repeat(widths[:, None], process.cells, axis=1)
-        self._forward = Forward(process, labels, by_label, widths=True)
+        self._wide = wide_precision(process.cells if balanced else None)
+        self._forward = Forward(process, labels, by_label, wide=self._wide)
         if delay is None:
             self._smooth(labels, by_label)
         elif delay > 0:
@@ -62,7 +64,7 @@ class Posterior:
         site_labels, precisions = self._forward.index, self._forward.precision
         for turn in range(PRECISION_SWEEPS + 1):
             if turn:
-                self._forward = Forward(self._process, site_labels, precisions, widths=False)
+                self._forward = Forward(self._process, site_labels, precisions)
             self._backward = Backward(self._process, site_labels, precisions)
             self._later, self._back = self._backward.whole()
             self._join(self._later)
@@ -73,7 +75,8 @@ class Posterior:
             for pair, label, site in kinds:
                 old = precisions[site]
                 variance = np.diag(self._covariance[pair])
-                fresh = site_precision(variance / np.maximum(1.0 - variance * old, 1e-12), widths[label])
+                belief = variance / np.maximum(1.0 - variance * old, 1e-12)
+                fresh = site_precision(belief, widths[label], self._wide)
                 change = max(change, float(np.abs(fresh - old).max() / max(fresh.max(), 1e-300)))
                 names.append(interned.number(fresh))
             if change < SETTLED:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.estimation.gains import Forward
-from policyc_runtime.estimation.laplace_channel import laplace_width
+from policyc_runtime.estimation.laplace_channel import laplace_width, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, recur
 
 if TYPE_CHECKING:
@@ -35,26 +35,33 @@ def candidates(process: CountProcess) -> list[CountProcess]:
     return smoothed if process.chain is None else [*smoothed, *(process.dispersed(factor) for factor in DISPERSIONS)]
 
 
-def likeliest(processes: list[CountProcess], noisy: Array, scales: Array) -> NDArray[np.intp]:
+def likeliest(
+    processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False
+) -> NDArray[np.intp]:
     """For every step the candidate that the noisy values up to it speak for, (T,).
 
     Args:
         processes: the candidates, the declared one first.
         noisy: (T, cells); rows with scale 0 are not read.
         scales: (T,) of the noise, 0 where nothing was released.
+        balanced: the noise of a step's cells adds up to zero.
     """
+    wide = wide_precision(noisy.shape[1] if balanced else None)
     seen = slice(0, max(1, int(LOOKED_AT / noisy.shape[1] ** 2)))
-    logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen])) for p in processes])
+    logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen], wide)) for p in processes])
     logs[0] += DOUBT
     chosen = np.argmax(logs, axis=0)
     return np.concatenate([chosen, np.full(len(noisy) - len(chosen), chosen[-1])])
 
 
-def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array) -> Array:
-    """Log density of every step's values given the ones before, as if noise were normal, (T,); 0 without values."""
+def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array, wide: float = 0.5) -> Array:
+    """Log density of every step's values given the ones before, as if noise were normal, (T,); 0 without values.
+
+    `wide` is the `wide_precision` of the noise.
+    """
     kinds, labels = np.unique(scales, return_inverse=True)
-    variances = 2.0 * laplace_width(kinds) ** 2
-    forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1), widths=False)
+    variances = laplace_width(kinds) ** 2 / wide
+    forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1))
     seen = scales > 0
     away = np.where(seen[:, None], noisy - process.expected(len(noisy)), 0.0)
     precision = np.array(forward.precision)[forward.index]
