@@ -77,7 +77,7 @@ def test_noise_alone_divides_by_roots_of_what_it_costs(tmp_path, squared):
     Three cells that add up to a known number lose the mean of their noise, a third of its variance.
     """
     promise = W_EVENT.replace("epsilon = 1.0", "epsilon = 0.05")
-    plan = planned(tmp_path, promise, wishes="estimate mle()", squared=squared)
+    plan = planned(tmp_path, promise, wishes="estimate mle()\nmechanism laplace()", squared=squared)
     cost = (3 * 2**2 * 2 / 3) ** (1 / 3) if squared else (3 * 2 * math.sqrt(2 / 3)) ** 0.5
     shares = {part.name: float(part.share or 0) for part in plan.releases}
     assert shares["occupancy"] == pytest.approx(cost / (cost + 1), abs=0.005)
