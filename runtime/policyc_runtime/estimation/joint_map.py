@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-TRIED_STEPS = 250  # of a simulated stream, at most
-TRIED_ROWS = 2000  # steps of all simulated streams together, about
-LEAST_TRIED = 8  # streams
+TRIED_STEPS = 100  # of a simulated stream, at most
+TRIED_ROWS = 800  # steps of all simulated streams together, about
+LEAST_TRIED, MOST_TRIED = 8, 64  # streams
 SEED = 2011  # of simulated users: the same policy gives the same numbers
 
 
@@ -98,7 +98,7 @@ def _error_ratio(process: CountProcess, scales: Array, objective: str, *, intege
     """Error of the mode, whole numbers or not, over that of the posterior mean, on the same simulated values."""
     steps = len(scales)
     generator = np.random.default_rng(SEED)
-    true = process.drawn(steps, max(LEAST_TRIED, TRIED_ROWS // steps), generator).astype(np.float64)
+    true = process.drawn(steps, min(MOST_TRIED, max(LEAST_TRIED, TRIED_ROWS // steps)), generator).astype(np.float64)
     stop = np.where(scales > 0, -np.expm1(-1.0 / np.where(scales > 0, scales, 1.0)), 1.0)[:, None, None]
     noisy = true + generator.geometric(stop, true.shape) - generator.geometric(stop, true.shape)
     noisy[scales == 0] = np.nan

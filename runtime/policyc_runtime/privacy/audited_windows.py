@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil, inf, isfinite, nextafter
+from math import ceil, inf, nextafter
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,7 +79,7 @@ def window_sums(budgets: Floats, width: int) -> Floats:
     Raises:
         PlanRejectedError: E0801, a budget that is no finite number of at least 0, or no width.
     """
-    if width < 1 or not all(isfinite(epsilon) and epsilon >= 0 for epsilon in budgets.tolist()):
+    if width < 1 or not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget or a window is no number that can be added up")
     if width == 1:
         return budgets
