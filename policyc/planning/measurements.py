@@ -19,6 +19,7 @@ from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanis
 Array = NDArray[np.float64]
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
+LEAST_DELTA = Decimal("1e-200")
 STRETCH = 1000  # steps that stand for an endless stream
 
 
@@ -59,7 +60,9 @@ def measurements(
     for name, kind in stream_mechanism_kinds().items():
         if wish.name not in ("auto", name):
             continue
-        reason = kind.reason_against(setting)
+        reason = kind.reason_not_here(setting)
+        if delta < LEAST_DELTA:
+            reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
         if reason is None and kind.leaves_gaps and not fills:
             reason = "it leaves steps without a value, which the estimator cannot fill"
         if reason is not None:

@@ -302,7 +302,7 @@ def _claims(plan: Plan) -> Claims:
         beyond = []
         for bound in beyond_bounds(plan):
             left = _epsilon_at(stream_profile(plan, target.relation, bound), rounded_down(target.delta))
-            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(left), 6)))
+            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(left), 3)))
         claims.append(
             UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))
         )
@@ -310,7 +310,7 @@ def _claims(plan: Plan) -> Claims:
 
 
 def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
-    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-3 above the least."""
+    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least."""
     spread = math.sqrt(profile.mu**2 + math.fsum(loss.variance for loss in profile.losses))
     low = high = max(gaussian_epsilon(delta, spread), 1e-6)  # many small losses are nearly normal
     factor = 1.01
@@ -318,7 +318,7 @@ def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
         low, high, factor = high, high * factor, factor**2
     while low == high or profile.delta(low) <= delta:
         high, low, factor = low, low / factor, factor**2
-    return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-3)
+    return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-4)
 
 
 __all__ = ["plan_user_level"]

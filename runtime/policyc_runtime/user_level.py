@@ -193,7 +193,7 @@ def _reason_against(plan: Plan, release: ReleasePlan, before: set[str]) -> str |
     if mechanism is None:
         return "a promise about all events of a user needs a mechanism that accounts for the whole stream"
     for target in promised_user_level(plan):
-        reason = mechanism.reason_against(setting_of(plan, release, target.relation))
+        reason = mechanism.reason_not_here(setting_of(plan, release, target.relation))
         if reason is not None:
             return reason
     return None

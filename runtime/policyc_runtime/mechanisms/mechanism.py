@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from policyc_runtime.privacy.profile import PrivacyProfile
     from policyc_runtime.randomness import Randomness
 
+MOST_CHANGES = 10**6
+"""Values of a stream that one user may change: beyond, compositions cannot be computed."""
+
 StepRecord = tuple[int, ...]
 """What one step gives away: whole numbers, possibly none."""
 
@@ -128,6 +131,13 @@ class StreamMechanism(Mechanism):
         Raises:
             KernelError: the noise would not fit 64-bit integers.
         """
+
+    @classmethod
+    def reason_not_here(cls, setting: Setting) -> str | None:
+        """As `reason_against`, and why nobody could account for this setting."""
+        if setting.changes > MOST_CHANGES:
+            return f"one user can change {setting.changes:,} values, and at most {MOST_CHANGES:,} can be accounted for"
+        return cls.reason_against(setting)
 
     @abstractmethod
     def with_noise(self, factor: float) -> Self:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 
+MOST_LOSSES = 4 * 10**6  # values of the loss of a whole stream, which are convolved
+
+
 class StreamLaplace(StreamMechanism):
     """Adds discrete Laplace noise, Pr(x) proportional to exp(-|x| / scale), to every value of every step.
 
@@ -35,6 +38,14 @@ class StreamLaplace(StreamMechanism):
     name: Literal["laplace"] = "laplace"
     scale: PositiveDecimal
     sampler: Literal["discrete"] = "discrete"
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """Why it does not apply: totals over steps, or losses with more values than can be composed."""
+        steps = setting.horizon or 16 * setting.participation.steps
+        if setting.shift * steps > MOST_LOSSES:
+            return "one user can change values by more units than the losses of its noise can be composed for"
+        return super().reason_against(setting)
 
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:  # noqa: ARG003
