@@ -58,24 +58,21 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     errors = f"{predicted.published:.4g} mean {unit} per value; the noise alone {predicted.without_postprocessing:.4g}"
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {predicted.prior_alone:.4g}"
-    if release.schedule is None:
-        return [
-            f"  release    {release.name}: {len(release.cells)} values every {plan.stream.step_text}",
-            f"  mechanism  {release.mechanism.described()}",
-            f"  estimator  {release.estimator.described()}",
-            f"  expected   {errors}",
-        ]
-    patterns = [epsilon for segment in release.budgets.segments for epsilon in segment.epsilons]
-    budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]
-    spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
     taken = "" if release.share is None else f", {100 * float(release.share):.3g} % of every step's budget"
     values = "1 value" if len(release.cells) == 1 else f"{len(release.cells)} values"
-    return [
+    lines = [
         f"  release    {release.name}: {values} every {plan.stream.step_text}{taken}",
-        f"  budget     {release.budgets.name}: {spread} nats a step{'' if 0 not in patterns else ' with a release'}",
+        f"  mechanism  {release.mechanism.described()}",
         f"  estimator  {release.estimator.described()}",
         f"  expected   {errors}",
     ]
+    if release.schedule is not None:
+        patterns = [epsilon for segment in release.budgets.segments for epsilon in segment.epsilons]
+        budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]
+        spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
+        where = "" if 0 not in patterns else " with a release"
+        lines.insert(2, f"  budget     {release.budgets.name}: {spread} nats a step{where}")
+    return lines
 
 
 def _candidates(release: ReleasePlan) -> list[str]:
@@ -83,7 +80,8 @@ def _candidates(release: ReleasePlan) -> list[str]:
     rows = [("schedule" if budgets else "mechanism", "estimator", "predicted error", "")]
     for candidate in release.candidates:
         error = "-" if candidate.predicted_error is None else f"{candidate.predicted_error:.4g}"
-        name = candidate.schedule if budgets else candidate.mechanism
+        refused_mechanism = candidate.schedule == candidate.estimator == "any"
+        name = candidate.schedule if budgets and not refused_mechanism else candidate.mechanism
         rows.append((name, candidate.estimator, error, candidate.reason))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
