@@ -43,9 +43,14 @@ SOURCES: Final[dict[str, str]] = {
     "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
     "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
+    "RW06": "C. E. Rasmussen, C. K. I. Williams: Gaussian Processes for Machine Learning. MIT Press, 2006.",
     "SKD13": (
         "D. Sheldon, T. Sun, A. Kumar, T. G. Dietterich: Approximate Inference in Collective Graphical Models. "
         "ICML 2013."
+    ),
+    "SOL19": (
+        "A. M. Sykulski, S. C. Olhede, A. P. Guillaumin, J. M. Lilly, J. J. Early: The Debiased Whittle Likelihood. "
+        "Biometrika, 2019."
     ),
     "ZKL22": (
         "X. Zhang, M. M. Khalili, M. Liu: Differentially Private Real-Time Release of Sequential Data. "

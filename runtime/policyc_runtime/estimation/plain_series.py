@@ -1,0 +1,148 @@
+"""Estimators for plain series of noisy values: each value of a step moves on its own, as no law over cells says.
+
+A policy writes `filter()` and `smoother()` for these as well as for counts of users who move between cells: what the
+policy declares decides which is meant, and the plan names the one that is used.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from policyc_runtime.estimation.estimator import Estimator, step_by_step
+from policyc_runtime.estimation.projection import nearest_values
+from policyc_runtime.estimation.signal import SignalModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.estimation.constraints import ConstraintSet
+    from policyc_runtime.privacy import Chain
+
+    Array = NDArray[np.float64]
+
+
+class PlainSeries(Estimator):
+    """What noisy values say of a series, one value of a step after the other, then the nearest values allowed."""
+
+    @abstractmethod
+    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:
+        """What is expected of one series from step `first` on, (T - first,), whatever the constraints.
+
+        Args:
+            values: (T,) noisy ones, NaN where a step has none.
+            variances: (T,) of the noise; not read without a value.
+            first: 0-based.
+            delay: how many later steps a value may wait for; None for all.
+        """
+
+    @property
+    def fills(self) -> bool:
+        """It has values for steps without one."""
+        return True
+
+    def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
+        """No prior."""
+        return None
+
+    def estimate(
+        self,
+        noisy: Array,
+        scales: Array,  # noqa: ARG002
+        law: Array | None,  # noqa: ARG002
+        constraints: ConstraintSet,
+        previous: Array | None,
+    ) -> Array:
+        """The values nearest to expected ones given in place of the noisy ones."""
+        return nearest_values(noisy, constraints, previous)
+
+    def estimate_series(
+        self,
+        noisy: Array,
+        scales: Array,
+        first: int,
+        chain: Chain | None,  # noqa: ARG002
+        constraints: ConstraintSet,
+        previous: Array | None,
+        delay: int | None,
+    ) -> Array:
+        """Values of the steps from `first` on, as `Estimator.estimate_series` says; noise counts by its variance."""
+        variances = np.where(scales > 0, 2 * scales**2, np.inf)
+        series = np.where((scales > 0)[:, None], noisy, np.nan)
+        expected = np.column_stack(
+            [self.expected(series[:, c], variances, first, delay) for c in range(noisy.shape[1])]
+        )
+        if delay is None or not constraints.couples_steps:
+            return nearest_values(expected, constraints, previous)
+        return step_by_step(
+            lambda row, alone, before: nearest_values(expected[row], alone, before),
+            len(expected),
+            constraints,
+            previous,
+        )
+
+
+class SeriesFilter(PlainSeries):
+    """Posterior mean of a series given the noisy values so far; under `within(d)` given those of d more steps.
+
+    The series is an AR(1) process, with a season on top where the policy names its period. What the policy does not
+    declare is learned, by likelihood, from the noisy values that may be used, whose noise is known; of the mean nothing
+    is assumed. Until eight values are there, they are published as they are.
+
+    Source: KAL60, SOL19
+    """
+
+    name: Literal["series_filter"] = "series_filter"
+    signal: SignalModel
+
+    def described(self) -> str:
+        """As a policy would write it."""
+        return f"filter() of {self.signal.described()}"
+
+    def reason_against_delay(self, delay: int | None) -> str | None:
+        """Not where values may wait for all others."""
+        return "values may wait for all later steps, which `smoother` uses" if delay is None else None
+
+    def looks_ahead(self, delay: int | None) -> bool:
+        """Whether a value depends on later steps."""
+        return delay != 0
+
+    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:
+        """Kalman's recursion, as `causal_means` says."""
+        from policyc_runtime.estimation.series_filter import causal_means
+
+        return causal_means(self.signal, values, variances, first, values.size if delay is None else delay)
+
+
+class SeriesSmoother(PlainSeries):
+    """Posterior mean of a series given all noisy values, earlier and later, as a Gaussian process in the cosine basis.
+
+    Its spectrum is that of an integrated random walk or of an AR(1) process, whichever is likelier, with single
+    frequencies that stand out; all of it is learned from the noisy values, whose noise is known. Of the mean nothing is
+    assumed. With `observation_noise` true values are taken to have noise of their own, which is smoothed away too.
+
+    Source: RW06
+    """
+
+    name: Literal["series_smoother"] = "series_smoother"
+    observation_noise: bool = False
+
+    def described(self) -> str:
+        """As a policy would write it."""
+        return "smoother(observation_noise = true)" if self.observation_noise else "smoother()"
+
+    def reason_against_delay(self, delay: int | None) -> str | None:
+        """Only where values may wait for all others."""
+        return None if delay is None else "values may not wait for all later steps; `filter` uses those there are"
+
+    def looks_ahead(self, delay: int | None) -> bool:  # noqa: ARG002
+        """It does."""
+        return True
+
+    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
+        """Cosine coefficients, each believed as far as the spectrum says."""
+        from policyc_runtime.estimation.spectrum import smoothed
+
+        return smoothed(values, variances, observation_noise=self.observation_noise)[first:]

@@ -1,0 +1,184 @@
+"""How the values of a plain series move: what a policy declares of it, and what noisy values say of the rest.
+
+x_t = mean + season_t + residual_t: an AR(1) residual, and a season whose every phase comes back a period later, a
+little changed. The noise on top has known variances. What is not declared is learned by Whittle's likelihood, which
+compares the periodogram with what is expected of it. The expectation is taken at this length and with these gaps,
+exactly (SOL19), so that short series and missing steps need no correction. It sees released values only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from policyc_runtime.records import PositiveDecimal, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+FEWEST_VALUES = 8  # below, nothing is learned
+SEASON_COST = 4.0  # twice Akaike's two parameters: what a season must gain, in units of 2 log-likelihood
+STEADY = 0.999  # correlation of a declared season with that of a period later
+LEAST_SHARE = 1e-3  # of noise, below which an expected periodogram counts as rounding
+
+
+class SignalModel(Record):
+    """What a policy declares of a series; None for what is learned from noisy values. In units of the release.
+
+    Args:
+        period: steps of a season; None for an AR(1) process alone.
+        mean: of the values.
+        seasonal_stddev: of the season around the mean.
+        residual_stddev: of the values around mean and season.
+        autocorrelation: of neighboring residuals, in [0, 1).
+    """
+
+    period: PositiveInt | None = None
+    mean: Annotated[Decimal, Field(allow_inf_nan=False)] | None = None
+    seasonal_stddev: PositiveDecimal | None = None
+    residual_stddev: PositiveDecimal | None = None
+    autocorrelation: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+
+    def described(self) -> str:
+        """As a policy would write it."""
+        given = {name: value for name, value in self.model_dump().items() if value is not None}
+        kind = "ar1" if self.period is None else "seasonal_ar1"
+        return f"{kind}({', '.join(f'{name} = {value}' for name, value in given.items())})"
+
+
+@dataclass(frozen=True)
+class SeriesProcess:
+    """A process with all parameters known but the mean, where that is None.
+
+    Args:
+        residual_stddev: of the AR(1) residual, >= 0.
+        autocorrelation: of neighboring residuals.
+        seasonal_stddev: of the season, >= 0; 0 for none.
+        seasonal_autocorrelation: of the season with that of a period later.
+        period: in steps; 0 for no season.
+        mean: None when nothing is known of it.
+    """
+
+    residual_stddev: float
+    autocorrelation: float
+    seasonal_stddev: float = 0.0
+    seasonal_autocorrelation: float = STEADY
+    period: int = 0
+    mean: float | None = None
+
+    def covariances(self, steps: int) -> Array:
+        """Of values 0, 1, ..., steps - 1 apart, (steps,)."""
+        found = self.residual_stddev**2 * self.autocorrelation ** np.arange(steps)
+        if self.period:
+            whole = np.arange(0, steps, self.period)
+            found[whole] += self.seasonal_stddev**2 * self.seasonal_autocorrelation ** (whole // self.period)
+        return np.asarray(found)
+
+
+class Periodogram:
+    """That of noisy values around their mean, and how well a process explains it."""
+
+    def __init__(self, values: Array, variances: Array) -> None:
+        given = np.isfinite(values)
+        count = int(given.sum())
+        centred = np.where(given, values - values[given].mean(), 0.0)
+        padded = 1 << math.ceil(math.log2(2 * values.size))
+        pairs = np.fft.irfft(np.abs(np.fft.rfft(given.astype(float), padded)) ** 2, padded)[: values.size]
+        self._weights = pairs / count
+        self._found = np.abs(np.fft.rfft(centred))[1:] ** 2 / count
+        self.steps = values.size
+        self.noise = float(np.mean(variances[given]))
+        self.excess = max(float(np.var(values[given])) - self.noise, 0.05 * self.noise, 1e-12)
+
+    def misfit(self, process: SeriesProcess) -> float:
+        """Minus twice Whittle's log-likelihood, up to a constant."""
+        weighted = self._weights * process.covariances(self.steps)
+        expected = 2 * np.fft.rfft(weighted).real[1:] - weighted[0] + self.noise
+        expected = np.maximum(expected, LEAST_SHARE * self.noise + 1e-12)
+        return float((np.log(expected) + self._found / expected).sum())
+
+
+def learned_process(model: SignalModel, values: Array, variances: Array) -> SeriesProcess | None:
+    """The process that explains noisy values best, where what the policy declares holds.
+
+    A season that explains too little to be told from chance is left out, unless its size is declared.
+
+    Args:
+        model: what is declared.
+        values: (T,), NaN without one.
+        variances: (T,) of the noise.
+
+    Returns:
+        None where there are too few values to learn from.
+
+    Source: SOL19
+    """
+    mean = None if model.mean is None else float(model.mean)
+    declared = {
+        "residual_stddev": _number(model.residual_stddev),
+        "autocorrelation": _number(model.autocorrelation),
+        "seasonal_stddev": _number(model.seasonal_stddev),
+    }
+    known = {name: value for name, value in declared.items() if value is not None}
+    period = model.period or 0
+    if len(known) == (3 if period else 2):
+        return SeriesProcess(**known, period=period, mean=mean)
+    if np.isfinite(values).sum() < FEWEST_VALUES:
+        return None
+    seen = Periodogram(values, variances)
+    plain, misfit = _fitted(seen, {name: known[name] for name in known if name != "seasonal_stddev"}, 0, mean)
+    if not period or ("seasonal_stddev" not in known and np.isfinite(values).sum() < 2 * period + FEWEST_VALUES):
+        return plain
+    seasonal, better = _fitted(seen, known, period, mean)
+    return seasonal if "seasonal_stddev" in known or better + SEASON_COST < misfit else plain
+
+
+def _number(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _fitted(
+    seen: Periodogram, known: Mapping[str, float], period: int, mean: float | None
+) -> tuple[SeriesProcess, float]:
+    """The best process and its misfit, by a simplex search over what is not known, from two starts."""
+    from scipy.optimize import minimize
+
+    size = math.log(seen.excess) / 2
+    whole = {"residual_stddev": (size - 6, size + 3), "autocorrelation": (-6.0, 6.0)}
+    if period:
+        whole |= {"seasonal_stddev": (size - 6, size + 3), "seasonal_autocorrelation": (-1.0, 7.0)}
+    free = {name: ends for name, ends in whole.items() if name not in known}
+    low, high = np.array(list(free.values())).T
+
+    def process(point: Array) -> SeriesProcess:
+        inside = np.clip(point, low, high).tolist()
+        made = {
+            name: math.exp(place) if name.endswith("stddev") else 1 / (1 + math.exp(-place))
+            for name, place in zip(free, inside, strict=True)
+        }
+        return SeriesProcess(**known, **made, period=period, mean=mean)
+
+    best, least = process((low + high) / 2), math.inf
+    part = math.log(0.5) / 2 if period else 0.0
+    for autocorrelation in (0.3, 0.9):
+        begin = {
+            "residual_stddev": size + part,
+            "autocorrelation": math.log(autocorrelation / (1 - autocorrelation)),
+            "seasonal_stddev": size + part,
+            "seasonal_autocorrelation": 3.0,
+        }
+        start = np.array([begin[name] for name in free])
+        options = {"maxfev": 250, "xatol": 0.01, "fatol": 0.02}
+        found = minimize(lambda point: seen.misfit(process(point)), start, method="Nelder-Mead", options=options)
+        if found.fun < least:
+            best, least = process(found.x), float(found.fun)
+    return best, least

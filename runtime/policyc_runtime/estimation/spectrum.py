@@ -1,0 +1,210 @@
+"""The spectral smoother: a Gaussian process over the cosine basis, learned from all noisy values of a series.
+
+In the cosine basis of the whole horizon (orthonormal DCT-II) the values of a slowly moving series are independent:
+coefficient k has a variance that falls with its frequency, as that of an integrated random walk or of an AR(1) process
+does, and a regular rhythm adds single coefficients that stand out (line spikes). The noise is known. So what a noisy
+coefficient says is one factor. The mean is diffuse: nothing is known of it, and nothing takes from it.
+
+Where steps have no value, or noise differs between steps, coefficients are not independent any more, and the same
+expectations come from a system of linear equations. Line spikes are looked for only where every step has a value.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+Shape = Literal["integrated random walk", "ar1"]
+SHAPES: tuple[Shape, ...] = ("integrated random walk", "ar1")
+FEWEST_VALUES = 4
+MOST_LEARNED_FROM = 500  # values of a series with gaps: the cost grows with the cube
+DIFFUSE = 1e6
+CLOSE = 1e-10  # relative residual at which linear equations count as solved
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Variances of the cosine coefficients of a series.
+
+    Args:
+        shape: how they fall with frequency.
+        log_size: natural logarithm of the variance of what is new in a step.
+        place: of an AR(1) process, the log odds of its autocorrelation.
+        observation_variance: of noise that belongs to the values themselves, beside that of the release.
+    """
+
+    shape: Shape
+    log_size: float
+    place: float = 0.0
+    observation_variance: float = 0.0
+
+    def variances(self, steps: int) -> Array:
+        """Of coefficients 1 to steps - 1, (steps - 1,); coefficient 0 is the mean, of which nothing is known."""
+        speed = (2 * np.sin(np.pi * np.arange(1, steps) / (2 * steps))) ** 2
+        if self.shape == "integrated random walk":
+            return np.asarray(math.exp(self.log_size) / speed**2)
+        rho = 1 / (1 + math.exp(-self.place))
+        return np.asarray(math.exp(self.log_size) / ((1 - rho) ** 2 + rho * speed))
+
+
+def smoothed(values: Array, variances: Array, *, observation_noise: bool = False) -> Array:
+    """Expected values of all steps given all noisy ones, (T,), under the likeliest spectrum.
+
+    Args:
+        values: (T,), NaN without one.
+        variances: (T,) of the noise, > 0; not read without a value.
+        observation_noise: whether values have noise of their own that is to be smoothed away too.
+
+    Source: RW06
+    """
+    given = np.isfinite(values) & np.isfinite(variances)
+    if given.sum() < FEWEST_VALUES:
+        return np.full(values.size, float(np.mean(values[given])) if given.any() else 0.0)
+    even = bool(given.all()) and float(np.ptp(variances)) <= 1e-9 * float(variances[0])
+    if even:
+        spectrum, spikes = _likeliest_even(values, float(variances[0]), observation_noise)
+        return _shrunk(values, float(variances[0]) + spectrum.observation_variance, spectrum, spikes)
+    spectrum = _likeliest_uneven(values, variances, given, observation_noise)
+    return posterior_means(values, variances + spectrum.observation_variance, spectrum.variances(values.size))
+
+
+def _shrunk(values: Array, noise: float, spectrum: Spectrum, spikes: Array) -> Array:
+    from scipy.fft import dct, idct
+
+    signal = spectrum.variances(values.size) + spikes
+    return np.asarray(idct(dct(values, norm="ortho") * np.append(1.0, signal / (signal + noise)), norm="ortho"))
+
+
+def posterior_means(values: Array, variances: Array, spectrum: Array) -> Array:
+    """Expected values of all steps, (T,), where steps may lack one and noise may differ.
+
+    Solves (covariance + noise) weights = values on the measured steps by conjugate gradients; the covariance is applied
+    by cosine transforms and never written out.
+
+    Args:
+        values: (T,), NaN without one.
+        variances: (T,) of the noise; not read without a value.
+        spectrum: (T - 1,) variances of the cosine coefficients but the mean's.
+
+    Source: RW06
+    """
+    from scipy.fft import dct, idct
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    given = np.isfinite(values) & np.isfinite(variances)
+    centre = float(np.mean(values[given]))
+    noise = variances[given]
+    unknown = DIFFUSE * (float(np.var(values[given])) + float(noise.mean()))
+    signal = np.append(unknown, spectrum)
+
+    def spread(weights: Array) -> Array:
+        whole = np.zeros(values.size)
+        whole[given] = weights
+        return np.asarray(idct(signal * dct(whole, norm="ortho"), norm="ortho"))
+
+    root = np.sqrt(noise)  # equations are scaled so that noise is 1: a few large eigenvalues, all others near 1
+    count = int(given.sum())
+    scaled = LinearOperator(
+        (count, count), matvec=lambda weights: weights + spread(weights / root)[given] / root, dtype=np.float64
+    )
+    weights, _ = cg(scaled, (values[given] - centre) / root, rtol=CLOSE, atol=0.0, maxiter=20 * count)
+    return centre + spread(weights / root)
+
+
+def _likeliest_even(values: Array, noise: float, observation_noise: bool) -> tuple[Spectrum, Array]:
+    """The spectrum and line spikes of greatest likelihood, both penalised by what they take to write down."""
+    from scipy.fft import dct
+
+    squares = np.asarray(dct(values, norm="ortho")[1:] ** 2)
+    least, best = math.inf, (Spectrum("ar1", 0.0), np.zeros(squares.size))
+    for shape in SHAPES:
+
+        def misfit(spectrum: Spectrum, free: NDArray[np.bool_]) -> float:
+            expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
+            expected = np.where(free, np.maximum(expected, squares), expected)
+            return float((np.log(expected) + squares / expected).sum())
+
+        free = np.zeros(squares.size, dtype=bool)
+        spectrum, _ = _searched(shape, values, noise, observation_noise, partial(misfit, free=free))
+        for _ in range(3):  # spikes that are found lower the rest, which shows others
+            expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
+            ratio = np.maximum(squares / expected, 1.0)
+            free = (ratio - 1 - np.log(ratio)) / 2 > math.log(values.size)
+            spectrum, left = _searched(shape, values, noise, observation_noise, partial(misfit, free=free), spectrum)
+        cost = left / 2 + (shape == "ar1") + math.log(values.size) * int(free.sum())
+        if cost < least:
+            expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
+            least, best = cost, (spectrum, np.where(free, np.maximum(squares - expected, 0.0), 0.0))
+    return best
+
+
+def _likeliest_uneven(values: Array, variances: Array, given: NDArray[np.bool_], observation_noise: bool) -> Spectrum:
+    """The spectrum of greatest likelihood of values with gaps; of many, of the first ones."""
+    from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+    places = np.flatnonzero(given)[:MOST_LEARNED_FROM]
+    steps = int(places[-1]) + 1
+    noisy = values[places] - values[places].mean()
+    apart, together = np.abs(np.subtract.outer(places, places)), np.add.outer(places, places) + 1
+    unknown = DIFFUSE * float(np.var(noisy) + variances[places].mean())
+
+    def misfit(spectrum: Spectrum) -> float:
+        # sum_k s_k cos(w_k (i + 1/2)) cos(w_k (j + 1/2)) needs one cosine sum at i - j and one at i + j + 1
+        doubled = np.zeros(2 * steps)
+        doubled[:steps] = np.append(unknown / 2, spectrum.variances(steps))
+        sums = np.fft.rfft(doubled, 2 * steps).real
+        sums = np.append(sums, sums[-2:0:-1]) / steps
+        joint = sums[apart] + sums[together % (2 * steps)]
+        joint[np.diag_indices(places.size)] += variances[places] + spectrum.observation_variance
+        try:
+            root = cholesky(joint, lower=True)
+        except LinAlgError:
+            return math.inf
+        return float(2 * np.log(np.diag(root)).sum() + (solve_triangular(root, noisy, lower=True) ** 2).sum())
+
+    noise = float(variances[places].mean())
+    found = [_searched(shape, values[places], noise, observation_noise, misfit) for shape in SHAPES]
+    costs = [left / 2 + (spectrum.shape == "ar1") for spectrum, left in found]
+    return found[int(np.argmin(costs))][0]
+
+
+def _searched(
+    shape: Shape,
+    values: Array,
+    noise: float,
+    observation_noise: bool,
+    misfit: Callable[[Spectrum], float],
+    start: Spectrum | None = None,
+) -> tuple[Spectrum, float]:
+    """The spectrum of this shape with the least misfit, by a simplex search."""
+    from scipy.optimize import minimize
+
+    excess = max(float(np.var(values)) - noise, 0.05 * noise, 1e-12)
+    power = 3 if shape == "integrated random walk" else 1
+    size = math.log(10 * excess) - power * math.log(values.size)
+    begin = start or Spectrum(shape, size, 2.0, noise / 8 if observation_noise else 0.0)
+
+    def spectrum(point: Array) -> Spectrum:
+        inside = np.clip(point, -80.0, 80.0).tolist()
+        place = min(max(inside[1], -6.0), 12.0) if shape == "ar1" else 0.0
+        return Spectrum(shape, inside[0], place, math.exp(inside[-1]) if observation_noise else 0.0)
+
+    first = [begin.log_size]
+    if shape == "ar1":
+        first.append(begin.place)
+    if observation_noise:
+        first.append(math.log(max(begin.observation_variance, 1e-9)))
+    options = {"maxfev": 300, "xatol": 0.01, "fatol": 0.01}
+    found = minimize(lambda point: misfit(spectrum(point)), np.array(first), method="Nelder-Mead", options=options)
+    return spectrum(found.x), float(found.fun)
