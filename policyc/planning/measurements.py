@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
-from policyc.semantics.policy import Wish
+from policyc.semantics.policy import Signal, Wish
 from policyc_runtime.errors import KernelError
 from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanism_kinds
 
@@ -65,6 +65,8 @@ def measurements(
             reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
         if reason is None and kind.leaves_gaps and not fills:
             reason = "it leaves steps without a value, which the estimator cannot fill"
+        if reason is None and kind.estimates and wish.name == "auto":
+            reason = "its error depends on how the stream moves; it is used where the policy names it"
         if reason is not None:
             yield Refused(name, reason)
             continue
@@ -73,6 +75,17 @@ def measurements(
                 yield Measurement(kind.calibrate(setting, epsilon, delta, options), setting, unit)
             except KernelError as error:
                 yield Refused(name, error.because or error.message)
+
+
+def with_signal(wish: Wish, signal: Signal | None, unit: Decimal) -> Wish:
+    """The wish with the AR(1) process that the policy declares, in units, for the mechanism that predicts by one."""
+    if wish.name != "lmmse" or signal is None or signal.kind != "ar1":
+        return wish
+    told = {name: signal.arguments.get(name) for name in ("mean", "sd", "autocorrelation")}
+    if not all(isinstance(value, Decimal) for value in told.values()):
+        return wish
+    declared = {name: value / (1 if name == "autocorrelation" else unit) for name, value in told.items()}  # type: ignore[operator]
+    return replace(wish, arguments={**wish.arguments, **declared})
 
 
 def shares(whole: list[float], objective: Objective) -> list[float]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import policy_record, round_up, stream_record
 from policyc.planning.candidates import Refused, estimators
-from policyc.planning.measurements import Measurement, measurements, of_variances, shares
+from policyc.planning.measurements import Measurement, measurements, of_variances, shares, with_signal
 from policyc.planning.queries import demands_on, ordered_releases, participation_of, query_of, values_of
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
@@ -176,8 +176,8 @@ def _measured(
     """The mechanism with the least error for a release that had the whole promise."""
     setting = setting_of(plan, release, RELATIONS[target.neighbors])
     made = isinstance(release.query, PrefixQuery | WindowQuery)
-    wish = policy.mechanism
     unit, fills = unit_of(plan, release), release.estimator.fills
+    wish = with_signal(policy.mechanism, policy.signal, unit)
     tried = list(measurements(setting, unit, target.epsilon, target.delta, wish, fills=fills))
     usable = [entry for entry in tried if isinstance(entry, Measurement)]
     if made and (wish.name == "auto" or not usable):
@@ -243,11 +243,19 @@ def _finished(policy: Policy, plan: Plan, one: _Planned) -> ReleasePlan:
             without_postprocessing=mean,
             prior_alone=None,
             signal=None,
-            method="variance of the noise; true values are taken to be far from every bound",
+            method=_method(release),
         ),
         "candidates": tuple(_candidates(policy, release, one, mean)),
     }
     return release.model_copy(update=update)
+
+
+def _method(release: ReleasePlan) -> str:
+    """How the error was predicted."""
+    mechanism = release.stream_mechanism
+    if mechanism is not None and mechanism.estimates:
+        return f"{mechanism.errors_of}; a stream that moves otherwise has larger errors"
+    return "variance of the noise; true values are taken to be far from every bound"
 
 
 def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:

@@ -118,7 +118,10 @@ _WISHES: Mapping[str, Signature] = {
         "binary_tree": (),
         "subsample": (_RATE,),
         "filter_subsample": (_RATE,),
-        "lmmse": (Parameter("weight", reading.fraction, "weight = 0.5", required=False),),
+        "lmmse": (
+            Parameter("weight", reading.fraction, "weight = 0.5", required=False),
+            Parameter("decay", reading.fraction, "decay = 0.99", required=False),
+        ),
         "toeplitz": (),
     },
     "estimate": {

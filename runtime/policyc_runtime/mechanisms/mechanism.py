@@ -104,6 +104,15 @@ class StreamMechanism(Mechanism):
     """Whether `values` may be NaN, so that the release needs an estimator that fills. (One that interpolates between
     measured steps itself, in `values`, leaves none.)"""
 
+    estimates: ClassVar[bool] = False
+    """Whether `values` are estimates, made of several records: their errors depend on each other and on how the stream
+    moves, so `variances` cannot be compared with those of plain noise, nor an estimator be put on top."""
+
+    @property
+    def errors_of(self) -> str:
+        """Of which streams `variances` tells, where `values` are estimates."""
+        return "errors of a stream that does not move"
+
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:
         """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""

@@ -53,6 +53,19 @@ class Setting:
         return self.contribution * (2 if self.replaced and self.signed else 1)
 
     @property
+    def earliest_changes(self) -> list[int]:
+        """The steps of the `changes`, as early as they can be: the worst for noise that grows from step to step."""
+        k, spacing = self.participation.steps, self.participation.spacing
+        first = [spacing * n for n in range(k)]
+        if self.changes == k:
+            return first
+        if self.cells > 1:  # both users in the same steps, in different cells
+            return sorted(first * 2)
+        if spacing == 1:
+            return list(range(self.changes))
+        return sorted(first + [step + 1 for step in first[: self.changes - k]])
+
+    @property
     def l2_sensitivity(self) -> float:
         """How far one neighbor moves the raw series, in units, L2 over all steps and cells, rounded up."""
         root = math.sqrt(self.changes)

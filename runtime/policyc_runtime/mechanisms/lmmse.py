@@ -1,0 +1,179 @@
+"""Each step mixes a prediction from what was published before with a noisy part of the truth (ZKL22, Algorithm 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from policyc_runtime.mechanisms.ar1_prediction import DeclaredAR1, LearnedAR1, still_errors
+from policyc_runtime.mechanisms.calibration import fine_grid, least_noise, raised, require_room
+from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
+from policyc_runtime.records import PositiveDecimal
+from policyc_runtime.rounding import rounded_down
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.mechanisms.setting import Setting
+    from policyc_runtime.privacy.profile import PrivacyProfile
+    from policyc_runtime.randomness import Randomness
+
+PLAIN = 2  # first steps, published as they are measured: a prediction needs two values
+LEAST_WEIGHT = Decimal(2) ** -13  # below, noise on the grid would not fit 64 bits: nothing is measured any more
+WEIGHTS = [Decimal(n) / 20 for n in range(1, 21)]
+STRETCH = 1000  # steps that stand for an endless stream
+UP = 1 + 1e-14
+
+Share = Annotated[Decimal, Field(gt=0, le=1)]
+
+
+class Lmmse(StreamMechanism):
+    """Publishes x_t = (1 - w_t) prediction(x_(t-1)) + w_t z_t + noise, with noise of one stddev at every step.
+
+    The first two steps have w = 1, later ones w_t = weight decay^(t-1), t = 1, 2, ...; with decay 1 it is constant. The
+    prediction is the linear least-squares one of an AR(1) process, declared, or learned from what was published.
+    Recorded is z_t + noise / w_t, on a fine grid: the plain Gaussian release at these noise levels, of which x is a
+    causal filter.
+
+    What differs from the source: the noise is that of the exact curve for the squared weights of the steps in which one
+    user takes part, the first two counted with weight 1 (Theorem 5.1 takes 1.06 to 1.56 times as much); weights are
+    public, as a secret weight earns no credit; errors are not predicted by Theorem 6.1, which is false for w < 1.
+
+    Source: ZKL22, BW18
+    """
+
+    name: Literal["lmmse"] = "lmmse"
+    whole_values: ClassVar[bool] = False
+    estimates: ClassVar[bool] = True
+    stddev: PositiveDecimal
+    weight: Share
+    decay: Share
+    grid: Annotated[int, Field(ge=1)]
+    signal: DeclaredAR1 | None
+    sampler: Literal["discrete"] = "discrete"
+
+    @classmethod
+    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
+        """The least noise; options: weight and decay in (0, 1], and mean, sd and autocorrelation of a declared AR(1).
+
+        Without a weight it is the one with the least expected error for a declared process, else 0.5.
+        """
+        given = {name: options[name] for name in ("mean", "sd", "autocorrelation") if name in options}
+        plain = cls.model_validate(
+            {
+                "stddev": Decimal(1),
+                "weight": options.get("weight", Decimal("0.5")),
+                "decay": options.get("decay", Decimal(1)),
+                "grid": 1,
+                "signal": given or None,
+            }
+        )
+        if "weight" in options or plain.signal is None:
+            return plain._calibrated(setting, epsilon, delta)
+        tried = [plain._with(weight=weight)._calibrated(setting, epsilon, delta) for weight in WEIGHTS]
+        return min(tried, key=lambda one: float(one.variances(setting, setting.horizon or STRETCH).mean()))
+
+    def _calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal) -> Self:
+        from policyc_runtime.privacy.gaussian import gaussian_stddev
+
+        nats, failing = rounded_down(epsilon), rounded_down(delta)
+        near = gaussian_stddev(nats, failing, self._l2_sensitivity(setting))
+        made = self._with(grid=fine_grid(near))
+        return made._of(least_noise(lambda stddev: made._of(stddev).profile(setting).delta(nats) <= failing, near))
+
+    def _with(self, **changed: object) -> Self:
+        return self.model_copy(update=changed)
+
+    def _of(self, stddev: float) -> Self:
+        require_room(stddev * self.grid / float(LEAST_WEIGHT))
+        return self._with(stddev=Decimal(repr(stddev)))
+
+    def described(self) -> str:
+        """With its weight, and how it falls."""
+        falling = "" if self.decay == 1 else f", falling by {self.decay} a step"
+        return f"lmmse(weight {self.weight}{falling})"
+
+    @property
+    def errors_of(self) -> str:
+        """The declared process, if there is one."""
+        return super().errors_of if self.signal is None else "errors of the declared AR(1) process"
+
+    def with_noise(self, factor: float) -> Self:
+        """The same with a standard deviation `factor` times as large."""
+        return self._of(raised(float(self.stddev), factor))
+
+    def weight_at(self, step: int) -> Decimal:
+        """How much of the truth counts in step 0, 1, ...; in the long run of a falling weight nothing."""
+        if step < PLAIN:
+            return Decimal(1)
+        context = Context(prec=12, rounding=ROUND_HALF_EVEN)
+        weight = self.weight if self.decay == 1 else context.multiply(self.weight, context.power(self.decay, step))
+        return weight if weight >= LEAST_WEIGHT else Decimal(0)
+
+    def _weights(self, steps: int) -> list[float]:
+        return [float(self.weight_at(step)) for step in range(steps)]
+
+    def _l2_sensitivity(self, setting: Setting) -> float:
+        """How far one user moves all w_t z_t, in units, rounded up: worst is to take part as early as can be."""
+        changes = setting.earliest_changes
+        if self.decay == 1:  # the same from PLAIN on
+            changes = [min(step, PLAIN) for step in changes]
+        squares = {step: float(self.weight_at(step)) ** 2 for step in set(changes)}
+        return setting.shift * math.sqrt(math.fsum(squares[step] for step in changes)) * UP
+
+    def profile(self, setting: Setting) -> PrivacyProfile:
+        """The Gaussian curve of what one user moves, with the little that the grid adds."""
+        from policyc_runtime.privacy.fine_noise import fine_gaussian_profile
+
+        stddev = float(self.stddev)
+        return fine_gaussian_profile(
+            self._l2_sensitivity(setting) / stddev * UP, stddev * self.grid / UP, setting.changes
+        )
+
+    def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Mean square errors, (steps,): under the declared process, or of a still stream where it is learned."""
+        noise = float(self.stddev) ** 2
+        errors = still_errors if self.signal is None else self.signal.errors
+        return errors(self._weights(steps), noise)
+
+    def measure(
+        self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
+    ) -> list[StepRecord]:
+        """Noisy values, on the grid, of the steps that have no record yet; nothing where the weight is 0."""
+        from policyc_runtime.randomness import discrete_gaussian
+
+        made: list[StepRecord] = []
+        for weight, group in groupby(range(len(records), len(raw)), key=self.weight_at):
+            steps = list(group)
+            if weight == 0:
+                made += [()] * len(steps)
+                continue
+            variance = (Fraction(self.stddev) * self.grid / Fraction(weight)) ** 2
+            noise = discrete_gaussian(variance, len(steps) * setting.cells, randomness).reshape(-1, setting.cells)
+            for row, drawn in zip(raw[steps].tolist(), noise.tolist(), strict=True):
+                made.append(tuple(value * self.grid + more for value, more in zip(row, drawn, strict=True)))
+        return made
+
+    def values(self, setting: Setting, records: Sequence[StepRecord]) -> NDArray[np.float64]:
+        """What the algorithm publishes."""
+        noise = float(self.stddev) ** 2
+        learned = LearnedAR1(setting.cells, noise)
+        found = np.empty((len(records), setting.cells))
+        for t, (record, weight) in enumerate(zip(records, self._weights(len(records)), strict=True)):
+            known = np.array(record if weight > 0 else [0] * setting.cells, dtype=np.float64)
+            found[t] = weight * (known.reshape(setting.cells) / self.grid)
+            if weight < 1:
+                last = found[t - 1]
+                found[t] += (1 - weight) * (
+                    self.signal.predicted(last, noise) if self.signal else learned.predicted(last)
+                )
+            if self.signal is None:
+                learned.add(found[t])
+        return found

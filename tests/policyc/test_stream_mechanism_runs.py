@@ -1,0 +1,68 @@
+"""Policies that name a mechanism of the sources compile, run on simulated events, and verify."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policyc import compile_policy
+from policyc.emit import verify_directory
+from policyc_runtime.errors import KernelError
+from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.release import release
+from policyc_runtime.verify import verify
+
+DAYS = 365
+
+
+@pytest.fixture(scope="module")
+def rides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
+    """A year of rentals, about 80 a day, more in summer: a file, and how many there are each day."""
+    generator = np.random.default_rng(11)
+    counts = generator.poisson(80 + 50 * np.sin(np.arange(DAYS) / DAYS * np.pi))
+    lines = ["rider_id,started_at"]
+    for day, count in enumerate(counts):
+        moment = date(2011, 1, 1) + timedelta(days=day)
+        lines += [f"r{rider},{moment}T08:15:00" for rider in generator.choice(400, count, replace=False)]
+    path = tmp_path_factory.mktemp("rides") / "rides.csv.gz"
+    path.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
+    return path, counts
+
+
+def test_bikeshare_runs_on_simulated_rentals(gallery, rides, tmp_path):
+    """The gallery's policy is planned with the weight that it names, publishes a year, and ledger and files verify."""
+    path, counts = rides
+    found = compile_policy(gallery / "bikeshare.policy")
+    assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
+    mechanism = found.plan.releases[0].mechanism
+    assert mechanism.described() == "lmmse(weight 0.5)"
+    done = release(found.plan, path, tmp_path / "l", output=tmp_path / "o.csv")
+    assert done.released.shape == (DAYS, 1)
+    assert all(claim.holds for claim in ledger_claims(found.plan, tmp_path / "l"))
+    error = float(((done.noisy[:, 0] - counts) ** 2).mean())
+    assert error < 1.5 * found.plan.releases[0].predicted.published
+
+
+def test_less_noise_than_the_promise_needs_is_refused(gallery):
+    """A plan whose stated noise is smaller by a billionth does not verify."""
+    plan = compile_policy(gallery / "bikeshare.policy").plan
+    (part,) = plan.releases
+    weaker = part.model_copy(update={"mechanism": part.stream_mechanism.with_noise(1 - 1e-9)})
+    with pytest.raises(KernelError):
+        verify(plan.model_copy(update={"releases": (weaker,)}).sealed())
+
+
+def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
+    """With a declared AR(1) process the plan states it, and an error that is meant for it."""
+    text = (gallery / "bikeshare.policy").read_text()
+    declared = "signal ar1(mean = 3405, sd = 1380, autocorrelation = 0.9)"
+    place = tmp_path / "declared.policy"
+    place.write_text(text.replace("signal ar1(learned = true)", declared).replace("(weight = 0.5)", "()"))
+    plan = compile_policy(place).plan
+    signal = plan.releases[0].mechanism.signal
+    assert (signal.mean, signal.sd) == (3405, 1380)
+    assert "declared AR(1)" in plan.releases[0].predicted.method

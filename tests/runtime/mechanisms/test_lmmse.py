@@ -1,0 +1,103 @@
+"""Algorithm 2 of ZKL22: a causal filter of the plain Gaussian release, with a promise that counts its first steps."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from stream_settings import one_setting, run, simulated
+
+from policyc_runtime.mechanisms.lmmse import Lmmse
+from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_stddev
+
+DECLARED = {"mean": Decimal(100), "sd": Decimal(30), "autocorrelation": Decimal("0.8")}
+Floats = NDArray[np.float64]
+
+
+def published(z: Floats, noise: Floats, weight: float, power: float) -> Floats:
+    """Algorithms 1 and 2 of the source word for word, on noise that is given."""
+    x = np.array(z[:2] + noise[:2])
+    for t in range(2, len(z)):
+        mean = x.mean()
+        total = float(((x - mean) ** 2).sum())
+        variance = max(total / (t - 1) - power, 0.0)
+        rho = min(1.0, max(-1.0, float(((x[:-1] - mean) * (x[1:] - mean)).sum()) / total + 1 / t))
+        gain = rho * variance / (variance + power)
+        predicted = mean * (1 - gain) + gain * x[-1]
+        x = np.append(x, (1 - weight) * predicted + weight * z[t] + noise[t])
+    return x
+
+
+@pytest.mark.parametrize("weight", ["0.1", "0.5", "1"])
+def test_values_are_a_causal_filter_of_the_plain_gaussian_release(weight: str) -> None:
+    """On the same noise, what is made of the recorded plain release is what Algorithm 2 publishes, to 3e-12."""
+    setting = one_setting(Lmmse, steps=200, bound=200)
+    mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-7"), {"weight": Decimal(weight)})
+    z = np.rint(1000 + 300 * np.sin(np.arange(200) / 9)).astype(np.int64)
+    records = run(mechanism, setting, z[:, None], simulated(1))
+    weights = np.array([float(mechanism.weight_at(t)) for t in range(200)])
+    noise = (np.array(records)[:, 0] / mechanism.grid - z) * weights
+    expected = published(z.astype(float), noise, float(weight), float(mechanism.stddev) ** 2)
+    assert np.abs(mechanism.values(setting, records)[:, 0] / expected - 1).max() < 3e-12
+
+
+def test_noise_counts_the_first_two_steps_with_weight_1() -> None:
+    """The sum of squared weights is (T - 2) w^2 + 2; noise made for T w^2 would lose 2.98 where 1 is promised."""
+    setting = one_setting(Lmmse, steps=30, bound=30)
+    mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-7"), {"weight": Decimal("0.1")})
+    exact = gaussian_stddev(1.0, 1e-7, math.sqrt(28 * 0.01 + 2))
+    assert float(mechanism.stddev) == pytest.approx(exact, rel=1e-8)
+    forgetful = mechanism.with_noise(math.sqrt(30 * 0.01 / (28 * 0.01 + 2)))
+    assert forgetful.profile(setting).epsilon(1e-7) == pytest.approx(2.98, abs=0.05)
+
+
+def test_a_falling_weight_bounds_what_an_endless_stream_loses() -> None:
+    """With w_t = 0.95^(t-1), 10,000 steps lose hardly more than 200, and at last nothing is measured."""
+    few, many = (one_setting(Lmmse, steps=steps, bound=steps) for steps in (200, 10_000))
+    options = {"weight": Decimal(1), "decay": Decimal("0.95")}
+    mechanism = Lmmse.calibrate(many, Decimal(1), Decimal("1e-6"), options)
+    assert mechanism.profile(many).delta(1.0) <= 1e-6
+    assert mechanism.profile(few).epsilon(1e-6) > 0.999
+    records = run(mechanism, one_setting(Lmmse, steps=300), np.full((300, 1), 50), simulated(2))
+    assert [len(record) for record in records[:10]] == [1] * 10
+    assert records[-1] == ()
+    assert np.isfinite(mechanism.values(few, records)).all()
+
+
+@pytest.mark.parametrize("weight", ["0.2", "0.7"])
+def test_errors_under_a_declared_process_are_exact(weight: str) -> None:
+    """The mean square error of simulated AR(1) streams is the expected one, within 5 %, where Theorem 6.1 is not."""
+    setting = one_setting(Lmmse, steps=60, bound=60)
+    mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), {"weight": Decimal(weight), **DECLARED})
+    generator, randomness, squares = np.random.default_rng(3), simulated(3), np.zeros(60)
+    for _ in range(800):
+        z = np.empty(60)
+        z[0] = generator.normal(0, 30)
+        for t in range(1, 60):
+            z[t] = 0.8 * z[t - 1] + generator.normal(0, 30 * 0.6)
+        raw = np.rint(100 + z).astype(np.int64)[:, None]
+        squares += ((mechanism.values(setting, run(mechanism, setting, raw, randomness)) - raw) ** 2)[:, 0]
+    expected = mechanism.variances(setting, 60)
+    assert (squares / 800).mean() == pytest.approx(expected.mean(), rel=0.05)
+    assert squares[40:].mean() / 800 == pytest.approx(expected[40:].mean(), rel=0.05)
+
+
+def test_a_declared_process_chooses_the_weight() -> None:
+    """Without a weight the best of twenty is taken: small where noise is large, 1 where it is small."""
+    setting = one_setting(Lmmse, steps=60, bound=60)
+    loud = Lmmse.calibrate(setting, Decimal("0.1"), Decimal("1e-6"), DECLARED)
+    quiet = Lmmse.calibrate(setting, Decimal(50), Decimal("1e-6"), DECLARED)
+    assert float(loud.weight) < 0.5 < float(quiet.weight)
+    wide = Lmmse.calibrate(setting, Decimal("0.1"), Decimal("1e-6"), {"weight": Decimal(1), **DECLARED})
+    assert loud.variances(setting, 60).mean() < wide.variances(setting, 60).mean()
+
+
+def test_the_promise_is_the_gaussian_one() -> None:
+    """The stated curve is that of mu = sensitivity / stddev, from above, within 1e-6."""
+    setting = one_setting(Lmmse, steps=50, bound=20, contribution=3)
+    mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), {})
+    exact = gaussian_delta(1.0, 3 * math.sqrt(2 + 18 * 0.25) / float(mechanism.stddev))
+    assert exact <= mechanism.profile(setting).delta(1.0) <= exact * (1 + 1e-5)
