@@ -18,14 +18,27 @@ SOURCES: Final[dict[str, str]] = {
         "Temporal Correlations via Post-processing. DBSec 2023."
     ),
     "CKS20": "C. Canonne, G. Kamath, T. Steinke: The Discrete Gaussian for Differential Privacy. NeurIPS 2020.",
+    "CSS11": (
+        "T.-H. H. Chan, E. Shi, D. Song: Private and Continual Release of Statistics. ACM Transactions on Information "
+        "and System Security 14(3), 2011."
+    ),
     "DGKKM22": (
         "V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi: Connect the Dots: Tighter Discrete "
         "Approximations of Privacy Loss Distributions. PoPETs 2022."
+    ),
+    "DMRST22": (
+        "S. Denisov, H. B. McMahan, K. Rush, A. Smith, A. Guha Thakurta: Improved Differential Privacy for SGD via "
+        "Optimal Private Linear Operators on Adaptive Streams. NeurIPS 2022."
+    ),
+    "FHU23": (
+        "H. Fichtenberger, M. Henzinger, J. Upadhyay: Constant Matters: Fine-grained Error Bound on Differentially "
+        "Private Continual Observation. ICML 2023."
     ),
     "HOE56": (
         "W. Hoeffding: On the Distribution of the Number of Successes in Independent Trials. "
         "Annals of Mathematical Statistics, 1956."
     ),
+    "HON15": "J. Honaker: Efficient Use of Differentially Private Binary Trees. TPDP 2015.",
     "DR14": (
         "C. Dwork, A. Roth: The Algorithmic Foundations of Differential Privacy. Foundations and Trends in Theoretical "
         "Computer Science, 2014."

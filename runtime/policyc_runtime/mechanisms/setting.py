@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,3 +76,16 @@ class Setting:
     def l1_sensitivity(self) -> int:
         """How far one neighbor moves the raw series, in units, L1 over all steps and cells."""
         return self.shift * self.changes
+
+    def moved_square(self, square: Callable[[Participation], int]) -> int:
+        """How far one neighbor moves linear combinations of the raw series at most, L2 squared, in units squared.
+
+        Args:
+            square: the same for one user added or removed who adds at most 1 to a step, all coefficients being >= 0.
+        """
+        moved = square(self.participation)
+        if self.replaced:
+            moved *= 4 if self.signed else 2  # the cross term of two non-negative series only helps
+            if self.cells == 1 and not self.signed:  # else, the steps that differ, each by a part of either
+                moved = min(moved, square(Participation(self.changes, self.horizon)))
+        return moved * self.contribution**2

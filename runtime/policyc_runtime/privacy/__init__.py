@@ -8,6 +8,7 @@ from policyc_runtime.privacy.audit import audited_inheritance, audited_loss_boun
 from policyc_runtime.privacy.audited_windows import audited_stationary_leakage, audited_total_leakage
 from policyc_runtime.privacy.chains import Chain
 from policyc_runtime.privacy.discrete_noise import (
+    discrete_gaussian_bound,
     discrete_gaussian_profile,
     discrete_gaussian_stddev,
     discrete_laplace_profile,
@@ -27,7 +28,7 @@ from policyc_runtime.privacy.loss import LossFunction, transition_matrix
 from policyc_runtime.privacy.participation import Participation, changed_counts, l1_sensitivity, l2_sensitivity
 from policyc_runtime.privacy.profile import PrivacyProfile, pure_profile
 from policyc_runtime.privacy.sides import Side, reversal
-from policyc_runtime.privacy.strategies import l2_sensitivity_bound, toeplitz_l2_sensitivity
+from policyc_runtime.privacy.strategies import l2_sensitivity_bound, toeplitz_l2_square, tree_l2_square
 from policyc_runtime.privacy.subsampling import (
     StepSample,
     filtered_l2_sensitivity,
@@ -49,6 +50,7 @@ __all__ = [
     "audited_total_leakage",
     "backward_leakage",
     "changed_counts",
+    "discrete_gaussian_bound",
     "discrete_gaussian_profile",
     "discrete_gaussian_stddev",
     "discrete_laplace_profile",
@@ -68,9 +70,10 @@ __all__ = [
     "reversal",
     "stratified_sample",
     "supremum",
-    "toeplitz_l2_sensitivity",
+    "toeplitz_l2_square",
     "total_leakage",
     "transition_matrix",
+    "tree_l2_square",
     "useful_lags",
     "window_leakage",
 ]

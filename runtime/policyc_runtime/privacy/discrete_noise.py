@@ -29,6 +29,7 @@ import numpy as np
 from policyc_runtime.privacy.composition import LossLaw, composed_delta, least_near
 from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_stddev
 from policyc_runtime.privacy.profile import FAR, LatticeLoss, PrivacyProfile, log_excess
+from policyc_runtime.rounding import rounded_up
 
 MOST_CHANGES = 10**6
 MOST_POINTS = 2**21  # of the lattice, summed one by one; beyond that the sum is an integral to 7 digits
@@ -123,6 +124,27 @@ def discrete_gaussian_profile(variance: Fraction | float, changes: int, shift: i
     """
     _check(float(variance), changes, shift)
     return PrivacyProfile(losses=(DiscreteGaussianLoss(float(variance), changes, shift),))
+
+
+def discrete_gaussian_bound(variance: Fraction, l2_square: int) -> PrivacyProfile:
+    """An upper bound on the privacy curve of discrete Gaussian noise on whole numbers that change in any way.
+
+    It is the curve of continuous noise of variance v - 3. Proof: with u = exp(loss) under the other data set, delta is
+    the mean of (u - exp(epsilon))^+, which is convex in u; so it grows when u is multiplied by independent
+    exp(s W / v - w |s|^2 / (2 v^2)), of mean 1, with W normal of variance w. Noise plus W has at most 1 + h times the
+    density of normal noise of variance v + w, h = 2 sum_j exp(-2 (pi j)^2 v w / (v + w)), by Poisson summation; and for
+    it the curve is exact, with mu = |s| sqrt(v + w) / v. Take w = 3 v / (v - 3): mu^2 = |s|^2 / (v - 3), h < 4e-26.
+    (1 + h)^n is below what every delta is raised by for rounding, up to n = 10^12 numbers.
+
+    Args:
+        variance: the parameter v of the noise, in squared units, > 6.
+        l2_square: of the change, in squared units, >= 0; of up to 10^12 whole numbers.
+
+    Source: CKS20, BW18 (the bound is ours)
+    """
+    if not variance > 6:
+        raise ValueError("noise on whole numbers has a variance above 6 here")
+    return PrivacyProfile(mu=math.nextafter(math.sqrt(rounded_up(l2_square / (Fraction(variance) - 3))), math.inf))
 
 
 def discrete_laplace_profile(scale: Fraction | float, changes: int, shift: int = 1) -> PrivacyProfile:

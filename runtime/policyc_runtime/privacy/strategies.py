@@ -8,6 +8,7 @@ with counts, the cross term only helps, which gives sqrt(2) times the sensitivit
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,34 +21,60 @@ UP = 1 + 1e-12
 """Raises what a few thousand roundings of sums of non-negative terms may have lost."""
 
 
-def toeplitz_l2_sensitivity(
-    coefficients: ArrayLike, participation: Participation, presence: float = 1.0, *, replaced: bool = False
-) -> float:
-    """L2 sensitivity of C x for a lower-triangular Toeplitz C, rounded up: exact for neighbors that add or remove one.
+def toeplitz_l2_square(coefficients: NDArray[np.int64], participation: Participation) -> int:
+    """The squared L2 sensitivity of C x for a lower-triangular Toeplitz C of whole numbers, exact.
 
-    With non-negative coefficients that do not increase, the worst user takes part as early and as densely as the
-    spacing allows: all inner products of columns are non-negative, and grow the earlier and the closer the columns are.
+    Neighbors add or remove one user, who changes each step taken part in by at most 1. With non-negative coefficients
+    that do not increase, the worst user takes part as early and as densely as the spacing allows: all inner products of
+    columns are non-negative, and grow the earlier and the closer the columns are.
 
     Args:
-        coefficients: the first column of C, shape (n,), non-negative and non-increasing, zero after its end.
+        coefficients: the first column of C, shape (n,), whole numbers, non-negative and non-increasing, zero after its
+            end.
         participation: how often a user takes part; without a horizon the stream is as long as matters.
-        presence: how much one user changes one step at most, >= 0.
-        replaced: neighbors replace one user, whose series are both non-negative (as counts are): sqrt(2) as much.
 
     Raises:
-        ValueError: coefficients that are negative, increase, or are not finite; `l2_sensitivity_bound` takes them.
+        ValueError: coefficients that are not whole, negative or increase; `l2_sensitivity_bound` takes them.
 
     Source: KL24
     """
-    c = np.asarray(coefficients, dtype=np.float64)
-    if c.ndim != 1 or not (np.isfinite(c).all() and (c >= 0).all() and (np.diff(c) <= 0).all()):
-        raise ValueError("coefficients must be finite, non-negative and non-increasing")
-    last = (participation.steps - 1) * participation.spacing
-    length = last + c.size if participation.horizon is None else participation.horizon
-    total = np.zeros(max(length, last + c.size))
-    for start in range(0, last + 1, participation.spacing):
-        total[start : start + c.size] += c
-    return _up(float(total[:length] @ total[:length]) * (2 if replaced else 1), presence)
+    c = np.asarray(coefficients)
+    if c.ndim != 1 or c.dtype.kind != "i" or not ((c >= 0).all() and (np.diff(c) <= 0).all()):
+        raise ValueError("coefficients must be whole, non-negative and non-increasing")
+    return sum(total * total for total in earliest_user(c, participation).tolist())
+
+
+def earliest_user(coefficients: NDArray[Any], participation: Participation) -> NDArray[Any]:
+    """C x, (steps,), for a user who takes part from the first step on, as densely as the spacing allows."""
+    steps, spacing = participation.steps, participation.spacing
+    length = participation.horizon or (steps - 1) * spacing + coefficients.size
+    rows = -(-length // spacing)
+    padded = np.zeros(rows * spacing, dtype=coefficients.dtype)
+    padded[: min(length, coefficients.size)] = coefficients[:length]
+    sums = padded.reshape(rows, spacing).cumsum(axis=0)  # over 0, spacing, 2 spacing, ... steps ago
+    sums[steps:] -= sums[:-steps].copy()
+    return np.asarray(sums.ravel()[:length])
+
+
+def tree_l2_square(participation: Participation) -> int:
+    """An upper bound on the squared L2 sensitivity of all sums of a binary tree; exact where spacing is 1.
+
+    The tree has every node of 1, 2, 4, ... steps that ends within the horizon. A node of w steps holds at most
+    m = floor((w - 1) / spacing) + 1 participations, and squares add up to most when as many nodes as possible are full.
+
+    Args:
+        participation: with a horizon.
+
+    Source: CSS11
+    """
+    assert participation.horizon is not None, "a tree has an end"
+    square, bound, horizon = 0, participation.steps, participation.horizon
+    for level in range(horizon.bit_length()):
+        most = min(bound, ((1 << level) - 1) // participation.spacing + 1)
+        full = min(bound // most, horizon >> level)
+        rest = bound - full * most if full < horizon >> level else 0
+        square += full * most**2 + rest**2
+    return square
 
 
 def l2_sensitivity_bound(
