@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from policyc import __version__
+from policyc.cli_documents import register_documents
 
 if TYPE_CHECKING:
     from policyc.diagnostics import Diagnostic, Source
@@ -81,6 +82,7 @@ def _root(
     policyc simulate traffic.plan        how accurate it will be, without data
     policyc run traffic.plan --input events.csv --output counts.csv
     policyc verify traffic.plan --release counts.csv
+    policyc sign traffic.plan --key officer.pem
     """
 
 
@@ -276,16 +278,21 @@ def verify(
     release: Annotated[
         Path | None, typer.Option("--release", metavar="OUT", help="A released file to compare with the ledger.")
     ] = None,
+    signed_by: Annotated[
+        list[Path] | None,
+        typer.Option("--signed-by", metavar="FILE", help="A public key (PEM) that must have signed; may be repeated."),
+    ] = None,
 ) -> None:
     """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
 
     \b
     policyc verify fleet.plan
     policyc verify fleet.plan --release parked.csv
+    policyc verify fleet.plan --signed-by officer.pem.pub
     """
     failed: Claim | None = None
     count = 0
-    for claim in _claims(directory, ledger, release):
+    for claim in _claims(directory, ledger, release, signed_by or []):
         mark = {True: "holds", False: "FAILS", None: "not checked"}[claim.holds]
         typer.echo(f"{mark:<11}  {claim.name} ({claim.detail})")
         count += claim.holds is True
@@ -296,8 +303,8 @@ def verify(
     typer.echo(f"{count} claims hold")
 
 
-def _claims(directory: Path, ledger: Path | None, released: Path | None) -> Iterator[Claim]:
-    from policyc.emit import verify_directory
+def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path]) -> Iterator[Claim]:
+    from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger import ledger_claims
     from policyc_runtime.plan import load_plan
     from policyc_runtime.release import release_claims
@@ -306,6 +313,7 @@ def _claims(directory: Path, ledger: Path | None, released: Path | None) -> Iter
     plan = load_plan(directory)
     yield from verified_claims(plan)
     yield from verify_directory(directory)
+    yield from signature_claims(directory, signed_by)
     book = ledger or directory / LEDGER_NAME
     if ledger is not None or released is not None or book.exists():
         yield from ledger_claims(plan, book)
@@ -410,6 +418,9 @@ def init(name: Annotated[str, typer.Argument(metavar="NAME", help="The new polic
 
     path = write_starter(name)
     typer.echo(f"{path}: written. Next: edit it, then `policyc check {path}`")
+
+
+register_documents(app)
 
 
 # ---------------------------------------------------------------- showing things

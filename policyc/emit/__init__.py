@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from policyc_runtime.claims import Claim
     from policyc_runtime.plan import Plan
 
@@ -48,4 +50,41 @@ def require_unchanged(directory: str | Path, plan: Plan) -> None:
     require(directory, plan)
 
 
-__all__ = ["require_unchanged", "save_plan", "verify_directory"]
+def signature_claims(directory: Path, signed_by: Sequence[Path] = ()) -> Iterator[Claim]:
+    """One claim a signature, and one for every public key that must have signed; KernelError for a key's fault."""
+    from policyc.emit.signatures import signature_claims as claims
+
+    return claims(directory, signed_by)
+
+
+def sign(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> str:
+    """Sign a certificate whose every claim holds, and render its pages again with the signer on them.
+
+    Returns:
+        The id of the key that signed.
+
+    Raises:
+        KernelError: E0871 to E0873; E0874, something about the files could not be checked or does not hold.
+    """
+    from policyc.emit.directory import rewrite_certificate
+    from policyc.emit.signatures import ENVELOPE, NOT_SIGNABLE, require_extra, sign_certificate
+    from policyc_runtime.errors import KernelError
+    from policyc_runtime.files import write_bytes
+
+    require_extra()
+    for claim in (*verify_directory(directory), *signature_claims(directory)):
+        if claim.holds is not True:
+            raise KernelError(
+                NOT_SIGNABLE,
+                "this certificate is not signed: a claim about it does not hold, or cannot be checked here",
+                where=claim.where,
+                because=f"{claim.name}: {claim.detail}",
+                help="compile the policy again, read the certificate, then sign it",
+            )
+    key, envelope = sign_certificate(directory, key_file, passphrase)
+    write_bytes(directory / ENVELOPE, envelope.render())
+    rewrite_certificate(directory)
+    return key
+
+
+__all__ = ["require_unchanged", "save_plan", "sign", "signature_claims", "verify_directory"]

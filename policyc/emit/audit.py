@@ -6,13 +6,21 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from policyc.emit.certificate import render_html, render_json, render_markdown
-from policyc.emit.context import certificate_content
-from policyc.emit.directory import ATTACHED, CERTIFICATE, PAGE, PLAN, STEPS, TEXT, sha256, stored_name
+from policyc.emit.directory import (
+    ATTACHED,
+    PAGE,
+    PLAN,
+    STEPS,
+    TEXT,
+    rendered_certificate,
+    sha256,
+    stored_name,
+)
+from policyc.emit.signatures import CERTIFICATE
 from policyc.emit.steps import render_steps, step_rows
 from policyc.version import __version__
 from policyc_runtime.claims import Claim
@@ -107,15 +115,14 @@ def _certificate(folder: Path, plan: Plan) -> Iterator[Claim]:
         return
     attachments = {name: sha for name, sha in (_recorded(folder) or {}).items() if name in ATTACHED}
     try:
-        content = certificate_content(plan, attachments)
+        files = rendered_certificate(plan, attachments, folder)
         table = render_steps(step_rows(plan), "csv")
     except KernelError as error:
         yield Claim(rendered[CERTIFICATE], False, error.message, error.where, error.code)
         return
     yield _same_steps(folder / STEPS, steps, table)
-    formats: dict[str, Callable[[Any], str]] = {CERTIFICATE: render_json, PAGE: render_html, TEXT: render_markdown}
-    for name, render in formats.items():
-        yield _same(folder / name, rendered[name], render(content).encode())
+    for name, content in files.items():
+        yield _same(folder / name, rendered[name], content)
 
 
 def _same(path: Path, name: str, expected: bytes) -> Claim:

@@ -1,9 +1,10 @@
-"""The three forms of a certificate. HTML and Markdown are functions of the JSON content alone."""
+"""The three forms of a certificate. HTML and Markdown are functions of the JSON content, and of who signed it."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,14 +20,14 @@ def render_json(content: Json) -> str:
     return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def render_html(content: Json) -> str:
-    """One self-contained page: no script, no network, pictures inside."""
-    return _templates().get_template("certificate.html.jinja").render(c=content) + "\n"
+def render_html(content: Json, signers: Sequence[str] = ()) -> str:
+    """One self-contained page: no script, no network, pictures inside; `signers` are the key ids that it names."""
+    return _templates().get_template("certificate.html.jinja").render(c=content, signers=signers) + "\n"
 
 
-def render_markdown(content: Json) -> str:
+def render_markdown(content: Json, signers: Sequence[str] = ()) -> str:
     """The same words without pictures."""
-    text = _templates().get_template("certificate.md.jinja").render(c=content)
+    text = _templates().get_template("certificate.md.jinja").render(c=content, signers=signers)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 

@@ -13,12 +13,14 @@ from pathlib import Path, PurePosixPath
 
 from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
+from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signers_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc_runtime.errors import KernelError
+from policyc_runtime.files import write_bytes
 from policyc_runtime.plan import Plan, load_plan
 
 PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
-CERTIFICATE, PAGE, TEXT = "certificate.json", "certificate.html", "certificate.md"
+PAGE, TEXT = "certificate.html", "certificate.md"
 LEDGER = "ledger.sqlite"
 ATTACHED = (PLAN, MODEL, STEPS)
 OUTSIDE = "outside"
@@ -37,8 +39,8 @@ def stored_name(name: str) -> str:
     return str(path)
 
 
-def rendered_files(plan: Plan, map_model_text: str) -> dict[str, bytes]:
-    """Every file that follows from the plan, by name.
+def rendered_files(plan: Plan, map_model_text: str, directory: Path) -> dict[str, bytes]:
+    """Every file that follows from the plan, by name; the pages name who signed this certificate in the directory.
 
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
@@ -48,11 +50,47 @@ def rendered_files(plan: Plan, map_model_text: str) -> dict[str, bytes]:
         MODEL: map_model_text.encode(),
         STEPS: render_steps(step_rows(plan), "csv").encode(),
     }
-    content = certificate_content(plan, {name: sha256(files[name]) for name in ATTACHED})
-    files[CERTIFICATE] = render_json(content).encode()
-    files[PAGE] = render_html(content).encode()
-    files[TEXT] = render_markdown(content).encode()
-    return files
+    return files | rendered_certificate(plan, {name: sha256(files[name]) for name in ATTACHED}, directory)
+
+
+def rendered_certificate(plan: Plan, attachments: dict[str, str], directory: Path) -> dict[str, bytes]:
+    """The three forms of the certificate.
+
+    Args:
+        plan: every claim of it is recomputed first.
+        attachments: SHA-256 of the files it records, by name.
+        directory: where an envelope may lie that says who signed.
+
+    Raises:
+        PlanRejectedError: a claim of the plan does not hold.
+    """
+    content = certificate_content(plan, attachments)
+    text = render_json(content)
+    signers = signers_of(directory, text)
+    return {
+        CERTIFICATE: text.encode(),
+        PAGE: render_html(content, signers).encode(),
+        TEXT: render_markdown(content, signers).encode(),
+    }
+
+
+def rewrite_certificate(directory: Path) -> list[Path]:
+    """Render the certificate of a plan directory again, about the files that lie there.
+
+    Signatures of another certificate than the one that results are taken away: they were about other words.
+
+    Raises:
+        PlanFormatError: there is no plan.
+        PlanRejectedError: a claim of the plan does not hold.
+        OSError: a file that the certificate records is not there.
+    """
+    attachments = {name: sha256((directory / name).read_bytes()) for name in ATTACHED}
+    files = rendered_certificate(load_plan(directory), attachments, directory)
+    for name, content in files.items():
+        write_bytes(directory / name, content)
+    if not signers_of(directory, files[CERTIFICATE].decode()):
+        (directory / ENVELOPE).unlink(missing_ok=True)
+    return [directory / name for name in files]
 
 
 def save(
@@ -71,7 +109,7 @@ def save(
         KernelError: E0806 when the directory holds something else; E0807 when it holds the ledger of another plan.
         PlanRejectedError: a claim of the plan does not hold.
     """
-    files = rendered_files(plan, map_model_text)
+    files = rendered_files(plan, map_model_text, directory)
     own = {plan.policy.source.name: policy_text.encode() if isinstance(policy_text, str) else policy_text}
     for name, content in {**own, **policy_files}.items():
         if stored_name(name) in files:
@@ -79,6 +117,8 @@ def save(
             raise KernelError("E0806", message, where=str(directory), help="give the policy's file another name")
         files[stored_name(name)] = content
     stale = _stale_files(directory, plan, set(files))
+    if not signers_of(directory, files[CERTIFICATE].decode()):
+        stale.append(directory / ENVELOPE)
     directory.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:

@@ -34,6 +34,7 @@ SOURCES: Final[dict[str, str]] = {
         "H. Fichtenberger, M. Henzinger, J. Upadhyay: Constant Matters: Fine-grained Error Bound on Differentially "
         "Private Continual Observation. ICML 2023."
     ),
+    "DSSE": "Secure Systems Lab: DSSE, Dead Simple Signing Envelope, version 1.0, 2021.",
     "HOE56": (
         "W. Hoeffding: On the Distribution of the Number of Successes in Independent Trials. "
         "Annals of Mathematical Statistics, 1956."
@@ -69,4 +70,5 @@ SOURCES: Final[dict[str, str]] = {
         "X. Zhang, M. M. Khalili, M. Liu: Differentially Private Real-Time Release of Sequential Data. "
         "ACM Transactions on Privacy and Security, 2022."
     ),
+    "RFC8785": "A. Rundgren, B. Jordan, S. Erdtman: JSON Canonicalization Scheme. RFC 8785, 2020.",
 }

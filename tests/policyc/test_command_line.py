@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init")
+COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init", "sign")
 
 
 def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -195,3 +195,17 @@ def test_wrong_usage_exits_2(tmp_path):
     """An unknown command or a missing option is a usage error."""
     assert policyc("publish", cwd=tmp_path).returncode == 2
     assert policyc("run", "x.plan", cwd=tmp_path).returncode == 2
+
+
+def test_a_certificate_is_signed_and_checked(fleet):
+    """A key is made, signs, and is found again by `verify`; without a key to sign with, usage is shown (2)."""
+    shutil.copytree(fleet / "fleet.plan", fleet / "signed.plan")
+    for arguments in (("--new-key", "officer.pem"), ("signed.plan", "--key", "officer.pem")):
+        done = policyc("sign", *arguments, cwd=fleet)
+        assert done.returncode == 0, done.stderr
+    checked = policyc("verify", "signed.plan", "--signed-by", "officer.pem.pub", cwd=fleet)
+    assert checked.returncode == 0, checked.stdout
+    unsigned = policyc("verify", "fleet.plan", "--signed-by", "officer.pem.pub", cwd=fleet)
+    assert unsigned.returncode == 1
+    assert "error[E0873]" in unsigned.stderr
+    assert policyc("sign", "fleet.plan", cwd=fleet).returncode == 2

@@ -1,0 +1,203 @@
+"""Signing a certificate, and finding every signature that does not hold."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization as form
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from policyc.emit import sign, signature_claims, signatures, verify_directory
+from policyc.emit.directory import rewrite_certificate, save
+from policyc_runtime.errors import KernelError
+from policyc_runtime.plan import Plan
+
+TEXT = 'policy fleet "Aircraft by last New York airport, daily"\n'
+FILES = {"fleet_transitions.csv": b"EWR,JFK,LGA,away\n0.3091,0.0199,0.0302,0.6408\n"}
+MODEL = "def build_model():\n    return None\n"
+
+
+def no_passphrase() -> str:
+    raise AssertionError("nobody is asked for a passphrase")
+
+
+def saved(plan: Plan, directory: Path) -> Path:
+    return save(directory, plan, TEXT, FILES, MODEL)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    for name in ("officer", "auditor"):
+        signatures.new_key(folder / name)
+    return folder
+
+
+@pytest.fixture
+def signed(fleet: Plan, tmp_path: Path, keys: Path) -> Path:
+    directory = saved(fleet, tmp_path / "fleet.plan")
+    sign(directory, keys / "officer", no_passphrase)
+    return directory
+
+
+def failed(directory: Path, *signed_by: Path) -> list[str]:
+    claims = [*verify_directory(directory), *signature_claims(directory, signed_by)]
+    return [claim.name for claim in claims if claim.holds is not True]
+
+
+def test_a_signed_certificate_holds_and_its_pages_say_who_signed(signed: Path, keys: Path) -> None:
+    """Everything holds, the named key has signed, and key ids stand on both pages; another key has not signed."""
+    officer = signatures.read_public_key(keys / "officer.pub")
+    assert failed(signed, keys / "officer.pub") == []
+    assert failed(signed, keys / "auditor.pub") == ["the key in `auditor.pub` has signed the certificate"]
+    for page in ("certificate.html", "certificate.md"):
+        assert officer in (signed / page).read_text()
+        assert "Nobody has signed" not in (signed / page).read_text()
+
+
+def test_an_unsigned_certificate_says_so(fleet: Plan, tmp_path: Path) -> None:
+    """The pages of an unsigned certificate say that nobody signed, and no signature is claimed."""
+    directory = saved(fleet, tmp_path / "fleet.plan")
+    assert "Nobody has signed" in (directory / "certificate.html").read_text()
+    assert list(signature_claims(directory)) == []
+
+
+def test_the_envelope_is_what_the_standards_say(signed: Path, keys: Path) -> None:
+    """An independent reading of DSSE and RFC 8785 accepts the signature."""
+    envelope = json.loads((signed / signatures.ENVELOPE).read_text())
+    assert set(envelope) == {"payload", "payloadType", "signatures"}
+    payload = base64.b64decode(envelope["payload"])
+    content = json.loads((signed / "certificate.json").read_text())
+    assert json.loads(payload) == content
+    assert payload == json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    kind = envelope["payloadType"].encode()
+    told = b" ".join([b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload])
+    public = form.load_pem_public_key((keys / "officer.pub").read_bytes())
+    assert isinstance(public, ed25519.Ed25519PublicKey)
+    public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), told)
+
+
+def test_several_people_sign_and_order_does_not_matter(fleet: Plan, tmp_path: Path, keys: Path) -> None:
+    """Two signers in either order, and one twice, give the same bytes in every file."""
+    one, two = saved(fleet, tmp_path / "one"), saved(fleet, tmp_path / "two")
+    for directory, names in ((one, ("officer", "auditor")), (two, ("auditor", "officer", "auditor"))):
+        for name in names:
+            sign(directory, keys / name, no_passphrase)
+        assert failed(directory, keys / "officer.pub", keys / "auditor.pub") == []
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes()
+
+
+def test_every_altered_byte_of_the_envelope_is_found(signed: Path) -> None:
+    """300 flipped bits, a cut, an addition and a removal of the envelope are all found."""
+    path = signed / signatures.ENVELOPE
+    original = path.read_bytes()
+    rng = random.Random(5)
+    for _ in range(300):
+        place = rng.randrange(len(original))
+        path.write_bytes(original[:place] + bytes([original[place] ^ (1 << rng.randrange(8))]) + original[place + 1 :])
+        assert [claim for claim in signature_claims(signed) if claim.holds is False], place
+    for content in (original + b" ", original[:-1], b"", b"[]", b'{"signatures": []}'):
+        path.write_bytes(content)
+        assert [claim for claim in signature_claims(signed) if claim.holds is False]
+    path.unlink()
+    assert failed(signed) == [f"`certificate.{suffix}` is what the plan gives" for suffix in ("html", "md")]
+
+
+def test_a_signature_does_not_pass_to_another_certificate(signed: Path, traffic: Plan, tmp_path: Path) -> None:
+    """An envelope laid beside another certificate fails; compiling another plan over it takes it away."""
+    other = save(tmp_path / "traffic.plan", traffic, TEXT, {}, MODEL)
+    shutil.copy(signed / signatures.ENVELOPE, other)
+    (claim,) = signature_claims(other)
+    assert claim.holds is False
+    assert "another certificate" in claim.detail
+    save(other, traffic, TEXT, {}, MODEL)
+    assert list(signature_claims(other)) == []
+
+
+def test_compiling_the_same_policy_again_keeps_the_signature(signed: Path, fleet: Plan, keys: Path) -> None:
+    """The same certificate is the same words, so who signed them has signed them."""
+    before = {path.name: path.read_bytes() for path in signed.iterdir()}
+    saved(fleet, signed)
+    rewrite_certificate(signed)
+    assert {path.name: path.read_bytes() for path in signed.iterdir()} == before
+    assert failed(signed, keys / "officer.pub") == []
+
+
+def test_private_keys_never_reach_the_artefacts(signed: Path, keys: Path) -> None:
+    """Neither the file, nor the secret number in it, in any usual spelling, is in any file of the directory."""
+    pem = (keys / "officer").read_bytes()
+    private = form.load_pem_private_key(pem, None)
+    assert isinstance(private, ed25519.Ed25519PrivateKey)
+    secret = private.private_bytes_raw()
+    body = b"".join(pem.splitlines()[1:-1])
+    spellings = [pem, body, secret, secret.hex().encode(), base64.b64encode(secret), b"PRIVATE KEY", body[-43:]]
+    for path in signed.rglob("*"):
+        assert not any(spelling in path.read_bytes() for spelling in spellings), path.name
+
+
+def test_a_new_key_is_for_its_owner_alone(keys: Path, signed: Path) -> None:
+    """Mode 600, never over another file, never in a plan directory; the public half is readable."""
+    assert stat.S_IMODE((keys / "officer").stat().st_mode) == 0o600
+    for path in (keys / "officer", signed / "key.pem"):
+        with pytest.raises(KernelError) as refused:
+            signatures.new_key(path)
+        assert refused.value.code == "E0872"
+    assert not (signed / "key.pem").exists()
+
+
+def test_keys_of_other_kinds_are_refused_without_showing_them(signed: Path, tmp_path: Path, keys: Path) -> None:
+    """An elliptic-curve key, a public key, garbage and nothing are refused; an encrypted one asks."""
+    plain = (form.Encoding.PEM, form.PrivateFormat.PKCS8)
+    other = ec.generate_private_key(ec.SECP256R1()).private_bytes(*plain, form.NoEncryption())
+    for content in (other, (keys / "officer.pub").read_bytes(), b"secret garbage", b""):
+        (tmp_path / "k").write_bytes(content)
+        with pytest.raises(KernelError) as refused:
+            sign(signed, tmp_path / "k", no_passphrase)
+        assert refused.value.code == "E0872"
+        assert "garbage" not in f"{refused.value} {refused.value.because} {refused.value.help}"
+    with pytest.raises(KernelError):
+        signatures.read_public_key(keys / "officer")
+    with pytest.raises(KernelError):
+        sign(signed, tmp_path / "missing", no_passphrase)
+    locked = ed25519.Ed25519PrivateKey.generate().private_bytes(*plain, form.BestAvailableEncryption(b"open"))
+    (tmp_path / "k").write_bytes(locked)
+    with pytest.raises(KernelError, match="passphrase"):
+        sign(signed, tmp_path / "k", lambda: "wrong")
+    sign(signed, tmp_path / "k", lambda: "open")
+    assert failed(signed) == []
+
+
+def test_an_altered_certificate_is_not_signed(fleet: Plan, tmp_path: Path, keys: Path) -> None:
+    """A certificate that says less than the plan gives gets no signature."""
+    directory = saved(fleet, tmp_path / "fleet.plan")
+    path = directory / "certificate.json"
+    path.write_text(path.read_text().replace("nats", "nuts"))
+    with pytest.raises(KernelError) as refused:
+        sign(directory, keys / "officer", no_passphrase)
+    assert refused.value.code == "E0874"
+    assert not (directory / signatures.ENVELOPE).exists()
+
+
+def test_without_the_extra_the_message_says_what_to_install(
+    signed: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signing is refused with the command to install; verifying says that signatures were not checked."""
+    monkeypatch.setattr(signatures, "find_spec", lambda _name: None)
+    assert [claim.holds for claim in signature_claims(signed)] == [None]
+    for act in (
+        lambda: sign(signed, keys / "officer", no_passphrase),
+        lambda: signatures.new_key(keys / "third"),
+        lambda: list(signature_claims(signed, [keys / "officer.pub"])),
+    ):
+        with pytest.raises(KernelError) as refused:
+            act()
+        assert refused.value.code == "E0871"
+        assert "policyc[sign]" in (refused.value.help or "")
