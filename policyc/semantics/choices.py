@@ -116,7 +116,15 @@ _WISHES: Mapping[str, Signature] = {
         "budget_distribution": (),
         "budget_absorption": (),
         "binary_tree": (),
-        "subsample": (_RATE,),
+        "subsample": (
+            _RATE,
+            Parameter(
+                "sampling",
+                reading.word("poisson", "fixed_size", "stratified"),
+                "sampling = stratified",
+                required=False,
+            ),
+        ),
         "filter_subsample": (_RATE,),
         "lmmse": (
             Parameter("weight", reading.fraction, "weight = 0.5", required=False),
@@ -133,7 +141,8 @@ _WISHES: Mapping[str, Signature] = {
         ),
         "joint_map": (),
         "filter": (),
-        "smoother": (),
+        "smoother": (Parameter("observation_noise", reading.truth, "observation_noise = true", required=False),),
+        "linear": (),
     },
 }
 

@@ -83,6 +83,29 @@ class SimulationRandomness(Randomness):
         return self._noise.integers(0, 2**WORD_BITS, size=count, dtype=np.uint64)
 
 
+def uniform_integers(bound: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """`count` independent uniform draws from 0 to bound - 1, exactly.
+
+    Args:
+        bound: at least 1, at most 2^62.
+        count: how many, >= 0.
+        randomness: where the bits come from.
+
+    Raises:
+        KernelError: the generator is broken.
+    """
+    if not 1 <= bound <= 2**62:
+        raise ValueError("a bound is between 1 and 2^62")
+    fair = np.uint64(2**WORD_BITS - 1 - 2**WORD_BITS % bound)  # words up to here have every remainder equally often
+    drawn = randomness.words(count).copy()
+    for _ in range(LONGEST_RUN):
+        again = np.flatnonzero(drawn > fair)
+        if again.size == 0:
+            return (drawn % np.uint64(bound)).astype(np.int64)
+        drawn[again] = randomness.words(again.size)
+    raise _broken()
+
+
 class Coin:
     """Yes with an irrational probability, exactly: exp(-x), or 1 / (1 + exp(x)) when `logistic`; x > 0 rational."""
 

@@ -11,6 +11,7 @@ from policyc.semantics.policy import Policy
 _OFFLINE_MECHANISMS = {"dft": "the whole series is transformed", "subsample": "the gaps are filled from both sides",
                        "filter_subsample": "the series is filtered from both sides"}  # fmt: skip
 _OFFLINE_ESTIMATES = {"smoother": "a smoother uses later values to correct earlier ones",
+                      "linear": "lines end at later values",
                       "joint_map": "all steps are estimated at once"}  # fmt: skip
 
 

@@ -16,6 +16,7 @@ Source: KOGA22 (the mechanism; its own theorems are looser)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -28,7 +29,8 @@ from policyc_runtime.privacy.profile import GaussianMixture, PrivacyProfile, log
 
 Floats = NDArray[np.float64]
 
-NEVER = 1e-60  # a probability far below any delta
+NEVER = 1e-300  # a probability far below any delta
+CLOSE = 1e-12
 ROUNDING = 1e-11  # every weight is raised by this: recurrences of a few thousand steps lose less than 1e-12
 
 
@@ -46,16 +48,29 @@ class StepSample:
 
     def delta(self, epsilon: float, mu: float) -> float:
         """Upper bound on delta at `epsilon` when one shown step has `mu` = presence / stddev."""
-        seen = (self.law > NEVER) | self.convex  # what is rarer counts as if all were lost
-        deltas = np.array(
-            [gaussian_delta(epsilon, math.sqrt(m) * mu) if shown else 1.0 for m, shown in enumerate(seen.tolist())]
-        )
+        return self.mean(lambda m: gaussian_delta(epsilon, math.sqrt(m) * mu))
+
+    def mean(self, delta_of: Callable[[int], float]) -> float:
+        """Upper bound on delta, where `delta_of(m)` is that of m shown steps, >= 0 and increasing."""
+        first, last = (0, self.law.size - 1) if self.convex else self._counted(delta_of)
+        deltas = np.ones(self.law.size)  # what is too rare to matter counts as if all were lost
+        deltas[first : last + 1] = [delta_of(m) for m in range(first, last + 1)]
+        deltas[:first] = deltas[first]
         if self.convex:
             slope = 0.0
             for m in range(1, deltas.size):
                 slope = max(slope, float(deltas[m] - deltas[m - 1]))
                 deltas[m] = deltas[m - 1] + slope
         return min(1.0, float(self.law @ deltas))
+
+    def _counted(self, delta_of: Callable[[int], float]) -> tuple[int, int]:
+        """The first and last numbers of shown steps outside which bounds are close enough: a relative 1e-12 in all."""
+        usual = int(np.argmax(self.law))
+        least = float(self.law[usual]) * delta_of(usual)
+        below, above = np.cumsum(self.law), np.cumsum(self.law[::-1])[::-1]
+        first = int(np.searchsorted(below, CLOSE))
+        last = int(np.searchsorted(-above, -max(CLOSE * least, NEVER)))
+        return min(first, usual), max(min(last, self.law.size - 1), usual)
 
     def epsilon(self, delta: float, mu: float) -> float:
         """The least epsilon (nats, >= 0), rounded up by at most a relative 1e-9, when one shown step has `mu` > 0.

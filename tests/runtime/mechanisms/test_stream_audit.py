@@ -14,20 +14,21 @@ from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanis
 
 RUNS = 20_000
 STEPS = 6
+OTHERS = 20  # what all other users add up to in a step
 EPSILON, DELTA = 1.0, 0.1  # where an attack on few runs still proves something
 
 Rows = NDArray[np.float64]
 
 
 def seen(mechanism: StreamMechanism, setting: Setting, present: bool, runs: int, seed: int) -> Rows:
-    """What an attacker sees, (runs, features): all numbers of all records."""
-    raw = np.full((STEPS, 1), 20, dtype=np.int64)
+    """What an attacker sees, (runs, features): all numbers of all records; where there is none, what others give."""
+    raw = np.full((STEPS, 1), OTHERS, dtype=np.int64)
     if present:
         raw[: setting.participation.steps] += setting.contribution
     randomness = simulated(seed)
     rows = [run(mechanism, setting, raw, randomness) for _ in range(runs)]
     width = max(len(record) for row in rows for record in row)
-    return np.array([[n for r in row for n in (*r, *[0] * (width - len(r)))] for row in rows], dtype=np.float64)
+    return np.array([[n for r in row for n in (*r, *[OTHERS] * (width - len(r)))] for row in rows], dtype=np.float64)
 
 
 def proven_epsilon(without: Rows, present: Rows) -> float:

@@ -1,0 +1,42 @@
+"""Straight lines between the noisy values there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from policyc_runtime.estimation.plain_series import PlainSeries
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+
+class Linear(PlainSeries):
+    """The noisy values themselves, and straight lines between them where steps have none; level beyond the last.
+
+    Source: KOGA22
+    """
+
+    name: Literal["linear"] = "linear"
+
+    def described(self) -> str:
+        """As a policy would write it."""
+        return "linear()"
+
+    def reason_against_delay(self, delay: int | None) -> str | None:
+        """Only where values may wait for all others."""
+        return None if delay is None else "values may not wait for the later ones that a line leads to"
+
+    def looks_ahead(self, delay: int | None) -> bool:  # noqa: ARG002
+        """It does."""
+        return True
+
+    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
+        """The interpolated values."""
+        given = np.flatnonzero(np.isfinite(values) & np.isfinite(variances))
+        if not given.size:
+            return np.zeros(values.size - first)
+        return np.asarray(np.interp(np.arange(first, values.size), given, values[given]))
