@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
@@ -28,6 +28,8 @@ class Estimator(Record):
     """A rule from noisy values to published values; its fields are what the plan says of it."""
 
     name: str
+    plain: ClassVar[bool] = False
+    """Whether it is for plain series of values, not for counts of users who move between cells."""
 
     def described(self) -> str:
         """The estimator as a policy would write it: `mle()`, `map(prior = uniform)`."""
@@ -177,9 +179,11 @@ def estimator_kinds() -> dict[str, type[Estimator]]:
 
 
 def every_estimator() -> list[Estimator]:
-    """Every estimator there is, with every value of a choice it offers."""
+    """Every estimator there is for counts of users by cell, with every value of a choice it offers."""
     found: list[Estimator] = []
     for kind in estimator_kinds().values():
+        if kind.plain:
+            continue
         choices = {name: get_args(field.annotation) for name, field in kind.model_fields.items() if name != "name"}
         for values in product(*choices.values()):
             found.append(kind.model_validate(dict(zip(choices, values, strict=True))))

@@ -7,7 +7,7 @@ policy declares decides which is meant, and the plan names the one that is used.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 class PlainSeries(Estimator):
     """What noisy values say of a series, one value of a step after the other, then the nearest values allowed."""
+
+    plain: ClassVar[bool] = True
 
     @abstractmethod
     def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:
