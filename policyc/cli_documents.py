@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+FINDINGS, USAGE = 1, 2
 PlanDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="What `policyc compile` wrote.")]
 
 
 def register_documents(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     app.command()(sign)
+    app.command()(diff)
 
 
 def sign(
@@ -44,3 +47,41 @@ def sign(
             directory, key or new_key or Path(), lambda: str(typer.prompt("passphrase", hide_input=True, err=True))
         )
         typer.echo(f"{directory / signatures.ENVELOPE}: signed by {signer}")
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A plan directory, or a plan.json.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The plan to compare with it.")],
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Say what changed in the promise, the assumptions and the accuracy. Exit 1 when the promise got weaker.
+
+    What cannot be compared counts as weaker, with the reason. Only plan.json is read.
+
+    \b
+    policyc diff fleet.plan fleet-2027.plan
+    policyc diff old/plan.json fleet.plan --json > changes.json
+    """
+    from policyc.emit.difference import changes_json, compare_plans, is_weaker, render_changes
+    from policyc_runtime.errors import KernelError
+    from policyc_runtime.plan import load_plan
+    from policyc_runtime.verify import require_sealed
+
+    plans = []
+    for path in (old, new):
+        try:
+            plan = load_plan(path)
+            require_sealed(plan)
+        except KernelError as error:
+            from policyc.diagnostics.text import render_kernel_error
+
+            typer.echo(render_kernel_error(error, color=False), err=True)
+            raise typer.Exit(USAGE) from None  # 1 would say that the promise got weaker
+        plans.append(plan)
+    changes = compare_plans(*plans)
+    if as_json:
+        typer.echo(json.dumps(changes_json(changes), indent=2, ensure_ascii=False))
+    else:
+        typer.echo("\n".join(render_changes(changes)))
+    if is_weaker(changes):
+        raise typer.Exit(FINDINGS)

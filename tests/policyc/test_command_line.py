@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init", "sign")
+COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init", "sign", "diff")
 
 
 def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -209,3 +209,15 @@ def test_a_certificate_is_signed_and_checked(fleet):
     assert unsigned.returncode == 1
     assert "error[E0873]" in unsigned.stderr
     assert policyc("sign", "fleet.plan", cwd=fleet).returncode == 2
+
+
+def test_a_weaker_plan_exits_1_and_trouble_exits_2(fleet):
+    """`diff` of a plan with itself exits 0; of two where the second promises less, 1; of no plan, 2."""
+    (fleet / "louder.policy").write_text((fleet / "fleet.policy").read_text().replace("alpha = 1.0", "alpha = 1.5"))
+    assert policyc("compile", "louder.policy", "-o", "louder.plan", cwd=fleet).returncode == 0
+    assert policyc("diff", "fleet.plan", "fleet.plan", cwd=fleet).returncode == 0
+    weaker = policyc("diff", "fleet.plan", "louder.plan", "--json", cwd=fleet)
+    assert weaker.returncode == 1
+    assert json.loads(weaker.stdout)["weaker"] is True
+    assert policyc("diff", "louder.plan", "fleet.plan", cwd=fleet).returncode == 0
+    assert policyc("diff", "fleet.plan", "nowhere.plan", cwd=fleet).returncode == 2

@@ -28,7 +28,7 @@ def user_level_blocks(plan: Plan) -> Json:
     return {
         "promises": [_promise(plan, index, target) for index, target in enumerate(promised_user_level(plan))],
         "not_covered": _not_covered(plan),
-        "assumptions": _assumptions(plan),
+        "assumptions": user_level_assumptions(plan),
         "correlation": {
             "kind": "any",
             "chains": [],
@@ -112,11 +112,12 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
             "algorithm and checked by another, with every rounding against it."
         ),
         "sources": ["BW18", "DR14"],
-        "conditional_on": [str(entry["title"]) for entry in _assumptions(plan) if isinstance(entry, dict)],
+        "conditional_on": [str(entry["title"]) for entry in user_level_assumptions(plan) if isinstance(entry, dict)],
     }
 
 
-def _assumptions(plan: Plan) -> list[JsonValue]:
+def user_level_assumptions(plan: Plan) -> list[JsonValue]:
+    """What must stay true for a promise about all events of a user, most important first."""
     return [_bound(plan), PUBLIC_NUMBERS, ONE_LEDGER, UNPREDICTABLE_NOISE]
 
 

@@ -1,0 +1,144 @@
+"""What changed in the promise itself: targets, unit, time, and what remains when an assumption fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from hashlib import sha256
+
+from policyc.emit.blocks.wording import relation_words
+from policyc.emit.difference.change import Change, Effect
+from policyc.emit.numbers import counted, duration, exact
+from policyc_runtime.plan import AlphaDPT, Plan, Target, UserLevel, window_of
+
+
+def compare_promises(old: Plan, new: Plan) -> Iterator[Change]:
+    """Targets, unit, horizon and implied bounds."""
+    yield from _targets(old, new)
+    yield from _unit(old, new)
+    yield from _implied(old, new)
+
+
+def _numbers(target: Target) -> tuple[Decimal, Decimal]:
+    """Epsilon or alpha, and delta."""
+    if isinstance(target, AlphaDPT):
+        return target.alpha, Decimal(0)
+    return target.epsilon, target.delta if isinstance(target, UserLevel) else Decimal(0)
+
+
+def _target_words(target: Target) -> str:
+    number, delta = _numbers(target)
+    words = [f"{exact(number)} nats"]
+    if isinstance(target, UserLevel):
+        words += [f"delta {exact(delta)}", target.relation.value]
+    elif window_of(target) > 1:
+        words.append(f"any {window_of(target):,} steps in a row")
+    return ", ".join(words)
+
+
+def _implies(new: Target, old: Target) -> bool:
+    """Whether who keeps the new target keeps the old one, steps and users being the same."""
+    if new.kind != old.kind or (isinstance(new, UserLevel) and relation_words(new) != relation_words(old)):
+        return False
+    (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
+    return number <= before and delta <= delta_before and window_of(new) >= window_of(old)
+
+
+def _targets(old: Plan, new: Plan) -> Iterator[Change]:
+    for target in old.targets:
+        same = [other for other in new.targets if other.kind == target.kind]
+        kept = next((other for other in same if _implies(other, target)), None)
+        if kept is None:
+            words = _target_words(same[0]) if same else None
+            yield Change("promise", target.kind, _target_words(target), words, Effect.WEAKER, _loss(target, same))
+        elif kept != target:
+            reason = "who keeps the new one keeps the old one"
+            yield Change("promise", target.kind, _target_words(target), _target_words(kept), Effect.STRONGER, reason)
+    for target in new.targets:
+        if all(other.kind != target.kind for other in old.targets):
+            yield Change("promise", target.kind, None, _target_words(target), Effect.STRONGER, "one more promise")
+
+
+def _loss(old: Target, same: list[Target]) -> str:
+    if not same:
+        return "a promise was dropped; no other kind of promise is taken for it"
+    new = same[0]
+    (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
+    reasons = [
+        (number > before, "a larger number promises less"),
+        (delta > delta_before, "a larger delta promises less"),
+        (window_of(new) < window_of(old), "fewer steps are covered together"),
+        (relation_words(new) != relation_words(old), "other data sets are compared"),
+    ]
+    return "; ".join(words for holds, words in reasons if holds) or "the promises cannot be compared"
+
+
+def _unit(old: Plan, new: Plan) -> Iterator[Change]:
+    before, after = old.stream, new.stream
+    rows: list[tuple[str, str | None, str | None, str]] = [
+        ("who is one user", before.user_column, after.user_column, "other persons or things are protected"),
+        (
+            "the step",
+            duration(before.step_milliseconds),
+            duration(after.step_milliseconds),
+            "one event is now another stretch of time",
+        ),
+        ("the cells", _cells(old), _cells(new), "other values of an event are hard to tell apart, and published"),
+        ("the column of time", before.time_column, after.time_column, "steps are told from something else"),
+    ]
+    for what, was, now, reason in rows:
+        if was != now:
+            yield Change("promise", what, was, now, Effect.WEAKER, f"{reason}; the two cannot be compared")
+    if before.horizon != after.horizon:
+        yield Change(
+            "promise", "the horizon", _horizon(before.horizon), _horizon(after.horizon), Effect.WEAKER, _span(old, new)
+        )
+
+
+def _cells(plan: Plan) -> str | None:
+    cell = plan.stream.cell
+    if cell is None:
+        return None
+    names = ", ".join(cell.cells[:5]) + (f" and {len(cell.cells) - 5:,} more" if len(cell.cells) > 5 else "")
+    absent = f", otherwise {cell.otherwise}" if cell.otherwise is not None else ""
+    digest = sha256("\n".join(cell.cells).encode()).hexdigest()
+    same = f" (sha256 {digest[:16]}…)" if len(cell.cells) > 5 else ""
+    return f"{cell.column} in {names}{same}{absent}"
+
+
+def _horizon(steps: int | None) -> str:
+    return "unbounded" if steps is None else counted(steps, "step")
+
+
+def _span(old: Plan, new: Plan) -> str:
+    longer = new.stream.horizon is None or (old.stream.horizon or 0) < new.stream.horizon
+    if old.stream.horizon is not None and longer:
+        return "more is published of every user under the same numbers"
+    return "the same numbers cover less time, and a plan that follows adds to them"
+
+
+def _implied(old: Plan, new: Plan) -> Iterator[Change]:
+    """What the certificate promises besides: against any correlation, about single steps, beyond the bound."""
+    rows: list[tuple[str, Decimal | None, Decimal | None]] = [
+        ("all events of a user, whatever their correlation", old.claims.budget_sum, new.claims.budget_sum),
+        ("one event of a user, steps taken as independent", old.claims.largest_budget, new.claims.largest_budget),
+    ]
+    after = {(p.participation, claim.delta): p.epsilon for claim in new.claims.user_level for p in claim.beyond}
+    for claim in old.claims.user_level:
+        for point in claim.beyond:
+            key = (point.participation, claim.delta)
+            if key in after:
+                rows.append((f"a user beyond the bound, in {counted(key[0], 'step')}", point.epsilon, after[key]))
+    for what, was, now in rows:
+        if was != now:
+            weaker = now is None or (was is not None and now > was)
+            effect, reason = (
+                (Effect.WEAKER, "what remains when an assumption fails is less")
+                if weaker
+                else (Effect.STRONGER, "what remains when an assumption fails is more")
+            )
+            yield Change("promise", what, _nats(was), _nats(now), effect, reason)
+
+
+def _nats(value: Decimal | None) -> str | None:
+    return None if value is None else f"{exact(value)} nats"

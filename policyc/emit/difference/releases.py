@@ -1,0 +1,73 @@
+"""What changed in what is published, how it is made, and how accurate it will be: none of it touches the promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from policyc.emit.difference.change import Change, Effect
+from policyc.emit.numbers import about, exact
+from policyc_runtime.plan import ConstraintRow, Delivery, Plan, Query, ReleasePlan, SumQuery, WindowQuery
+
+
+def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
+    """Releases by name; delivery and objective of all."""
+    before = {release.name: release for release in old.releases}
+    after = {release.name: release for release in new.releases}
+    for name in (*before, *(name for name in after if name not in before)):
+        was, now = before.get(name), after.get(name)
+        if was is None or now is None:
+            gone = now is None
+            reason = "the promise covers all releases together"
+            yield Change(
+                "release", name, "published" if gone else None, None if gone else "published", Effect.NEITHER, reason
+            )
+            continue
+        rows: list[tuple[str, str | None, str | None]] = [
+            ("what is counted", _query(was.query), _query(now.query)),
+            ("mechanism", was.mechanism.described(), now.mechanism.described()),
+            ("schedule", _schedule(was), _schedule(now)),
+            ("estimator", was.estimator.described(), now.estimator.described()),
+            ("constraints", _constraints(was.constraints), _constraints(now.constraints)),
+        ]
+        for what, left, right in rows:
+            if left != right:
+                yield Change("release", f"{what} of {name}", left, right, Effect.NEITHER, "the promise is not about it")
+        if old.objective == new.objective:
+            yield from _error(name, was.predicted.published, now.predicted.published, old.objective)
+    if old.delivery != new.delivery:
+        reason = "values wait for other steps than before"
+        yield Change("release", "delivery", _delivery(old.delivery), _delivery(new.delivery), Effect.NEITHER, reason)
+    if old.objective != new.objective:
+        reason = "expected errors are in another unit, and not compared"
+        yield Change("accuracy", "objective", old.objective, new.objective, Effect.NEITHER, reason)
+
+
+def _constraints(rows: Iterable[ConstraintRow]) -> str | None:
+    return ", ".join(dict.fromkeys(row.text for row in rows)) or None
+
+
+def _error(name: str, was: float, now: float, objective: str) -> Iterator[Change]:
+    if was != now:
+        what = f"expected {objective.replace('_', ' ')} of {name}"
+        percent = 100 * abs(now - was) / was if was else float("inf")
+        reason = f"{percent:.2g} % {'more' if now > was else 'less'} error"
+        yield Change("accuracy", what, about(was), about(now), Effect.NEITHER, reason)
+
+
+def _schedule(release: ReleasePlan) -> str | None:
+    return None if release.schedule is None else release.schedule.name
+
+
+def _query(query: Query) -> str:
+    if isinstance(query, SumQuery):
+        words = f"sum of {query.column}, clamped to {exact(query.low)} .. {exact(query.high)}, grid {exact(query.grid)}"
+    elif query.kind == "count":
+        words = "count"
+    else:
+        words = f"{query.kind} of {query.of}"
+        words += f" over {query.steps:,} steps" if isinstance(query, WindowQuery) else ""
+    return f"{words} by {query.by}" if query.by else words
+
+
+def _delivery(delivery: Delivery) -> str:
+    return delivery.kind if delivery.delay is None else f"{delivery.kind} {delivery.delay:,} steps"
