@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 WORD_BITS = 64
 LARGEST_SCALE = 2**55  # noise of this scale still fits 64-bit integers together with any count
 LONGEST_RUN = 128  # successes in a row, each of probability at most 1/e: a sound generator never gets there
+MOST_COINS = 2**25  # of one draw of binomial noise: a standard deviation of 2,900, and 4 MB of random bits
 BATCH = 2**16  # draws at a time, so that memory stays small and warm
 UNCLEAR = 2.0**-40  # distance of a uniform number to a probability below which floating point does not decide
 
@@ -263,6 +264,34 @@ def balanced_laplace(scale: Fraction, cells: int, count: int, randomness: Random
     if missing > 0:
         raise _broken()
     return np.concatenate([np.empty((0, cells), dtype=np.int64), *kept])
+
+
+def symmetric_binomial(half: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """`count` independent draws of (heads of `2 half` fair coins) - half, exactly: every coin is one random bit.
+
+    Args:
+        half: half of the number of coins, 1 to MOST_COINS / 2; the variance is half / 2.
+        count: how many, >= 0.
+        randomness: where the bits come from.
+
+    Raises:
+        KernelError: too many coins.
+
+    Source: DKMMN06
+    """
+    if not 1 <= 2 * half <= MOST_COINS:
+        raise _out_of_range()
+    full, rest = divmod(2 * half, WORD_BITS)
+    words = full + (rest > 0)
+    heads = np.empty(count, dtype=np.int64)
+    at_once = max(1, BATCH // words)
+    for start in range(0, count, at_once):
+        size = min(at_once, count - start)
+        drawn = randomness.words(size * words).reshape(size, words).copy()
+        if rest:
+            drawn[:, -1] >>= np.uint64(WORD_BITS - rest)
+        heads[start : start + size] = np.bitwise_count(drawn).sum(axis=1, dtype=np.int64)
+    return heads - half
 
 
 def discrete_gaussian(variance: Fraction, count: int, randomness: Randomness) -> NDArray[np.int64]:

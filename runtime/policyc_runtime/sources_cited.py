@@ -22,6 +22,10 @@ SOURCES: Final[dict[str, str]] = {
         "T.-H. H. Chan, E. Shi, D. Song: Private and Continual Release of Statistics. ACM Transactions on Information "
         "and System Security 14(3), 2011."
     ),
+    "DKMMN06": (
+        "C. Dwork, K. Kenthapadi, F. McSherry, I. Mironov, M. Naor: Our Data, Ourselves: Privacy via Distributed Noise "
+        "Generation. EUROCRYPT 2006."
+    ),
     "DGKKM22": (
         "V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi: Connect the Dots: Tighter Discrete "
         "Approximations of Privacy Loss Distributions. PoPETs 2022."
@@ -35,6 +39,10 @@ SOURCES: Final[dict[str, str]] = {
         "Private Continual Observation. ICML 2023."
     ),
     "DSSE": "Secure Systems Lab: DSSE, Dead Simple Signing Envelope, version 1.0, 2021.",
+    "FX14": (
+        "L. Fan, L. Xiong: An Adaptive Approach to Real-Time Aggregate Monitoring with Differential Privacy. "
+        "IEEE Transactions on Knowledge and Data Engineering 26(9), 2014."
+    ),
     "HOE56": (
         "W. Hoeffding: On the Distribution of the Number of Successes in Independent Trials. "
         "Annals of Mathematical Statistics, 1956."
@@ -58,6 +66,10 @@ SOURCES: Final[dict[str, str]] = {
     "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
     "RW06": "C. E. Rasmussen, C. K. I. Williams: Gaussian Processes for Machine Learning. MIT Press, 2006.",
+    "RN10": (
+        "V. Rastogi, S. Nath: Differentially Private Aggregation of Distributed Time-Series with Transformation and "
+        "Encryption. SIGMOD 2010."
+    ),
     "SKD13": (
         "D. Sheldon, T. Sun, A. Kumar, T. G. Dietterich: Approximate Inference in Collective Graphical Models. "
         "ICML 2013."

@@ -71,15 +71,26 @@ class LossLaw:
 
     def onto(self, step: float) -> LossLaw:
         """A law on the multiples of `step` whose delta is nowhere smaller."""
-        losses, probabilities = self.losses, np.exp(self.log_probabilities)
-        below = np.floor(losses / step)
-        up = probabilities * np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
-        first = int(below[0])
-        index = (below - first).astype(np.int64)
-        size = int(index[-1]) + 2
-        masses = np.bincount(index, probabilities - up, size) + np.bincount(index + 1, up, size)
-        with np.errstate(divide="ignore"):
-            return LossLaw(step, 0.0, first, np.log(masses), self.lost)
+        return law_onto(step, self.losses, np.exp(self.log_probabilities), self.lost)
+
+
+def law_onto(step: float, losses: Floats, probabilities: Floats, lost: float) -> LossLaw:
+    """A law on the multiples of `step` whose delta is nowhere smaller than that of atoms anywhere.
+
+    Args:
+        step: nats, > 0.
+        losses: of the atoms, in nats, increasing.
+        probabilities: of the atoms.
+        lost: probability that the loss is infinite.
+    """
+    below = np.floor(losses / step)
+    up = probabilities * np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
+    first = int(below[0])
+    index = (below - first).astype(np.int64)
+    size = int(index[-1]) + 2
+    masses = np.bincount(index, probabilities - up, size) + np.bincount(index + 1, up, size)
+    with np.errstate(divide="ignore"):
+        return LossLaw(step, 0.0, first, np.log(masses), lost)
 
 
 def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> float:
@@ -102,7 +113,7 @@ def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> floa
     law = np.concatenate([law[start:], law[:start]])[above]
     distance = index[above] - target
     value = float(np.sum(law * np.exp(-tilt * distance) * -np.expm1(-gap))) * math.exp(log_mass - tilt * target)
-    value += _beyond(parts, tilt, lowest + size)
+    value += _beyond(parts, tilt, lowest + size, value * 1e-12)
     return min(1.0, value * (1 + 4 * rounding + 1e-12) - math.expm1(kept))
 
 
@@ -158,12 +169,16 @@ def _transform(parts: Sequence[tuple[LossLaw, int]], tilt: float) -> tuple[int, 
     return size, lowest, F, log_mass
 
 
-def _beyond(parts: Sequence[tuple[LossLaw, int]], tilt: float, top: int) -> float:
-    """Chernoff's bound on the mass at and above index `top`."""
+def _beyond(parts: Sequence[tuple[LossLaw, int]], tilt: float, top: int, enough: float) -> float:
+    """Chernoff's bound on the mass at and above index `top`: any tilt gives one, less tilt where tails are heavy."""
     if top > sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
         return 0.0
-    further = tilt + REACH / max(1.0, math.sqrt(_moments(parts, tilt)[2]))
-    return math.exp(min(0.0, _moments(parts, further)[0] - further * top))
+    bound, more = 1.0, REACH / max(1.0, math.sqrt(_moments(parts, tilt)[2]))
+    for further in (tilt + more / 2**halving for halving in range(6)):
+        bound = min(bound, math.exp(min(0.0, _moments(parts, further)[0] - further * top)))
+        if bound <= enough:
+            break
+    return bound
 
 
 def least_near(excess: Callable[[float], float], start: float, tolerance: float) -> float:
