@@ -36,8 +36,12 @@ class Measurement:
 
     def errors(self, objective: Objective) -> Array:
         """Expected error of the noisy value of every step, in the objective's unit, (steps,); NaN without a value."""
+        return of_variances(self.variances(), objective)
+
+    def variances(self) -> Array:
+        """Expected variance of the noise of every step, in published units squared, (steps,); NaN without a value."""
         steps = self.setting.horizon or STRETCH
-        return of_variances(self.mechanism.variances(self.setting, steps) * float(self.unit) ** 2, objective)
+        return self.mechanism.variances(self.setting, steps) * float(self.unit) ** 2
 
     def mean_error(self, objective: Objective) -> float:
         """Mean over the steps that have a value."""
@@ -91,10 +95,9 @@ def with_signal(wish: Wish, signal: Signal | None, unit: Decimal) -> Wish:
 def shares(whole: list[float], objective: Objective) -> list[float]:
     """How much more noise each of several releases gets, as factors, so that the sum of errors is least.
 
-    `whole` are the errors that each would have alone, in units of what one user contributes, so that a sum of large
-    values does not take the promise from a count. Noise of n releases with factors f hides a user as well as one when
-    sum 1 / f^2 = 1, exactly for Gaussian noise. Squared errors v f^2 are then least for 1 / f^2 ~ sqrt(v), absolute
-    ones e f for 1 / f^2 ~ e^(2/3).
+    `whole` are the errors that each would have alone, with those of what is made of it. Noise of n releases with
+    factors f hides a user as well as one when sum 1 / f^2 = 1, exactly for Gaussian noise. Squared errors v f^2 are
+    then least for 1 / f^2 ~ sqrt(v), absolute ones e f for 1 / f^2 ~ e^(2/3).
     """
     power = 0.5 if objective == "mean_squared_error" else 2 / 3
     weights = np.array(whole) ** power

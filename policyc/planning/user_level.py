@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import policy_record, round_up, stream_record
 from policyc.planning.candidates import Refused, estimators
+from policyc.planning.made import least_together, weights
 from policyc.planning.measurements import Measurement, measurements, of_variances, shares, with_signal
 from policyc.planning.queries import demands_on, ordered_releases, participation_of, query_of, values_of
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
@@ -83,7 +84,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
     (target,) = (target for target in policy.targets if isinstance(target, UserLevelTarget))
     plan = _draft(policy, target, notices)
     planned = [_measured(policy, target, plan, release, notices) for release in plan.releases]
-    planned = _sharing(policy, target, planned)
+    planned = _sharing(policy, target, _measuring_totals(policy, planned))
     plan = plan.model_copy(update={"releases": tuple(_with_mechanism(one) for one in planned)})
     releases = tuple(_finished(policy, plan, one) for one in planned)
     plan = plan.model_copy(update={"releases": releases})
@@ -196,15 +197,34 @@ def _measured(
     return _Planned(release, best, tuple(entry for entry in tried if entry is not best))
 
 
+def _measuring_totals(policy: Policy, planned: list[_Planned]) -> list[_Planned]:
+    """Running totals and windows are measured by themselves where that lowers the error of all releases together."""
+    for index, one in enumerate(planned):
+        usable = [entry for entry in one.others if isinstance(entry, Measurement)]
+        if one.alone is not None or not usable:
+            continue
+        best = min(usable, key=lambda entry: entry.mean_error(policy.objective))
+        others = tuple(entry for entry in one.others if entry is not best)
+        measured = [*planned[:index], replace(one, alone=best, others=others), *planned[index + 1 :]]
+        costs = [least_together(_weights(policy, entries), policy.objective) for entries in (planned, measured)]
+        if costs[1] < costs[0]:
+            reason = f"all releases together would have {costs[0] / costs[1]:.3g} times the error, in units of a user"
+            measured[index] = replace(measured[index], others=(Refused("derived", reason), *others))
+            planned = measured
+    return planned
+
+
+def _weights(policy: Policy, planned: Sequence[_Planned]) -> dict[str, float]:
+    alone = {one.draft.name: one.alone for one in planned if one.alone is not None}
+    return weights([one.draft for one in planned], alone, policy.objective)
+
+
 def _sharing(policy: Policy, target: UserLevelTarget, planned: list[_Planned]) -> list[_Planned]:
     """All measured releases with noise for the whole promise together."""
     alone = [one.alone for one in planned if one.alone is not None]
     if len(alone) == 1:
         return [replace(one, measurement=one.alone) for one in planned]
-    errors = [
-        entry.mean_error(policy.objective) / float(entry.unit * entry.setting.contribution) ** _power(policy)
-        for entry in alone
-    ]
+    errors = list(_weights(policy, planned).values())
     shared = [entry.noisier(factor) for entry, factor in zip(alone, shares(errors, policy.objective), strict=True)]
     epsilon, delta = rounded_down(target.epsilon), rounded_down(target.delta)
 
@@ -214,10 +234,6 @@ def _sharing(policy: Policy, target: UserLevelTarget, planned: list[_Planned]) -
     high = least_near(excess, 1.0, 1e-11)
     finished = iter([entry.noisier(high) for entry in shared])
     return [one if one.alone is None else replace(one, measurement=next(finished)) for one in planned]
-
-
-def _power(policy: Policy) -> int:
-    return 2 if policy.objective == "mean_squared_error" else 1
 
 
 def _together(entries: Sequence[Measurement]) -> PrivacyProfile:

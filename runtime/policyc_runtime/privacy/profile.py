@@ -69,8 +69,8 @@ class GaussianMixture:
             other += weight * _cells(edges / mu + mu / 2)
             mine[0] += weight * float(ndtr(edges[0] / mu - mu / 2))
             lost += weight * float(ndtr(mu / 2 - edges[-1] / mu))
-        ends = np.exp(-edges)
-        up = np.clip((mine * ends[:-1] - other) / (ends[:-1] - ends[1:]), 0.0, mine)
+        ratios = np.exp(np.minimum(edges[:-1], 700.0))  # lower ones move more of the mass up
+        up = np.clip((mine - other * ratios) / -math.expm1(-step), 0.0, mine)
         up[0] = mine[0]
         masses = np.append(mine - up, 0.0) + np.append(0.0, up)
         with np.errstate(divide="ignore"):

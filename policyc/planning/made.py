@@ -1,0 +1,50 @@
+"""Whether a running total or window is made of another release's noisy values or measured by itself.
+
+Made of another's it costs no privacy, but its noise adds up; measured, it takes a share of the promise from all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from policyc.planning.measurements import Measurement, Objective, of_variances, shares
+from policyc_runtime.measuring import derived_values
+from policyc_runtime.plan import PrefixQuery, ReleasePlan, WindowQuery
+
+
+def weights(
+    releases: Sequence[ReleasePlan], alone: Mapping[str, Measurement], objective: Objective
+) -> dict[str, float]:
+    """By measured release, the expected error of its values and of all that is made of them.
+
+    In units of what one user contributes, so that a sum of large values does not take the promise from a count.
+
+    Args:
+        releases: of the plan, each after what it is made of.
+        alone: by name, releases that are measured, each with noise as if it had the whole promise.
+        objective: what is added up, as the mean over steps.
+    """
+    variances, measured_as = {}, {}
+    found = dict.fromkeys(alone, 0.0)
+    for release in releases:
+        query = release.query
+        if release.name in alone:
+            variances[release.name] = alone[release.name].variances()
+            measured_as[release.name] = release.name
+        else:
+            assert isinstance(query, PrefixQuery | WindowQuery), "all others are measured"
+            variances[release.name] = derived_values(release, variances[query.of][:, None])[:, 0]
+            measured_as[release.name] = measured_as[query.of]
+        source = measured_as[release.name]
+        size = (float(alone[source].unit) * alone[source].setting.contribution) ** 2
+        found[source] += float(np.nanmean(of_variances(variances[release.name] / size, objective)))
+    return found
+
+
+def least_together(errors: Mapping[str, float], objective: Objective) -> float:
+    """The sum of errors of releases that share a promise in the best parts; errors as if each had all of it."""
+    power = 2 if objective == "mean_squared_error" else 1
+    each = list(errors.values())
+    return float(sum(error * factor**power for error, factor in zip(each, shares(each, objective), strict=True)))
