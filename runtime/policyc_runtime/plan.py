@@ -286,6 +286,12 @@ class Schedule(Record):
     name: str
     segments: Annotated[tuple[BudgetSegment, ...], Field(min_length=1)]
 
+    @model_validator(mode="after")
+    def _ends_once(self) -> Schedule:
+        if any(segment.repeats is None for segment in self.segments[:-1]):
+            raise ValueError("only the last segment of a schedule goes on for ever")
+        return self
+
     def _column(self, field: str, steps: int) -> Iterator[Decimal | float]:
         left = steps
         for segment in self.segments:

@@ -15,7 +15,17 @@ from fractions import Fraction
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import AlphaDPT, ChainRecord, EventLevel, Plan, ReleasePlan, UserLevel, WEvent, window_of
+from policyc_runtime.plan import (
+    AlphaDPT,
+    ChainRecord,
+    CountQuery,
+    EventLevel,
+    Plan,
+    ReleasePlan,
+    UserLevel,
+    WEvent,
+    window_of,
+)
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.spending import (
     LARGEST_HORIZON,
@@ -91,6 +101,10 @@ def _scheduled(plan: Plan) -> list[tuple[int, ReleasePlan]]:
 
 def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
     for index, release in _scheduled(plan):
+        if not isinstance(release.query, CountQuery):
+            detail = "no sensitivity of one step is known for it"
+            yield _claim(f"`{release.name}` counts users at each step", False, detail, f"releases.{index}.query")
+            return
         least, reason = required_l1_sensitivity(release)
         stated = min(release.l1_sensitivity, getattr(release.mechanism, "l1_sensitivity", release.l1_sensitivity))
         yield _claim(
@@ -167,12 +181,12 @@ def _check_scales(plan: Plan) -> Iterator[Claim]:
         worst: tuple[str, str] | None = None
         pairs = {pair for s in release.budgets.segments for pair in zip(s.epsilons, s.scales, strict=True)}
         for epsilon, scale in sorted(pairs):
-            if epsilon == 0:
-                if scale != 0:
-                    worst = worst or (f"a step without budget has noise scale {scale}", "")
-            elif release.window_mechanism is not None:
+            if release.window_mechanism is not None:  # it measures every step, also one that is said to have no budget
                 if release.window_mechanism.spent(1) > Fraction(epsilon):
                     worst = worst or (f"a step may spend more than its budget of {epsilon} nats", "")
+            elif epsilon == 0:
+                if scale != 0:
+                    worst = worst or (f"a step without budget has noise scale {scale}", "")
             elif scale == 0 or release.step_mechanism.privacy_loss(scale) > Fraction(epsilon):
                 worst = worst or (f"noise scale {scale} is too small for a budget of {epsilon} nats", "")
         yield _claim(
