@@ -1,0 +1,343 @@
+"""The settings of ZKL22 and KOGA22 on their data or the nearest that is free, and every method at equal privacy.
+
+A row is a series, a promise and a delivery. Every method of a row keeps the same (epsilon, delta) for the same users by
+the kernel's own accounting, and sees the same true values; `auto` is what `policyc compile` makes of a policy that
+names neither mechanism nor estimator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from equal_privacy_data import Series
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from policyc import compile_policy
+from policyc_runtime.errors import KernelError
+from policyc_runtime.estimation import estimate_release, estimator_kinds
+from policyc_runtime.estimation.plain_series import PlainSeries
+from policyc_runtime.estimation.signal import SignalModel
+from policyc_runtime.measuring import measured, noisy_values
+from policyc_runtime.mechanisms import (
+    Options,
+    Setting,
+    StreamMechanism,
+    WindowMechanism,
+    stream_mechanism_kinds,
+    window_mechanism_kinds,
+)
+from policyc_runtime.plan import Plan
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.user_level import unit_of
+
+Array = NDArray[np.float64]
+Noisy = Callable[[int], tuple[Array, Array]]
+"""From a seed to noisy values and the variances of their noise, both (T,), in units; NaN without a value."""
+
+WEIGHTS = ("0.05", "0.1", "0.2", "0.3", "0.5", "0.7", "0.9", "1")
+RATES = ("0.1", "0.3", "0.5")
+IN_HINDSIGHT: Mapping[str, Sequence[Options]] = {
+    "lmmse": [{"weight": Decimal(weight)} for weight in WEIGHTS],
+    "subsample": [{"rate": Decimal(rate)} for rate in RATES],
+}
+"""Options that the sources tune: all are measured, and the best one is taken with the truth at hand."""
+
+PLAIN = ("none", "linear")  # estimators that the sources themselves use on noisy values
+
+
+@dataclass(frozen=True)
+class Row:
+    """One promise about one series.
+
+    Args:
+        paper: whose setting it is: `ZKL22` or `KOGA22`.
+        bound: steps that one user takes part in at most.
+        offline: whether values may wait for all others.
+    """
+
+    paper: str
+    series: Series
+    epsilon: str
+    delta: str
+    bound: int
+    offline: bool
+
+    @property
+    def name(self) -> str:
+        """As the table has it."""
+        delivery = "offline" if self.offline else "realtime"
+        return f"{self.series.name}, T = {self.series.steps}, k = {self.bound}, epsilon {self.epsilon}, {delivery}"
+
+    def plan(self, folder: Path) -> Plan:
+        """What the compiler makes of a policy with nothing chosen by hand."""
+        count = self.series.clamp is None
+        release = "count(events)" if count else f"sum(events.size, clamp = 0 .. {self.series.clamp})"
+        text = f"""policy row "{self.name}"
+stream events {{
+  user     person
+  time     happened_at
+  step     1h
+  horizon  {self.series.steps} steps
+}}
+release shown = {release}
+target user_level(epsilon = {self.epsilon}, delta = {self.delta}, neighbors = add_remove)
+participation at_most({self.bound} steps, assumed = "part of a benchmark")
+signal seasonal_ar1(period = {self.series.period} steps, learned = true)
+deliver {"offline" if self.offline else "realtime"}
+objective mean_absolute_error
+"""
+        path = folder / "row.policy"
+        path.write_text(text, encoding="utf-8")
+        return compile_policy(path).plan
+
+
+@dataclass(frozen=True)
+class Method:
+    """A mechanism with one set of options, and the estimators to put on top (None: none)."""
+
+    name: str
+    noisy: Noisy
+    estimators: tuple[PlainSeries | None, ...]
+
+
+@dataclass(frozen=True)
+class Error:
+    """Mean absolute errors and relative errors (ZKL22) of one method, a value a run."""
+
+    absolute: Sequence[float]
+    relative: Sequence[float]
+
+    @property
+    def mean(self) -> float:
+        """Of the absolute errors."""
+        return float(np.mean(self.absolute))
+
+    def shown(self) -> list[str]:
+        """MAE and RE, each with its standard deviation over runs."""
+        return [f"{np.mean(x):.3g} ± {np.std(x):.2g}" for x in (self.absolute, self.relative)]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured on one row."""
+
+    row: Row
+    chosen: str
+    auto: Error
+    own: Mapping[str, Error]
+    sources: Mapping[str, Error]
+    refused: Mapping[str, str]
+
+    @property
+    def best(self) -> tuple[str, Error]:
+        """The best single method."""
+        return _least({**self.own, **self.sources})
+
+    @property
+    def best_source(self) -> tuple[str, Error]:
+        """The best method of the sources."""
+        return _least(self.sources)
+
+    @property
+    def best_koga(self) -> tuple[str, Error]:
+        """The best of KOGA22's algorithm as its authors calibrate it."""
+        return _least({name: error for name, error in self.sources.items() if "authors" in name})
+
+    def ratio(self, other: Error) -> tuple[float, float]:
+        """`auto` to another method, and the standard error of that."""
+        spread = [float(np.std(one.absolute, ddof=1)) / one.mean / math.sqrt(self.runs) for one in (self.auto, other)]
+        ratio = self.auto.mean / other.mean
+        return ratio, ratio * math.hypot(*spread)
+
+    @property
+    def runs(self) -> int:
+        """Of every method."""
+        return len(self.auto.absolute)
+
+
+def measure(row: Row, runs: int, folder: Path) -> Result:
+    """All methods on one row, each `runs` times."""
+    plan = row.plan(folder)
+    release = plan.releases[0]
+    found = measured(plan, release)
+    assert found is not None, "a promise about all events of a user is kept by stream mechanisms"
+    mechanism, setting = found
+    unit = float(unit_of(plan, release))
+    raw = np.rint(row.series.values / unit).astype(np.int64)[:, None]
+    truth = row.series.truth
+    errors: dict[str, list[Array]] = {}
+    sources: set[str] = set()
+    refused: dict[str, str] = {}
+    for method in methods(row, setting, raw, refused):
+        for seed in range(runs):
+            values, variances = method.noisy(seed)
+            for estimator in method.estimators:
+                name = method.name if estimator is None else f"{method.name} + {described(estimator)}"
+                if estimator is None or estimator.name in PLAIN:
+                    sources.add(name)
+                shown = values if estimator is None else estimator.expected(values, variances, 0, setting.wait)
+                errors.setdefault(name, []).append(shown * unit)
+    auto = []
+    for seed in range(runs):
+        records = mechanism.measure(setting, raw, [], SimulationRandomness(seed))
+        auto.append(estimate_release(plan, release, noisy_values(plan, release, records), np.zeros((0, 1)))[:, 0])
+    scored = {name: _error(shown, truth) for name, shown in errors.items()}
+    return Result(
+        row=row,
+        chosen=f"{mechanism.described()} + {release.estimator.described()}",
+        auto=_error(auto, truth),
+        own={name: error for name, error in scored.items() if name not in sources},
+        sources={name: error for name, error in scored.items() if name in sources},
+        refused=refused,
+    )
+
+
+def methods(row: Row, setting: Setting, raw: NDArray[np.int64], refused: dict[str, str]) -> Iterator[Method]:
+    """Every mechanism there is with everything worth trying; reasons against the others go into `refused`."""
+    epsilon, delta = Decimal(row.epsilon), Decimal(row.delta)
+    for name, kind in stream_mechanism_kinds().items():
+        reason = kind.reason_not_here(setting)
+        for options in [] if reason else IN_HINDSIGHT.get(name, kind.variants(setting)):
+            try:
+                made = kind.calibrate(setting, epsilon, delta, options)
+            except KernelError as error:
+                reason = error.because or error.message
+                continue
+            yield from stream_methods(row, made, setting, raw)
+        if reason:
+            refused[name] = reason
+    if row.paper == "ZKL22":
+        yield from zkl22_methods(row, setting, raw)
+    else:
+        yield from koga22_methods(row, raw)
+
+
+def stream_methods(
+    row: Row, made: StreamMechanism, setting: Setting, raw: NDArray[np.int64], note: str = ""
+) -> Iterator[Method]:
+    """A calibrated mechanism, alone and with every estimator for plain series that applies."""
+    variances = made.variances(setting, len(raw))
+
+    def noisy(seed: int) -> tuple[Array, Array]:
+        records = made.measure(setting, raw, [], SimulationRandomness(seed))
+        values = made.values(setting, records)[:, 0]
+        return values, np.where(np.isfinite(values), variances, np.inf)
+
+    on_top: list[PlainSeries | None] = [] if made.leaves_gaps else [None]
+    if not made.estimates and not note:
+        on_top += [one for one in plain_series(row) if one.reason_against_delay(setting.wait) is None]
+    if on_top:
+        yield Method(made.described() + note, noisy, tuple(on_top))
+
+
+def plain_series(row: Row) -> Iterator[PlainSeries]:
+    """Every estimator for plain series, with a season and without, and with observation noise where there is any."""
+    for kind in estimator_kinds().values():
+        if not issubclass(kind, PlainSeries):
+            continue
+        tried: list[dict[str, Any]] = [{}]
+        if "signal" in kind.model_fields:
+            tried = [{"signal": SignalModel(period=row.series.period)}, {"signal": SignalModel()}]
+        if "observation_noise" in kind.model_fields and row.series.observed:
+            tried.append({"observation_noise": True})
+        for fields in tried:
+            try:
+                yield kind.model_validate(fields)
+            except ValidationError:
+                continue  # it needs what no row declares
+
+
+def described(estimator: PlainSeries) -> str:
+    """An estimator as the table has it."""
+    return estimator.described().replace("() of", " of")
+
+
+def zkl22_methods(row: Row, setting: Setting, raw: NDArray[np.int64]) -> Iterator[Method]:
+    """Laplace noise as ZKL22 has it, lmmse with noise by its Corollary 5.2, and budgets over a window of all steps."""
+    epsilon, steps, moved = float(row.epsilon), len(raw), setting.contribution
+    laplace = stream_mechanism_kinds()["laplace"].model_validate(
+        {"scale": Decimal(repr(setting.l1_sensitivity / epsilon))}
+    )
+    yield from stream_methods(row, laplace, setting, raw, ", delta 0 (ZKL22's baseline)")
+    lmmse = stream_mechanism_kinds()["lmmse"]
+    log = math.log(1 / float(row.delta))
+    left = 2 * epsilon + 4 * log - 4 * math.sqrt(log**2 + epsilon * log)
+    for options in IN_HINDSIGHT["lmmse"]:
+        exact: Any = lmmse.calibrate(setting, Decimal(row.epsilon), Decimal(row.delta), options)
+        squares = 2 + (steps - 2) * float(exact.weight) ** 2
+        published = exact.with_noise(moved * math.sqrt(squares / left) / float(exact.stddev))
+        yield from stream_methods(row, published, setting, raw, ", noise of ZKL22's Corollary 5.2")
+    for name, kind in window_mechanism_kinds().items():
+        if setting.wait is not None or moved > 1:
+            continue
+        fields = {"name": name, "window": steps, "epsilon": row.epsilon, "l1_sensitivity": 1, "still_error": 1}
+        yield Method(f"{name}, w = T", _window_noise(kind.model_validate(fields), setting, raw), (None,))
+
+
+def _window_noise(rule: WindowMechanism, setting: Setting, raw: NDArray[np.int64]) -> Noisy:
+    def noisy(seed: int) -> tuple[Array, Array]:
+        records = rule.measure(setting, raw, [], SimulationRandomness(seed))
+        return rule.values(setting, records)[:, 0], np.full(len(raw), np.nan)
+
+    return noisy
+
+
+def koga22_methods(row: Row, raw: NDArray[np.int64]) -> Iterator[Method]:
+    """KOGA22's algorithm without a filter, straight lines between: by the authors' calibration and by the mixture."""
+    epsilon, delta, true = float(row.epsilon), float(row.delta), raw[:, 0]
+    for rate in RATES:
+        stddevs = {
+            "authors' calibration": authors_stddev(epsilon, delta, row.bound, float(rate)),
+            "exact mixture": exact_stddev(epsilon, delta, row.bound, float(rate)),
+        }
+        for how, stddev in stddevs.items():
+            name = f"Koga, rate {rate}, linear, {how}"
+            yield Method(name, _sampled_noise(true, float(rate), stddev), (None,))
+
+
+def _sampled_noise(true: NDArray[np.int64], rate: float, stddev: float) -> Noisy:
+    def noisy(seed: int) -> tuple[Array, Array]:
+        generator = np.random.default_rng(seed)
+        shown = np.flatnonzero(generator.random(true.size) < rate)
+        values = true[shown] + generator.normal(0, stddev, shown.size)
+        return np.interp(np.arange(true.size), shown, values), np.full(true.size, np.nan)
+
+    return noisy
+
+
+def exact_stddev(epsilon: float, delta: float, bound: int, rate: float) -> float:
+    """The least noise for steps chosen at random and shown, by the exact mixture."""
+    from policyc_runtime.privacy.subsampling import poisson_sample
+
+    return poisson_sample(bound, rate).stddev(epsilon, delta, 1.0)
+
+
+def authors_stddev(epsilon: float, delta: float, bound: int, rate: float) -> float:
+    """The same as KOGA22 has it: delta split between the binomial tail and the classical Gaussian formula, at best."""
+    from scipy.stats import binom
+
+    shown = np.arange(1, bound + 1)
+    left = delta - binom.sf(shown, bound, rate)
+    shown, left = shown[left > 0], left[left > 0]
+    return float(np.min(np.sqrt(2 * np.log(1.25 / left) * shown)) / epsilon)
+
+
+def _error(shown: Sequence[Array], truth: Array) -> Error:
+    away = [np.abs(one - truth) for one in shown]
+    largest = float(np.abs(truth).max())
+    return Error(
+        [float(one.mean()) for one in away],
+        [float(np.linalg.norm(one)) / truth.size / largest for one in away],
+    )
+
+
+def _least(errors: Mapping[str, Error]) -> tuple[str, Error]:
+    name = min(errors, key=lambda one: errors[one].mean)
+    return name, errors[name]
