@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from policyc_runtime.errors import ReleaseError
+from policyc_runtime.estimation.recursions import pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,6 +174,12 @@ class ConstraintSet:
             values: (rows, m), consecutive steps where constraints couple them.
             previous: (m,) values of the step before the first row; None at step 0.
         """
+        worst = 0.0
+        for rows in pieces(len(values)):
+            worst = max(worst, self._violation(values[rows], values[rows.start - 1] if rows.start else previous))
+        return worst
+
+    def _violation(self, values: NDArray[np.float64], previous: NDArray[np.float64] | None) -> float:
         worst = float(np.abs(values - np.rint(values)).max(initial=0.0)) if self.integer else 0.0
         if not self.texts:
             return worst

@@ -41,11 +41,13 @@ class CountProcess:
         """The step from which expectations stay the same."""
         return 0 if self.chain is None else self.chain.settled
 
-    def expected(self, steps: int) -> Array:
-        """(steps, cells) expected counts."""
+    def expected(self, steps: int, first: int = 0) -> Array:
+        """(steps, cells) expected counts of the steps from `first` on."""
         if self.chain is None:
             return np.full((steps, self.cells), self.population / self.cells)
-        return self.population * self.chain.marginals(steps)
+        if first >= self.settled:
+            return self.population * np.tile(self.chain.marginal(first), (steps, 1))
+        return self.population * self.chain.marginals(first + steps)[first:]
 
     def start(self) -> Array:
         """The covariance of step 0, (cells, cells)."""

@@ -16,7 +16,7 @@ from policyc_runtime.kinds import find_kinds, load_kind
 from policyc_runtime.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -98,6 +98,9 @@ class Estimator(Record):
         constraints: ConstraintSet,
         previous: NDArray[np.float64] | None,
         delay: int | None,
+        *,
+        balanced: bool = False,  # noqa: ARG002
+        processes: Sequence[str] | None = None,  # noqa: ARG002
     ) -> NDArray[np.float64]:
         """Published values (T - first, cells) of the steps from `first` on; earlier ones are published already.
 
@@ -110,6 +113,8 @@ class Estimator(Record):
             previous: (cells,) values published for the step before `first`, or None at step 0.
             delay: how many later steps a value may wait for: 0, d, or None for all. Other than with None, values of a
                 step use noisy values up to so many steps later, as far as these are there, and nothing else.
+            balanced: whether the noise of a step's cells adds up to zero.
+            processes: by step from `first` on, what `processes` said; None to ask it here.
 
         Raises:
             ReleaseError: no values satisfy the constraints, or this estimator cannot fill a step without a release.
@@ -130,6 +135,23 @@ class Estimator(Record):
             return self.estimate(noisy[first:][row], scales[first:][row], believed, alone, before)
 
         return step_by_step(one, len(noisy) - first, constraints, previous)
+
+    def processes(
+        self,
+        noisy: NDArray[np.float64],  # noqa: ARG002
+        scales: NDArray[np.float64],  # noqa: ARG002
+        first: int,  # noqa: ARG002
+        chain: Chain | None,  # noqa: ARG002
+        constraints: ConstraintSet,  # noqa: ARG002
+        delay: int | None,  # noqa: ARG002
+        *,
+        balanced: bool,  # noqa: ARG002
+    ) -> list[str] | None:
+        """By step from `first` on, what users are taken to move like; None where the noisy values are not asked.
+
+        Arguments as for `estimate_series`. A function of noisy values and public constants alone.
+        """
+        return None
 
     def predicted_errors(
         self,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Index = NDArray[np.intp]
 
 SAME = 1e-9  # covariances that differ by less, relative to the largest, are one
+FORGOTTEN = 1e-20  # an influence below this changes no double
 ROUNDS = 30  # for a step's own precisions to agree with its covariance
 
 
@@ -62,20 +63,21 @@ class Forward:
         self.step: list[Array] = []  # predicted mean to next predicted mean
         self.gain: list[Array] = []  # site to next predicted mean
         predicted = Interned()
-        known: dict[tuple[int, int, int], int] = {}
+        known: dict[tuple[int, int], int] = {}
         now = predicted.number(process.start())
-        index = np.empty(len(labels), dtype=np.intp)
+        index: list[int] = []
         moves: list[int] = []
         settled = process.settled
         for t, label in enumerate(labels.tolist()):
-            key = (now, label, t if t < settled else -1)
-            state = known.get(key)
+            state = known.get((now, label)) if t >= settled else None
             if state is None:
                 covariance, given = predicted.arrays[now], np.asarray(precisions[label])
                 precision, after = (
                     (given, _updated(covariance, given)) if wide is None else _own_precisions(covariance, given, wide)
                 )
-                state = known[key] = len(self.after)
+                state = len(self.after)
+                if t >= settled:
+                    known[now, label] = state
                 self.before.append(covariance)
                 self.precision.append(precision)
                 self.after.append(after)
@@ -84,9 +86,18 @@ class Forward:
                 self.step.append(step - step.mean(axis=1, keepdims=True))  # states add up to 0, and all of it fades
                 self.gain.append(move @ after)
                 moves.append(predicted.number(_symmetric(move @ after @ move.T + process.spread(t))))
-            index[t] = state
+            index.append(state)
             now = moves[state]
-        self.index = index
+        self.index = np.array(index, dtype=np.intp)
+
+    def forgotten(self, step: int) -> int:
+        """The step from which on the values before `step` matter for what is predicted there; most often far from 0."""
+        start = step
+        influence = np.eye(len(self.after[0])) if self.after else np.zeros((0, 0))
+        while start > 0 and np.abs(influence).max(initial=0.0) > FORGOTTEN:
+            start -= 1
+            influence = influence @ self.step[self.index[start]]
+        return max(0, 2 * start - step)  # twice as far, for the sweeps that build on each other
 
 
 class Backward:
@@ -100,14 +111,15 @@ class Backward:
         self._process = process
         self._precisions = precisions
         self._known: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._settled = process.settled
         self.information = Interned()
         self.nothing = self.information.number(np.zeros_like(process.move))
-        self.labels = labels
+        self._listed = labels.tolist()
 
     def before(self, number: int, t: int) -> tuple[int, int]:
         """From the information at step t (of later steps) to the one at t - 1: its number, and the step's matrix."""
-        label = int(self.labels[t])
-        key = (number, label, t if t - 1 < self._process.settled else -1)
+        label = self._listed[t]
+        key = (number, label, t if t - 1 < self._settled else -1)
         found = self._known.get(key)
         if found is None:
             move = self._process.move
@@ -122,14 +134,13 @@ class Backward:
 
     def whole(self) -> tuple[Index, Index]:
         """For every step the number of the information of all later ones, and of the matrix that leads to it."""
-        steps = len(self.labels)
-        index, matrix = np.empty(steps, dtype=np.intp), np.zeros(steps, dtype=np.intp)
         now = self.nothing
-        index[-1:] = now
-        for t in range(steps - 1, 0, -1):
-            now, matrix[t] = self.before(now, t)
-            index[t - 1] = now
-        return index, matrix
+        index, matrices = [now], []
+        for t in range(len(self._listed) - 1, 0, -1):
+            now, matrix = self.before(now, t)
+            matrices.append(matrix)
+            index.append(now)
+        return np.array(index[::-1]), np.array([0, *matrices[::-1]])
 
 
 def _own_precisions(covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:

@@ -14,6 +14,8 @@ from policyc_runtime.estimation.separable import SquaredCost, minimise_integers
 from policyc_runtime.estimation.series import SeriesEstimator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from policyc_runtime.privacy import Chain
@@ -47,7 +49,17 @@ class JointMap(SeriesEstimator):
         """It does."""
         return True
 
-    def counts(self, process: CountProcess, noisy: Array, scales: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
+    def counts(
+        self,
+        process: CountProcess,
+        noisy: Array,
+        scales: Array,
+        first: int,
+        delay: int | None,  # noqa: ARG002
+        *,
+        balanced: bool,  # noqa: ARG002
+        processes: Sequence[str] | None,  # noqa: ARG002
+    ) -> Array:
         """(T - first, cells) counts of the most probable flows."""
         if process.population <= 0:
             return np.zeros((len(noisy) - first, process.cells))

@@ -8,12 +8,15 @@ import numpy as np
 
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.posterior import Posterior
-from policyc_runtime.estimation.safeguard import candidates, likeliest
+from policyc_runtime.estimation.safeguard import candidate_names, candidates, likeliest
 from policyc_runtime.estimation.series import SeriesEstimator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from policyc_runtime.estimation.constraints import ConstraintSet
     from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
@@ -26,20 +29,50 @@ class PosteriorMean(SeriesEstimator):
     it. This sees released values only and costs no privacy.
     """
 
-    def counts(self, process: CountProcess, noisy: Array, scales: Array, first: int, delay: int | None) -> Array:
-        """(T - first, cells) expected counts, as `SeriesEstimator.counts` says."""
-        processes = candidates(process)
-        released = noisy[scales > 0]
-        balanced = bool(len(released) and (released.sum(axis=1) == process.population).all())
-        chosen = likeliest(processes, noisy, scales, balanced=balanced)
+    def processes(
+        self,
+        noisy: Array,
+        scales: Array,
+        first: int,
+        chain: Chain | None,
+        constraints: ConstraintSet,
+        delay: int | None,
+        *,
+        balanced: bool,
+    ) -> list[str] | None:
+        """What users are taken to move like at the steps from `first` on, as `Estimator.processes` says."""
+        if chain is None or constraints.total is None:
+            return None
+        process = CountProcess(constraints.total, chain.states, chain)
+        chosen = likeliest(candidates(process), noisy, scales, balanced=balanced)
         if delay is None:
             chosen[:] = chosen[-1]
         elif delay:
             chosen = np.concatenate([chosen[delay:], np.full(min(delay, len(chosen)), chosen[-1])])
-        means = np.empty((len(noisy) - first, noisy.shape[1]))
-        for number in np.unique(chosen[first:]):
-            rows = chosen[first:] == number
-            means[rows] = Posterior(processes[number], scales, delay, balanced=balanced).means(noisy)[first:][rows]
+        names = candidate_names()
+        return [names[number] for number in chosen[first:].tolist()]
+
+    def counts(
+        self,
+        process: CountProcess,
+        noisy: Array,
+        scales: Array,
+        first: int,
+        delay: int | None,
+        *,
+        balanced: bool,
+        processes: Sequence[str] | None,
+    ) -> Array:
+        """(T - first, cells) expected counts, as `SeriesEstimator.counts` says."""
+        assert processes is not None, "these are known where the process is"
+        known = dict(zip(candidate_names(), candidates(process), strict=True))
+        names, labels = np.unique(np.array(processes), return_inverse=True)
+        means: Array | None = None
+        for number, name in enumerate(names.tolist()):
+            wanted = np.concatenate([np.zeros(first, dtype=np.bool_), labels == number])
+            found = Posterior(known[name], scales, delay, balanced=balanced).means(noisy, wanted)[first:]
+            means = found if means is None else np.where((labels == number)[:, None], found, means)
+        assert means is not None, "there are steps"
         return means
 
     @property

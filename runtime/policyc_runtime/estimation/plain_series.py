@@ -16,6 +16,8 @@ from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.estimation.signal import SignalModel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from policyc_runtime.estimation.constraints import ConstraintSet
@@ -69,6 +71,9 @@ class PlainSeries(Estimator):
         constraints: ConstraintSet,
         previous: Array | None,
         delay: int | None,
+        *,
+        balanced: bool = False,  # noqa: ARG002
+        processes: Sequence[str] | None = None,  # noqa: ARG002
     ) -> Array:
         """Values of the steps from `first` on, as `Estimator.estimate_series` says; noise counts by its variance."""
         variances = np.where(scales > 0, 2 * scales**2, np.inf)

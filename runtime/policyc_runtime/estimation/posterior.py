@@ -14,7 +14,7 @@ import numpy as np
 
 from policyc_runtime.estimation.gains import Backward, Forward, Interned, combined
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
-from policyc_runtime.estimation.recursions import apply_each, recur, recur_back
+from policyc_runtime.estimation.recursions import apply_each, pieces, recur, recur_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,6 @@ class Posterior:
     def __init__(self, process: CountProcess, scales: Array, delay: int | None, *, balanced: bool = False) -> None:
         self._process = process
         self._delay = delay
-        self._rounds: list[Index] = []
         kinds, labels = np.unique(scales, return_inverse=True)
         widths = laplace_width(kinds)
         self._width = widths[labels][:, None]
@@ -53,11 +52,8 @@ class Posterior:
         self._forward = Forward(process, labels, by_label, wide=self._wide)
         if delay is None:
             self._smooth(labels, by_label)
-        elif delay > 0:
-            self._look_ahead(delay)
         else:
-            self._pair, self._mix = self._forward.index, [np.eye(process.cells) for _ in self._forward.after]
-            self._covariance = self._forward.after
+            self._backward = Backward(process, self._forward.index, self._forward.precision)
 
     def _smooth(self, labels: Index, widths: Array) -> None:
         """Precisions that agree with the covariances of both directions."""
@@ -66,8 +62,8 @@ class Posterior:
             if turn:
                 self._forward = Forward(self._process, site_labels, precisions)
             self._backward = Backward(self._process, site_labels, precisions)
-            self._later, self._back = self._backward.whole()
-            self._join(self._later)
+            later, self._back = self._backward.whole()
+            self._pair, self._mix, self._covariance = self._joined(slice(None), later)
             if turn == PRECISION_SWEEPS:
                 return
             kinds, fresh_labels = _pairs(self._pair, labels, site_labels)
@@ -83,75 +79,124 @@ class Posterior:
                 return
             site_labels, precisions = np.array(names)[fresh_labels], interned.arrays
 
-    def _join(self, later: Index) -> None:
-        """Covariances given both directions, one for every pair of states that occurs."""
-        kinds, self._pair = _pairs(self._forward.index, later)
-        self._mix, self._covariance = [], []
+    def _joined(self, rows: slice, later: Index) -> tuple[Index, list[Array], list[Array]]:
+        """Covariances given both directions, and what leads to them: one for every pair of states that occurs."""
+        kinds, pair = _pairs(self._forward.index[rows], later)
+        mix, covariance = [], []
         for state, number in kinds:
             after = self._forward.after[state]
-            self._mix.append(combined(after, self._backward.information.arrays[number]))
-            self._covariance.append(self._mix[-1] @ after)
+            mix.append(combined(after, self._backward.information.arrays[number]))
+            covariance.append(mix[-1] @ after)
+        return pair, mix, covariance
 
-    def _look_ahead(self, delay: int) -> None:
-        """What the next steps say, one more of them a round."""
-        self._backward = Backward(self._process, self._forward.index, self._forward.precision)
-        steps = len(self._forward.index)
-        later = np.full(steps, self._backward.nothing)
-        for _ in range(min(delay, steps - 1)):
-            found = [self._backward.before(number, t) for t, number in enumerate(later[1:].tolist(), start=1)]
-            matrix = np.array([0, *(matrix for _, matrix in found)])
-            self._rounds.append(matrix)
+    def _ahead(self, rows: slice) -> tuple[Index, list[Index]]:
+        """What the next steps within `rows` say, one more of them a round: information, and every round's matrices."""
+        steps = np.arange(len(self._forward.index))[rows].tolist()
+        later, rounds = np.full(len(steps), self._backward.nothing), []
+        for _ in range(min(self._delay or 0, len(steps) - 1)):
+            found = [self._backward.before(n, t) for n, t in zip(later[1:].tolist(), steps[1:], strict=True)]
+            rounds.append(np.array([matrix for _, matrix in found]))
             later = np.array([*(number for number, _ in found), self._backward.nothing])
-        self._join(later)
+        return later, rounds
 
     def variances(self) -> Array:
         """(T, cells) expected squared errors, before any data."""
-        return np.array([np.diag(covariance) for covariance in self._covariance])[self._pair]
+        if self._delay is None:
+            return _diagonals(self._covariance)[self._pair]
+        if self._delay == 0:
+            return _diagonals(self._forward.after)[self._forward.index]
+        pair, _, covariance = self._joined(slice(None), self._ahead(slice(None))[0])
+        return _diagonals(covariance)[pair]
 
-    def means(self, noisy: Array) -> Array:
-        """(T, cells) expected counts given the noisy values (T, cells); rows without values are not read."""
-        expected = self._process.expected(len(noisy))
-        forward = self._forward
-        precision = np.array(forward.precision)[forward.index]
-        away = np.where(precision > 0, noisy - expected, 0.0)
-        causal = self._delay is not None
-        covariance = forward.after if causal else self._covariance
-        variance = np.array([np.diag(c) for c in covariance])[forward.index if causal else self._pair]
-        left = np.maximum(1.0 - variance * precision, 1e-12)
-        belief_variance = variance / left
+    def means(self, noisy: Array, wanted: NDArray[np.bool_] | None = None) -> Array:
+        """(T, cells) expected counts given the noisy values (T, cells); rows without values are not read.
+
+        `wanted` (T,) marks the rows that are asked for; others may hold anything.
+        """
+        if self._delay is None:
+            return self._smoothed(noisy)
+        means = np.empty(noisy.shape)
+        for piece in pieces(len(noisy)):
+            if wanted is None or wanted[piece].any():
+                means[piece] = self._filtered(noisy, piece)
+        return means
+
+    def _filtered(self, noisy: Array, piece: slice) -> Array:
+        """Means of a piece of steps, from values that are not forgotten by then to those that may be waited for."""
+        start = self._forward.forgotten(piece.start)
+        rows = slice(start, min(piece.stop + (self._delay or 0), len(noisy)))
+        nothing = np.zeros(self._process.cells)
+        variance = _diagonals(self._forward.after)[self._forward.index[rows]]
+        precision, away = self._seen(noisy, rows)
         sites = precision * away
-        for _ in range(SWEEPS if noisy.size <= MANY_VALUES else FEW_SWEEPS):
-            now = self._filtered(sites, precision)
-            if not causal:
-                now = self._with_later(now, self._told_by_later(sites))
-            belief = (now - variance * sites) / left
-            pull = score(away - belief, belief_variance, self._width)
-            sites = precision * belief + (1.0 + belief_variance * precision) * pull
-        now = self._filtered(sites, precision)
-        if self._delay != 0:
-            now = self._with_later(now, self._told_by_later(sites))
-        return np.asarray(expected + now)
+        for _ in range(SWEEPS):
+            now, _ = self._given_earlier(sites, rows, nothing)
+            self._move(sites, rows, now, variance, precision, away)
+        now, _ = self._given_earlier(sites, rows, nothing)
+        if self._delay:
+            later, rounds = self._ahead(rows)
+            told = np.zeros_like(sites)
+            for matrices in rounds:
+                told[:-1] = apply_each(matrices, self._backward.step, (told + sites)[1:])
+            pair, mix, _ = self._joined(rows, later)
+            now = self._given_both(rows, (pair, mix), now, told)
+        now += self._process.expected(len(now), start)
+        return now[piece.start - start : piece.stop - start]
 
-    def _filtered(self, sites: Array, precision: Array) -> Array:
-        """Means given own and earlier sites, away from expectation."""
-        forward = self._forward
-        predicted = recur(forward.index, forward.step, apply_each(forward.index, forward.gain, sites))
-        return predicted + apply_each(forward.index, forward.after, sites - precision * predicted)
+    def _smoothed(self, noisy: Array) -> Array:
+        """Means given all values, piece by piece; only sites and means are held of all steps together."""
+        sweeps = SWEEPS if noisy.size <= MANY_VALUES else FEW_SWEEPS
+        steps, cuts, nothing = len(noisy), list(pieces(len(noisy))), np.zeros(self._process.cells)
+        variances, backward = _diagonals(self._covariance), self._backward.step
+        sites, means = np.empty(noisy.shape), np.empty(noisy.shape)
+        for sweep in range(sweeps + 1):
+            state = told_before = nothing
+            for rows in cuts:
+                if sweep == 0:
+                    sites[rows] = np.multiply(*self._seen(noisy, rows))
+                means[rows], state = self._given_earlier(sites[rows], rows, state)
+            for rows in reversed(cuts):
+                if steps > 1:
+                    inputs = apply_each(self._back[rows], backward, sites[rows])
+                    told, told_before = recur_back(self._back[rows], backward, inputs, told_before)
+                    means[rows] = self._given_both(rows, (self._pair[rows], self._mix), means[rows], told)
+                if sweep < sweeps:
+                    self._move(sites[rows], rows, means[rows], variances[self._pair[rows]], *self._seen(noisy, rows))
+                else:
+                    means[rows] += self._process.expected(rows.stop - rows.start, rows.start)
+        return means
 
-    def _told_by_later(self, sites: Array) -> Array:
-        """Information vectors of later steps."""
-        steps = self._backward.step
-        if len(sites) > 1 and self._delay is None:
-            return recur_back(self._back, steps, apply_each(self._back, steps, sites))
-        told = np.zeros_like(sites)
-        for matrix in self._rounds:
-            told[:-1] = apply_each(matrix[1:], steps, (told + sites)[1:])
-            told[-1] = 0.0
-        return told
+    def _seen(self, noisy: Array, rows: slice) -> tuple[Array, Array]:
+        """Precisions of the values of these rows, and how far values are from expectation; both 0 without values."""
+        precision = np.array(self._forward.precision)[self._forward.index[rows]]
+        expected = self._process.expected(len(precision), rows.start)
+        return precision, np.where(precision > 0, noisy[rows] - expected, 0.0)
 
-    def _with_later(self, filtered: Array, told: Array) -> Array:
-        """Means given both directions."""
-        return apply_each(self._pair, self._mix, filtered + apply_each(self._forward.index, self._forward.after, told))
+    def _move(self, sites: Array, rows: slice, now: Array, variance: Array, precision: Array, away: Array) -> None:
+        """Move sites to where the values put them, given what everything else says."""
+        seen = np.flatnonzero(np.isfinite(self._width[rows, 0]))
+        variance, precision = variance[seen], precision[seen]
+        left = np.maximum(1.0 - variance * precision, 1e-12)
+        belief, belief_variance = (now[seen] - variance * sites[seen]) / left, variance / left
+        pull = score(away[seen] - belief, belief_variance, self._width[rows][seen])
+        sites[seen] = precision * belief + (1.0 + belief_variance * precision) * pull
+
+    def _given_earlier(self, sites: Array, rows: slice, start: Array) -> tuple[Array, Array]:
+        """Means given own and earlier sites, away from expectation, and what is predicted for the step after."""
+        forward, index = self._forward, self._forward.index[rows]
+        predicted, after = recur(index, forward.step, apply_each(index, forward.gain, sites), start)
+        precision = np.array(forward.precision)[index]
+        return predicted + apply_each(index, forward.after, sites - precision * predicted), after
+
+    def _given_both(self, rows: slice, joined: tuple[Index, list[Array]], filtered: Array, told: Array) -> Array:
+        """Means given both directions; `told` are information vectors of later steps."""
+        pair, mix = joined
+        return apply_each(pair, mix, filtered + apply_each(self._forward.index[rows], self._forward.after, told))
+
+
+def _diagonals(matrices: list[Array]) -> Array:
+    """(K, cells) of K matrices."""
+    return np.array([np.diag(matrix) for matrix in matrices])
 
 
 def _pairs(*columns: Index) -> tuple[list[tuple[int, ...]], Index]:

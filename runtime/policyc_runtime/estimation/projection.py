@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from policyc_runtime.estimation.estimator import Estimator
+from policyc_runtime.estimation.recursions import pieces
 from policyc_runtime.estimation.separable import SquaredCost, minimise_integers, minimise_reals
 
 if TYPE_CHECKING:
@@ -80,4 +81,7 @@ def nearest_values(noisy: Array, constraints: ConstraintSet, previous: Array | N
         return nearest_under_constraints(noisy, constraints, previous)
     simplex.require_feasible(constraints)
     solve = minimise_integers if constraints.integer else minimise_reals
-    return solve(SquaredCost(noisy), simplex.total, simplex.lower, simplex.upper)
+    values = np.empty(noisy.shape)
+    for rows in pieces(len(noisy)):
+        values[rows] = solve(SquaredCost(noisy[rows]), simplex.total, simplex.lower, simplex.upper)
+    return values

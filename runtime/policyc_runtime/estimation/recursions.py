@@ -1,4 +1,8 @@
-"""Linear recursions over many steps, fast where the same matrix comes again and again."""
+"""Linear recursions over many steps.
+
+Every step is computed on its own, in the same order of operations however many steps come before or after it: a stream
+taken in pieces has the same values, to the last bit, as one taken whole.
+"""
 
 from __future__ import annotations
 
@@ -7,64 +11,51 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
     Index = NDArray[np.intp]
 
-LONG = 64  # steps with one matrix that are worth more than a loop
-FORGOTTEN = 1e-13  # powers of a matrix below this are left out
-FEW = 0.05  # stretches of steps with one matrix, a step, that are taken one by one
-PIECE = 2048  # steps
-STACKED = 2e7  # numbers that may be gathered at once
+PIECE = 4096  # steps that are worked on together
+
+
+def pieces(steps: int) -> Iterator[slice]:
+    """Stretches of `PIECE` steps, the last one shorter."""
+    return (slice(start, min(start + PIECE, steps)) for start in range(0, steps, PIECE))
 
 
 def apply_each(index: Index, matrices: Sequence[Array], rows: Array) -> Array:
     """matrices[index[t]] @ rows[t] for every t, (T, m)."""
-    stretches = _stretches(index)
-    if len(stretches) > FEW * len(rows) and len(rows) * rows.shape[1] ** 2 <= STACKED:
-        return np.asarray(np.matmul(np.stack(matrices)[index], rows[:, :, None])[:, :, 0])
-    result = np.empty_like(rows)
-    for start, end in stretches:
-        result[start:end] = rows[start:end] @ matrices[index[start]].T
+    kinds, counts = np.unique(index, return_counts=True)
+    if len(kinds) == 1:
+        return _applied(matrices[kinds[0]], rows)
+    result = np.empty(rows.shape)
+    groups = np.split(np.argsort(index, kind="stable"), np.cumsum(counts)[:-1])
+    for kind, chosen in zip(kinds.tolist(), groups, strict=True):
+        result[chosen] = _applied(matrices[kind], rows[chosen])
     return result
 
 
-def recur(index: Index, matrices: Sequence[Array], inputs: Array) -> Array:
-    """x_0 = 0, x_{t+1} = matrices[index[t]] @ x_t + inputs[t]: (T, m) of x_0 to x_{T-1}."""
-    result = np.zeros_like(inputs)
-    last = len(inputs) - 1
-    for start, end in _stretches(index[:last]):
-        matrix = matrices[index[start]]
-        if end - start < LONG:
-            for t in range(start, end):
-                result[t + 1] = matrix @ result[t] + inputs[t]
-        else:
-            result[start + 1 : end + 1] = _scan(matrix, result[start], inputs[start:end])
-    return result
+def _applied(matrix: Array, rows: Array) -> Array:
+    """The product with every row, one by one: a product of all would sum in an order that depends on their number."""
+    return np.asarray(np.matmul(matrix, rows[:, :, None])[:, :, 0])
 
 
-def recur_back(index: Index, matrices: Sequence[Array], inputs: Array) -> Array:
-    """x_{T-1} = 0, x_{t-1} = matrices[index[t]] @ x_t + inputs[t]: (T, m)."""
-    return recur(index[::-1], matrices, inputs[::-1])[::-1]
+def recur(index: Index, matrices: Sequence[Array], inputs: Array, start: Array) -> tuple[Array, Array]:
+    """x_0 = start, x_{t+1} = matrices[index[t]] @ x_t + inputs[t]: (T, m) of x_0 to x_{T-1}, and x_T."""
+    states = np.empty((len(inputs) + 1, inputs.shape[1]))
+    states[0] = start
+    rows, added = list(states), list(inputs)
+    for t, number in enumerate(index.tolist()):
+        after = rows[t + 1]
+        np.dot(matrices[number], rows[t], out=after)
+        after += added[t]
+    return states[:-1], states[-1]
 
 
-def _scan(matrix: Array, start: Array, inputs: Array) -> Array:
-    """The recursion with one matrix: sums over twice as many steps in every round."""
-    result = inputs.copy()
-    result[0] += matrix @ start
-    reach, power = 1, matrix.T
-    while reach < len(result) and np.abs(power).max() > FORGOTTEN:
-        result[reach:] += result[:-reach] @ power
-        reach, power = 2 * reach, power @ power
-    return result
-
-
-def _stretches(index: Index) -> list[tuple[int, int]]:
-    """Where the index stays the same, as (start, end), in pieces that fit a processor's cache."""
-    if not len(index):
-        return []
-    turns = np.union1d(np.flatnonzero(np.diff(index)) + 1, np.arange(PIECE, len(index), PIECE))
-    return list(zip([0, *turns.tolist()], [*turns.tolist(), len(index)], strict=True))
+def recur_back(index: Index, matrices: Sequence[Array], inputs: Array, end: Array) -> tuple[Array, Array]:
+    """x_{T-1} = end, x_{t-1} = matrices[index[t]] @ x_t + inputs[t]: (T, m), and x_{-1}."""
+    states, before = recur(index[::-1], matrices, inputs[::-1], end)
+    return states[::-1], before

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SMOOTHINGS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, math.inf)
 DISPERSIONS = (4.0, 16.0, 64.0)
 LOOKED_AT = 2e7  # steps times squared cells: beyond, the choice stays what it was
+STEPS_LOOKED_AT = 8192  # the same in steps: by then candidates that differ are told apart
+WITHIN_ROUNDING = 1e-6  # of log likelihoods, relative: other machines round sums of products in another order
 DOUBT = math.log(20.0)  # nats by which another candidate must be likelier than the declared chain
 
 
@@ -35,10 +37,25 @@ def candidates(process: CountProcess) -> list[CountProcess]:
     return smoothed if process.chain is None else [*smoothed, *(process.dispersed(factor) for factor in DISPERSIONS)]
 
 
+def candidate_names() -> list[str]:
+    """What the record of a run calls the candidates for a declared chain, in the order of `candidates`."""
+    smoothed = [f"chain smoothed by {amount:g}" for amount in SMOOTHINGS[1:-1]]
+    dispersed = [f"declared chain, counts {factor:g} times as dispersed" for factor in DISPERSIONS]
+    return ["declared chain", *smoothed, "no chain", *dispersed]
+
+
 def likeliest(
     processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False
 ) -> NDArray[np.intp]:
-    """For every step the candidate that the noisy values up to it speak for, (T,).
+    """For every step the candidate that the noisy values up to it speak for, (T,); arguments as for `evidence`."""
+    chosen = np.argmax(evidence(processes, noisy, scales, balanced=balanced), axis=0)
+    return np.concatenate([chosen, np.full(len(noisy) - len(chosen), chosen[-1])])
+
+
+def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False) -> Array:
+    """Log likelihoods of the candidates by the values up to every step that is looked at, (candidates, steps).
+
+    The first, declared one is given the benefit of doubt. The last column stands for all later steps.
 
     Args:
         processes: the candidates, the declared one first.
@@ -47,11 +64,10 @@ def likeliest(
         balanced: the noise of a step's cells adds up to zero.
     """
     wide = wide_precision(noisy.shape[1] if balanced else None)
-    seen = slice(0, max(1, int(LOOKED_AT / noisy.shape[1] ** 2)))
+    seen = slice(0, max(1, min(STEPS_LOOKED_AT, int(LOOKED_AT / noisy.shape[1] ** 2))))
     logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen], wide)) for p in processes])
     logs[0] += DOUBT
-    chosen = np.argmax(logs, axis=0)
-    return np.concatenate([chosen, np.full(len(noisy) - len(chosen), chosen[-1])])
+    return logs
 
 
 def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array, wide: float = 0.5) -> Array:
@@ -65,7 +81,8 @@ def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array
     seen = scales > 0
     away = np.where(seen[:, None], noisy - process.expected(len(noisy)), 0.0)
     precision = np.array(forward.precision)[forward.index]
-    predicted = recur(forward.index, forward.step, apply_each(forward.index, forward.gain, precision * away))
+    inputs = apply_each(forward.index, forward.gain, precision * away)
+    predicted, _ = recur(forward.index, forward.step, inputs, np.zeros(process.cells))
     inverses, sizes = [], []
     for before, after_precision in zip(forward.before, forward.precision, strict=True):
         relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * before * np.sqrt(after_precision)

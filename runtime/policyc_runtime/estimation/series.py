@@ -13,6 +13,8 @@ from policyc_runtime.estimation.estimator import Estimator, step_by_step
 from policyc_runtime.estimation.projection import nearest_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from policyc_runtime.estimation.constraints import ConstraintSet
@@ -25,7 +27,17 @@ class SeriesEstimator(Estimator):
     """Counts of the declared users given the noisy values of many steps, then the nearest values that are allowed."""
 
     @abstractmethod
-    def counts(self, process: CountProcess, noisy: Array, scales: Array, first: int, delay: int | None) -> Array:
+    def counts(
+        self,
+        process: CountProcess,
+        noisy: Array,
+        scales: Array,
+        first: int,
+        delay: int | None,
+        *,
+        balanced: bool,
+        processes: Sequence[str] | None,
+    ) -> Array:
         """(T - first, cells) what the noisy values say of the counts, whatever the constraints.
 
         Args:
@@ -34,6 +46,8 @@ class SeriesEstimator(Estimator):
             scales: (T,) of the noise, 0 where nothing was released.
             first: 0-based step of the first row of the answer.
             delay: how many later steps a step may use; None for all.
+            balanced: whether the noise of a step's cells adds up to zero.
+            processes: by step of the answer, as `Estimator.processes` has them.
         """
 
     def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:
@@ -75,6 +89,9 @@ class SeriesEstimator(Estimator):
         constraints: ConstraintSet,
         previous: Array | None,
         delay: int | None,
+        *,
+        balanced: bool = False,
+        processes: Sequence[str] | None = None,
     ) -> Array:
         """Values of the steps from `first` on, as `Estimator.estimate_series` says."""
         if chain is None or constraints.total is None or chain.states != noisy.shape[1]:
@@ -85,7 +102,9 @@ class SeriesEstimator(Estimator):
                 help="choose another estimator in the policy and compile again",
             )
         process = CountProcess(constraints.total, len(chain.forward), chain)
-        counts = self.counts(process, noisy, scales, first, delay)
+        if processes is None:
+            processes = self.processes(noisy, scales, first, chain, constraints, delay, balanced=balanced)
+        counts = self.counts(process, noisy, scales, first, delay, balanced=balanced, processes=processes)
         if delay is None or not constraints.couples_steps:
             return nearest_values(counts, constraints, previous)
         return step_by_step(

@@ -13,14 +13,38 @@ from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.projection import nearest_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
 
 
-def estimate_release(plan: Plan, release: ReleasePlan, noisy: Array, published: Array) -> Array:
+def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -> list[str] | None:
+    """What the estimator takes users to move like at the steps from `first` on; None where it does not ask.
+
+    A function of the plan and of noisy values (t, cells) alone: it costs no privacy, and whoever has the ledger can
+    compute it again.
+    """
+    if first == len(noisy):
+        return None
+    return release.estimator.processes(
+        np.asarray(noisy, dtype=np.float64),
+        _scales(plan, release, len(noisy)),
+        first,
+        _only_chain(plan),
+        ConstraintSet.of(release),
+        plan.delivery.longest_wait,
+        balanced=release.mechanism.balanced,
+    )
+
+
+def estimate_release(
+    plan: Plan, release: ReleasePlan, noisy: Array, published: Array, processes: Sequence[str] | None = None
+) -> Array:
     """The values to publish next.
 
     Args:
@@ -28,6 +52,7 @@ def estimate_release(plan: Plan, release: ReleasePlan, noisy: Array, published: 
         release: one of its releases.
         noisy: (t, cells) noisy values of all steps so far.
         published: (s, cells) values published already, s <= t.
+        processes: what `processes_used` said of the steps s to t - 1; None to find out here.
 
     Returns:
         (t - s, cells) values for the steps s to t - 1; they satisfy the release's constraints.
@@ -42,7 +67,17 @@ def estimate_release(plan: Plan, release: ReleasePlan, noisy: Array, published: 
     constraints = replace(ConstraintSet.of(release), first_step=done)
     previous = np.asarray(published[-1], dtype=np.float64) if done else None
     try:
-        values = _series(plan, release, noisy, done, constraints, previous)
+        values = release.estimator.estimate_series(
+            np.asarray(noisy, dtype=np.float64),
+            _scales(plan, release, now),
+            done,
+            _only_chain(plan),
+            constraints,
+            previous,
+            plan.delivery.longest_wait,
+            balanced=release.mechanism.balanced,
+            processes=processes,
+        )
     except ReleaseError:
         # No values are both probable and allowed. Noise is spent by now, so the nearest allowed ones are published.
         values = nearest_values(np.asarray(noisy[done:], dtype=np.float64), constraints, previous)
@@ -50,20 +85,10 @@ def estimate_release(plan: Plan, release: ReleasePlan, noisy: Array, published: 
     return values
 
 
-def _series(
-    plan: Plan, release: ReleasePlan, noisy: Array, done: int, constraints: ConstraintSet, previous: Array | None
-) -> Array:
-    """The estimator's own values for the steps from `done` on."""
-    now, chains = len(noisy), plan.correlation.chains
-    return release.estimator.estimate_series(
-        np.asarray(noisy, dtype=np.float64),
-        _scales(plan, release, now),
-        done,
-        chains[0].chain() if len(chains) == 1 else None,
-        constraints,
-        previous,
-        plan.delivery.longest_wait,
-    )
+def _only_chain(plan: Plan) -> Chain | None:
+    """How users move, where there is one law for all."""
+    chains = plan.correlation.chains
+    return chains[0].chain() if len(chains) == 1 else None
 
 
 def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:

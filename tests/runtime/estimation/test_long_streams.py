@@ -1,0 +1,75 @@
+"""Streams of many steps: pieces of time that are worked on together show in no value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from demands import at_least_zero, demands, total
+from numpy.typing import NDArray
+
+from policyc_runtime.estimation import posterior, recursions
+from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.kalman import Filter
+from policyc_runtime.estimation.posterior import Posterior
+from policyc_runtime.privacy import Chain
+from policyc_runtime.simulation import simulate_counts
+
+Array = NDArray[np.float64]
+MOVE = np.array([[0.9, 0.06, 0.04], [0.1, 0.85, 0.05], [0.02, 0.08, 0.9]])
+CHAIN = Chain(forward=MOVE, initial=np.array([1.0, 0.0, 0.0]))
+STEPS, USERS = 300, 500
+
+
+@pytest.fixture
+def noisy() -> Array:
+    rng = np.random.default_rng(4)
+    return simulate_counts([CHAIN], USERS, STEPS, rng) + np.rint(rng.laplace(0.0, 6.0, (STEPS, 3)))
+
+
+@pytest.fixture
+def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recursions, "PIECE", 16)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("delay", [0, 2, None])
+def test_pieces_change_nothing_but_rounding(
+    noisy: Array, delay: int | None, every: int, request: pytest.FixtureRequest
+) -> None:
+    """Means computed in short pieces, from values not forgotten by then, are those computed all at once."""
+    scales = np.where(np.arange(STEPS) % every == 0, 6.0, 0.0)
+    process = CountProcess(float(USERS), 3, CHAIN)
+    whole = Posterior(process, scales, delay).means(noisy)
+    request.getfixturevalue("short_pieces")
+    assert np.abs(Posterior(process, scales, delay).means(noisy) - whole).max() < 1e-9
+
+
+@pytest.mark.usefixtures("short_pieces")
+@pytest.mark.parametrize("every", [1, 3])
+def test_one_more_step_has_the_same_bits(noisy: Array, every: int) -> None:
+    """A filter that is asked after every step gives, to the last bit, the real numbers that it gives at once."""
+    scales = np.where(np.arange(STEPS) % every == 0, 6.0, 0.0)
+    constraints = demands(total(3, USERS), *at_least_zero(3), cells=3, integer=False)
+    wrong = Chain(forward=np.eye(3) * 0.97 + 0.01)
+    for chain in (CHAIN, wrong):
+        whole = Filter().estimate_series(noisy, scales, 0, chain, constraints, None, 0)
+        for step in (0, 1, 2, 15, 16, 17, 40, 63, 64, 65, 127, 128, 200, 299):
+            seen = slice(0, step + 1)
+            (alone,) = Filter().estimate_series(noisy[seen], scales[seen], step, chain, constraints, None, 0)
+            assert (alone == whole[step]).all()
+
+
+@pytest.mark.usefixtures("short_pieces")
+def test_one_more_step_looks_at_few(noisy: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was forgotten is not computed again: the last step's filter begins shortly before its piece."""
+    looked_at: list[int] = []
+
+    def counted(*arguments: Array) -> Array:
+        looked_at.append(len(arguments[0]))
+        return score(*arguments)
+
+    score = posterior.score
+    monkeypatch.setattr(posterior, "score", counted)
+    wanted = np.arange(STEPS) == STEPS - 1
+    Posterior(CountProcess(float(USERS), 3, CHAIN), np.full(STEPS, 6.0), 0).means(noisy, wanted)
+    assert max(looked_at) < STEPS / 2
