@@ -261,3 +261,12 @@ def test_on_a_fine_grid_the_bound_is_the_continuous_curve() -> None:
     assert two.delta(1.0) == pytest.approx(gaussian_delta(1.0, 1.0))
     with pytest.raises(ValueError):
         discrete_gaussian_bound(Fraction(6), 1)
+
+
+@pytest.mark.parametrize("mu", [5.0, 40.0])
+def test_large_gaussian_losses_compose_with_others(mu: float) -> None:
+    """Beside a hundred times smaller loss the curve is that of the Gaussian noise, however large its mu is."""
+    both = PrivacyProfile(mu=mu).compose(discrete_laplace_profile(Fraction(100), 3))
+    for epsilon in (mu**2 / 2, mu**2 / 2 + 2 * mu):
+        alone = gaussian_delta(epsilon, mu)
+        assert alone <= both.delta(epsilon) == pytest.approx(alone, rel=0.05)
