@@ -58,9 +58,12 @@ def of_variances(variances: Array, objective: Objective) -> Array:
 
 
 def measurements(
-    setting: Setting, unit: Decimal, epsilon: Decimal, delta: Decimal, wish: Wish, *, fills: bool
+    setting: Setting, unit: Decimal, epsilon: Decimal, delta: Decimal, wish: Wish, *, fills: bool, known: bool
 ) -> Iterator[Measurement | Refused]:
-    """Every mechanism that the policy allows, calibrated as if it had the whole promise, or why it does not apply."""
+    """Every mechanism that the policy allows, calibrated as if it had the whole promise, or why it does not apply.
+
+    `fills`: whether an estimator fills steps without a value; `known`: whether the policy says how values move.
+    """
     for name, kind in stream_mechanism_kinds().items():
         if wish.name not in ("auto", name):
             continue
@@ -69,8 +72,10 @@ def measurements(
             reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
         if reason is None and kind.leaves_gaps and not fills:
             reason = "it leaves steps without a value, which the estimator cannot fill"
-        if reason is None and kind.estimates and wish.name == "auto":
-            reason = "its error depends on how the stream moves; it is used where the policy names it"
+        if reason is None and kind.estimates and wish.name == "auto" and not known:
+            reason = "its error depends on how the stream moves, which the policy does not say"
+        if reason is None and kind.leaves_gaps and wish.name == "auto" and not known:
+            reason = "what it leaves out depends on how the stream moves, which the policy does not say"
         if reason is not None:
             yield Refused(name, reason)
             continue

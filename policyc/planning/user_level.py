@@ -20,11 +20,14 @@ from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import policy_record, round_up, stream_record
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.made import least_together, weights
-from policyc.planning.measurements import Measurement, measurements, of_variances, shares, with_signal
+from policyc.planning.measurements import STRETCH, Measurement, measurements, of_variances, shares, with_signal
 from policyc.planning.queries import demands_on, ordered_releases, participation_of, query_of, values_of
+from policyc.planning.series import Courses, Pair, courses, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
 from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
+from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.mechanisms import Derived
 from policyc_runtime.plan import (
@@ -66,13 +69,20 @@ RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": Nei
 class _Planned:
     """One release as it is planned: how it is measured (None: made of another), and what else was considered.
 
-    `alone` has noise for the whole promise, `measurement` for the release's share of it.
+    `pair` has noise for the whole promise, `measurement` for the release's share of it. `given` is what pairs were
+    tried on, None where the policy does not say how values move.
     """
 
     draft: ReleasePlan
-    alone: Measurement | None
-    others: tuple[Measurement | Refused, ...]
+    pair: Pair | None
+    others: tuple[Pair | Refused, ...]
     measurement: Measurement | None = None
+    given: Courses | None = None
+
+    @property
+    def alone(self) -> Measurement | None:
+        """The measurement with noise for the whole promise."""
+        return None if self.pair is None else self.pair.measurement
 
 
 def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
@@ -150,20 +160,26 @@ def _sensitive(plan: Plan, release: ReleasePlan) -> ReleasePlan:
 
 
 def _estimator(policy: Policy, constraints: ConstraintSet, notices: Sequence[Diagnostic]) -> Estimator:
-    """What is done to the noisy values: what the policy names, or the plainest that keeps its constraints."""
-    delay = {"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind]
+    """What is done to the noisy values of every step alone: the plainest that keeps the constraints.
+
+    Raises:
+        PolicyError: the policy names an estimator that does not apply.
+    """
+    delay = _delay(policy)
     found = list(estimators(0, constraints, delay))
     usable = [entry for entry in found if isinstance(entry, Estimator)]
-    wanted = (("none" if constraints.demands_nothing else "mle"),)
-    if policy.estimate.name != "auto":
-        wanted = (policy.estimate.name,)
-    chosen = next((entry for entry in usable if entry.name in wanted), None)
+    wanted = policy.estimate.name
+    plain = "none" if constraints.demands_nothing else "mle"
+    named = {kind.described().split("(")[0] for kind in series_estimators(policy.signal, delay)}
+    chosen = next((e for e in usable if e.name == (plain if wanted in ("auto", *named) else wanted)), None)
     if chosen is not None:
         return chosen
     reasons = [entry.reason for entry in found if isinstance(entry, Refused) and entry.name.startswith(wanted)]
+    if wanted == "filter":
+        reasons = [SeriesFilter(signal=SignalModel()).reason_against_delay(delay) or ""]
     finding = Diagnostic(
         "E0752",
-        f"the estimator `{wanted[0]}` does not apply to this release",
+        f"the estimator `{wanted}` does not apply to this release",
         policy.estimate.span or Span(0, 1),
         because=next(iter(reasons), "it needs what the policy does not declare"),
         help="write `estimate auto`, or declare what it needs",
@@ -171,41 +187,66 @@ def _estimator(policy: Policy, constraints: ConstraintSet, notices: Sequence[Dia
     raise PolicyError(policy.source, [*notices, finding])
 
 
+def _delay(policy: Policy) -> int | None:
+    return {"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind]
+
+
+def _series(policy: Policy, release: ReleasePlan) -> list[PlainSeries]:
+    """The estimators of plain series that the policy allows; a running total or window is no such series."""
+    if isinstance(release.query, PrefixQuery | WindowQuery):
+        return []
+    found = series_estimators(policy.signal, _delay(policy))
+    if policy.estimate.name == "smoother" and policy.estimate.arguments.get("observation_noise"):
+        found = [SeriesSmoother(observation_noise=True), *found]
+    wanted = policy.estimate.name
+    return [kind for kind in found if wanted in ("auto", kind.described().split("(")[0])]
+
+
 def _measured(
     policy: Policy, target: UserLevelTarget, plan: Plan, release: ReleasePlan, notices: Sequence[Diagnostic]
 ) -> _Planned:
-    """The mechanism with the least error for a release that had the whole promise."""
+    """The mechanism and estimator with the least error for a release that had the whole promise."""
     setting = setting_of(plan, release, RELATIONS[target.neighbors])
     made = isinstance(release.query, PrefixQuery | WindowQuery)
-    unit, fills = unit_of(plan, release), release.estimator.fills
+    series = _series(policy, release)
+    single = sum(not isinstance(part.query, PrefixQuery | WindowQuery) for part in plan.releases) == 1
+    given = courses(policy, setting.horizon or STRETCH) if single and not made else None
+    unit = unit_of(plan, release)
     wish = with_signal(policy.mechanism, policy.signal, unit)
-    tried = list(measurements(setting, unit, target.epsilon, target.delta, wish, fills=fills))
-    usable = [entry for entry in tried if isinstance(entry, Measurement)]
+    tried = list(
+        measurements(setting, unit, target.epsilon, target.delta, wish, fills=bool(series), known=given is not None)
+    )
+    refused = [entry for entry in tried if isinstance(entry, Refused)]
+    if policy.estimate.name in ("none", "mle", "map", "joint_map"):
+        series = []
+    constraints = ConstraintSet.of(release)
+    usable = pairs(tried, release.estimator, series, constraints, policy.objective, given)
     if made and (wish.name == "auto" or not usable):
-        return _Planned(release, None, tuple(tried))
+        return _Planned(release, None, (*usable, *refused))
     if not usable:
-        reasons = [f"{entry.name}: {entry.reason}" for entry in tried if isinstance(entry, Refused)]
+        reasons = [f"{entry.name}: {entry.reason}" for entry in refused]
         finding = Diagnostic(
             "E0755",
             f"no mechanism can measure `{release.name}`",
             wish.span or target.span,
-            because="; ".join(reasons),
+            because="; ".join(reasons) or "no estimator that the policy allows fits one",
             help="write `mechanism auto`, or a mechanism that applies",
         )
         raise PolicyError(policy.source, [*notices, finding])
-    best = min(usable, key=lambda entry: entry.mean_error(policy.objective))
-    return _Planned(release, best, tuple(entry for entry in tried if entry is not best))
+    best, *others = usable
+    draft = release.model_copy(update={"estimator": best.estimator})
+    return _Planned(draft, best, (*others, *refused), given=given)
 
 
 def _measuring_totals(policy: Policy, planned: list[_Planned]) -> list[_Planned]:
     """Running totals and windows are measured by themselves where that lowers the error of all releases together."""
     for index, one in enumerate(planned):
-        usable = [entry for entry in one.others if isinstance(entry, Measurement)]
-        if one.alone is not None or not usable:
+        usable = [entry for entry in one.others if isinstance(entry, Pair)]
+        if one.pair is not None or not usable:
             continue
         best = min(usable, key=lambda entry: entry.mean_error(policy.objective))
         others = tuple(entry for entry in one.others if entry is not best)
-        measured = [*planned[:index], replace(one, alone=best, others=others), *planned[index + 1 :]]
+        measured = [*planned[:index], replace(one, pair=best, others=others), *planned[index + 1 :]]
         costs = [least_together(_weights(policy, entries), policy.objective) for entries in (planned, measured)]
         if costs[1] < costs[0]:
             reason = f"all releases together would have {costs[0] / costs[1]:.3g} times the error, in units of a user"
@@ -251,26 +292,34 @@ def _finished(policy: Policy, plan: Plan, one: _Planned) -> ReleasePlan:
     release = plan.release_named(one.draft.name)
     horizon = plan.stream.horizon
     errors = of_variances(noise_stddevs(plan, release, horizon or 1) ** 2, policy.objective)
+    noise = float(np.nanmean(errors))
+    simulated = None if one.pair is None else one.pair.error
+    if simulated is not None:
+        errors = np.full(horizon or 1, simulated)
     mean = float(np.nanmean(errors))
     update = {
         "expected_errors": tuple(_runs(errors, horizon)),
         "predicted": PredictedError(
             published=mean,
-            without_postprocessing=mean,
+            without_postprocessing=noise,
             prior_alone=None,
             signal=None,
-            method=_method(release),
+            method=_method(release, one),
         ),
         "candidates": tuple(_candidates(policy, release, one, mean)),
     }
     return release.model_copy(update=update)
 
 
-def _method(release: ReleasePlan) -> str:
+def _method(release: ReleasePlan, one: _Planned) -> str:
     """How the error was predicted."""
+    if one.given is not None:
+        return f"{one.given.said}, through mechanism and estimator"
     mechanism = release.stream_mechanism
     if mechanism is not None and mechanism.estimates:
         return f"{mechanism.errors_of}; a stream that moves otherwise has larger errors"
+    if release.estimator.plain:
+        return "variance of the noise alone: no signal says how values move, so what the estimator gains is not known"
     return "variance of the noise; true values are taken to be far from every bound"
 
 
@@ -285,37 +334,38 @@ def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
 
 
 def _candidates(policy: Policy, release: ReleasePlan, one: _Planned, mean: float) -> list[Candidate]:
-    estimator = release.estimator.described()
-    free = one.measurement is None
-    rows = [
-        Candidate(
-            schedule="whole stream",
-            mechanism=release.mechanism.described(),
-            estimator=estimator,
-            predicted_error=mean,
-            chosen=True,
-            reason="costs no privacy" if free else "lowest predicted error",
-        )
-    ]
-    own = 1.0 if one.alone is None else one.alone.mean_error(policy.objective)
+    free = one.pair is None
+    unknown = "least noise; no signal says how values move, so nothing was tried"
+    reason = "costs no privacy" if free else "lowest predicted error" if _compared(one) else unknown
+    rows = [_row(release.mechanism.described(), release.estimator, mean, reason, chosen=True)]
+    own = 1.0 if one.pair is None else one.pair.mean_error(policy.objective)
     for entry in one.others:
         if isinstance(entry, Refused):
-            name, error, reason = entry.name, None, entry.reason
-        else:
-            ratio = entry.mean_error(policy.objective) / own
-            name, error = entry.mechanism.described(), ratio * (1.0 if free else mean)
-            reason = "would take a share of the promise" if free else f"{ratio:.3g} times the error of the one chosen"
-        rows.append(
-            Candidate(
-                schedule="whole stream",
-                mechanism=name,
-                estimator=estimator,
-                predicted_error=error,
-                chosen=False,
-                reason=reason,
-            )
-        )
+            rows.append(_row(entry.name, release.estimator, None, entry.reason))
+            continue
+        ratio = entry.mean_error(policy.objective) / own
+        error: float | None = ratio * (1.0 if free else mean)
+        words = "would take a share of the promise" if free else f"{ratio:.3g} times the error of the one chosen"
+        if not math.isfinite(ratio):
+            error, words = None, "no values keep the constraints"
+        rows.append(_row(entry.measurement.mechanism.described(), entry.estimator, error, words))
     return rows
+
+
+def _compared(one: _Planned) -> bool:
+    """Whether errors of what is published were compared, not only noise."""
+    return one.given is not None or not one.draft.estimator.plain
+
+
+def _row(mechanism: str, estimator: Estimator, error: float | None, reason: str, *, chosen: bool = False) -> Candidate:
+    return Candidate(
+        schedule="whole stream",
+        mechanism=mechanism,
+        estimator=estimator.described(),
+        predicted_error=error,
+        chosen=chosen,
+        reason=reason,
+    )
 
 
 def _claims(plan: Plan) -> Claims:

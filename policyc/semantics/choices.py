@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from typing import cast
 
 from policyc.diagnostics import Span
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
-from policyc.semantics.files import read_bytes
+from policyc.semantics.files import read_text
 from policyc.semantics.policy import (
     AlphaDPTTarget,
     Delivery,
@@ -24,6 +25,8 @@ from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import Call, CallStatement, Name, Value, WordStatement
 
 Signature = Mapping[str, tuple[Parameter, ...]]
+
+FEWEST_OF_A_PILOT = 8
 
 _EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", because="it is the promise itself")
 _NEIGHBORS = reading.word("add_remove", "replace")
@@ -60,13 +63,36 @@ _PARTICIPATION: Signature = {
 }  # fmt: skip
 
 
-def _pilot_file(scope: Scope, value: Value, what: str) -> str | None:
-    """A pilot series: here only that it is there and can be read; the planner reads it."""
+def _pilot_file(scope: Scope, value: Value, what: str) -> tuple[Decimal, ...] | None:
+    """The last column of a public file: one number a step, after a line of names if there is one."""
     if not isinstance(value, Call) or value.function.text != "file":
         reading.mismatch(scope, value, what, "a file", '`pilot(file("last_year.csv"), evidence = "...")`')
         return None
-    read = read_bytes(scope, value)
-    return None if read is None else read[0]
+    text = read_text(scope, value)
+    if text is None:
+        return None
+    last = [line.split(",")[-1].strip() for line in text.splitlines() if line.strip()]
+    numbers = [_decimal(word) for word in last]
+    series = numbers[1:] if numbers and numbers[0] is None else numbers
+    found = tuple(number for number in series if number is not None)
+    if len(found) < len(series) or len(found) < FEWEST_OF_A_PILOT:
+        scope.refuse(
+            "E0212",
+            "the pilot file is no series of numbers",
+            value.span,
+            because=f"its last column must have one number a line, at least {FEWEST_OF_A_PILOT} of them",
+            hint="write one line a step, with the value last; the first line may have names",
+        )
+        return None
+    return found
+
+
+def _decimal(word: str) -> Decimal | None:
+    try:
+        number = Decimal(word)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
 
 
 def _evidence(what: str) -> Parameter:
@@ -92,7 +118,7 @@ _SIGNALS: Signature = {
         Parameter("autocorrelation", reading.number, "autocorrelation = 0.4", required=False),
         Parameter("evidence", reading.text, 'evidence = "..."', required=False),
     ),
-    "pilot": (Parameter("file", _pilot_file, 'file("last_year.csv")', positional=True), _evidence("a pilot series")),
+    "pilot": (Parameter("series", _pilot_file, 'file("last_year.csv")', positional=True), _evidence("a pilot series")),
 }
 
 _DELIVERIES: Signature = {

@@ -42,7 +42,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
 
 
 def _solver(release: ReleasePlan) -> str:
-    if release.estimator.name in {"filter", "smoother"}:
+    if release.estimator.plain or release.estimator.name in {"filter", "smoother"}:
         return (
             "the kernel's own recursions, then its projection onto the constraints; `map_model.py` states the "
             "constraints and a plain alternative, not the published values"
@@ -66,6 +66,11 @@ def _pull(release: ReleasePlan) -> str | None:
     """What believing a law does to the values."""
     if release.estimator.name in {"none", "mle"}:
         return None
+    if release.estimator.plain:
+        return (
+            "Values are pulled towards what the course of the series makes likely: a sudden true change is partly "
+            "erased, or spread over the steps beside it."
+        )
     return (
         "Values are pulled towards what the declared chain expects: a true change that the chain does not expect is "
         "partly erased, and the expected error holds only while users move as the chain says."

@@ -142,6 +142,23 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
     return seasonal if "seasonal_stddev" in known or better + SEASON_COST < misfit else plain
 
 
+def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Generator) -> Array:
+    """One course of the process, (steps,), none below 0; its mean is known. For simulations."""
+    from scipy.signal import lfilter
+
+    fresh = generator.standard_normal(steps) * process.residual_stddev
+    fresh[1:] *= math.sqrt(1 - process.autocorrelation**2)
+    residual = np.asarray(lfilter([1.0], [1.0, -process.autocorrelation], fresh))
+    season = np.zeros(steps)
+    for start in range(0, steps, process.period) if process.period else ():
+        now = process.seasonal_stddev * generator.standard_normal(process.period)
+        if start:
+            kept = process.seasonal_autocorrelation
+            now = kept * season[start - process.period : start] + math.sqrt(1 - kept**2) * now
+        season[start : start + process.period] = now[: steps - start]
+    return np.asarray(np.maximum((process.mean or 0.0) + season + residual, 0.0))
+
+
 def _number(value: Decimal | None) -> float | None:
     return None if value is None else float(value)
 
