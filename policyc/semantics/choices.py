@@ -137,8 +137,14 @@ _WISHES: Mapping[str, Signature] = {
         "laplace": (),
         "gaussian": (),
         "binomial": (),
-        "dft": (Parameter("coefficients", reading.whole, "coefficients = 20", required=False),),
-        "fast": (),
+        "dft": (
+            Parameter("coefficients", reading.whole, "coefficients = 20", required=False),
+            Parameter("choose", reading.truth, "choose = true", required=False),
+        ),
+        "fast": (
+            Parameter("samples", reading.whole, "samples = 60", required=False),
+            Parameter("process_sd", reading.number, "process_sd = 40", required=False),
+        ),
         "budget_distribution": (),
         "budget_absorption": (),
         "binary_tree": (),

@@ -66,3 +66,26 @@ def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     signal = plan.releases[0].mechanism.signal
     assert (signal.mean, signal.sd) == (3405, 1380)
     assert "declared AR(1)" in plan.releases[0].predicted.method
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "deliver"),
+    [
+        ("binomial()", "realtime"),
+        ("fast(samples = 40)", "realtime"),
+        ("dft(coefficients = 20)", "offline"),
+        ("dft(choose = true)", "within(13 steps)"),
+    ],
+)
+def test_other_mechanisms_of_the_sources_run_on_the_same_rentals(gallery, rides, tmp_path, mechanism, deliver):
+    """Named in the policy they are planned, publish a year, and plan and ledger verify."""
+    path, counts = rides
+    text = (gallery / "bikeshare.policy").read_text().replace("lmmse(weight = 0.5)", mechanism)
+    place = tmp_path / "other.policy"
+    place.write_text(text.replace("deliver realtime", f"deliver {deliver}"))
+    plan = compile_policy(place).plan
+    verify(plan)
+    done = release(plan, path, tmp_path / "l", output=tmp_path / "o.csv")
+    assert done.noisy.shape == (DAYS, 1)
+    assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))
+    assert float(np.abs(done.noisy[:, 0] - counts).mean()) < 300

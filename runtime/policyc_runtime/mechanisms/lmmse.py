@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
@@ -10,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from policyc_runtime.mechanisms.ar1_prediction import DeclaredAR1, LearnedAR1, still_errors
 from policyc_runtime.mechanisms.calibration import fine_grid, least_noise, raised, require_room
@@ -29,7 +30,6 @@ PLAIN = 2  # first steps, published as they are measured: a prediction needs two
 LEAST_WEIGHT = Decimal(2) ** -13  # below, noise on the grid would not fit 64 bits: nothing is measured any more
 WEIGHTS = [Decimal(n) / 20 for n in range(1, 21)]
 STRETCH = 1000  # steps that stand for an endless stream
-UP = 1 + 1e-14
 
 Share = Annotated[Decimal, Field(gt=0, le=1)]
 
@@ -59,6 +59,12 @@ class Lmmse(StreamMechanism):
     signal: DeclaredAR1 | None
     sampler: Literal["discrete"] = "discrete"
 
+    @model_validator(mode="after")
+    def _noise_is_wide(self) -> Self:
+        if self.stddev * self.grid < 3:
+            raise ValueError("the noise is too small for its grid")
+        return self
+
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
         """The least noise; options: weight and decay in (0, 1], and mean, sd and autocorrelation of a declared AR(1).
@@ -68,7 +74,7 @@ class Lmmse(StreamMechanism):
         given = {name: options[name] for name in ("mean", "sd", "autocorrelation") if name in options}
         plain = cls.model_validate(
             {
-                "stddev": Decimal(1),
+                "stddev": Decimal(3),
                 "weight": options.get("weight", Decimal("0.5")),
                 "decay": options.get("decay", Decimal(1)),
                 "grid": 1,
@@ -84,7 +90,7 @@ class Lmmse(StreamMechanism):
         from policyc_runtime.privacy.gaussian import gaussian_stddev
 
         nats, failing = rounded_down(epsilon), rounded_down(delta)
-        near = gaussian_stddev(nats, failing, self._l2_sensitivity(setting))
+        near = gaussian_stddev(nats, failing, math.sqrt(self._l2_square(setting)))
         made = self._with(grid=fine_grid(near))
         return made._of(least_noise(lambda stddev: made._of(stddev).profile(setting).delta(nats) <= failing, near))
 
@@ -120,22 +126,23 @@ class Lmmse(StreamMechanism):
     def _weights(self, steps: int) -> list[float]:
         return [float(self.weight_at(step)) for step in range(steps)]
 
-    def _l2_sensitivity(self, setting: Setting) -> float:
-        """How far one user moves all w_t z_t, in units, rounded up: worst is to take part as early as can be."""
+    def _l2_square(self, setting: Setting) -> Fraction:
+        """How far one user moves all w_t z_t, in units, squared: worst is to take part as early as can be."""
         changes = setting.earliest_changes
         if self.decay == 1:  # the same from PLAIN on
             changes = [min(step, PLAIN) for step in changes]
-        squares = {step: float(self.weight_at(step)) ** 2 for step in set(changes)}
-        return setting.shift * math.sqrt(math.fsum(squares[step] for step in changes)) * UP
+        squares = (Fraction(self.weight_at(step)) ** 2 * times for step, times in Counter(changes).items())
+        return setting.shift**2 * sum(squares, Fraction(0))
 
     def profile(self, setting: Setting) -> PrivacyProfile:
-        """The Gaussian curve of what one user moves, with the little that the grid adds."""
-        from policyc_runtime.privacy.fine_noise import fine_gaussian_profile
+        """The curve of discrete Gaussian noise for what one user moves, an upper bound.
 
-        stddev = float(self.stddev)
-        return fine_gaussian_profile(
-            self._l2_sensitivity(setting) / stddev * UP, stddev * self.grid / UP, setting.changes
-        )
+        It takes the noise of the first steps, relative to its grid the coarsest, for that of all.
+        """
+        from policyc_runtime.privacy.discrete_noise import discrete_gaussian_bound
+
+        moved = math.ceil(self._l2_square(setting) * self.grid**2)
+        return discrete_gaussian_bound(Fraction(self.stddev * self.grid) ** 2, moved)
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Mean square errors, (steps,): under the declared process, or of a still stream where it is learned."""

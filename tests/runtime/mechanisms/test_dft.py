@@ -1,0 +1,89 @@
+"""Noise on frequencies hides a whole user, and what is published is what the kept frequencies give."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from stream_settings import one_setting, run, simulated
+
+from policyc_runtime.mechanisms.dft import Dft, _basis
+from policyc_runtime.mechanisms.gaussian import Gaussian
+from policyc_runtime.mechanisms.setting import Setting
+from policyc_runtime.privacy import Participation
+
+PROMISE = (Decimal(1), Decimal("1e-7"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 12, 365])
+def test_the_basis_is_orthonormal(size: int) -> None:
+    """All rows together are an orthonormal basis of real numbers, the first one constant."""
+    rows = np.vstack(list(_basis(size, size)))
+    assert np.allclose(rows @ rows.T, np.eye(size), atol=1e-12)
+    assert np.ptp(rows[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "bound", "size"), [(None, 12, 12), (3, 12, 12), (5, 2, 12), (4, 1, 11), (12, 5, 12)]
+)
+def test_no_user_moves_the_coefficients_further_than_is_said(coefficients: int | None, bound: int, size: int) -> None:
+    """Over all sets of steps that one user can take part in, with either sign, the quantised transform moves less."""
+    setting = replace(one_setting(Dft, steps=size, bound=bound), contribution=3)
+    mechanism = Dft.calibrate(setting, *PROMISE, {"coefficients": coefficients} if coefficients else {})
+    rows = np.rint(np.vstack(list(_basis(size, coefficients or size))) * mechanism.grid)
+    generator, longest = np.random.default_rng(1), 0.0
+    for _ in range(3000):
+        user = np.zeros(size)
+        user[generator.choice(size, bound, replace=False)] = 3 * generator.choice([-1, 1], bound)
+        longest = max(longest, float(((rows @ user) ** 2).sum()))
+    everywhere = np.zeros(size)
+    everywhere[:bound] = 3
+    longest = max(longest, float(((rows @ everywhere) ** 2).sum()))
+    assert longest <= mechanism.moved_square(setting)
+    if coefficients is None:
+        assert mechanism.moved_square(setting) <= longest * 1.01
+
+
+def test_all_coefficients_need_the_noise_of_the_gaussian_mechanism() -> None:
+    """For a user in all of 365 steps it is the plain Gaussian release in another basis; ZKL22 took sqrt(365) less."""
+    setting = one_setting(Dft, steps=365, bound=365)
+    plain = Gaussian.calibrate(setting, *PROMISE, {})
+    assert float(Dft.calibrate(setting, *PROMISE, {}).stddev) == pytest.approx(float(plain.stddev), rel=1e-3)
+
+
+def test_a_slow_series_comes_back_better_from_the_frequencies_that_noise_leaves() -> None:
+    """Chosen after noise, few frequencies are kept, and the error is less than a third of that of all of them."""
+    setting = one_setting(Dft, steps=200, bound=200)
+    raw = np.rint(500 + 300 * np.cos(np.arange(200) / 200 * 2 * math.pi)).astype(np.int64)[:, None]
+    errors = {}
+    for choose in (False, True):
+        mechanism = Dft.calibrate(setting, *PROMISE, {"choose": choose})
+        errors[choose] = np.mean(
+            [
+                ((mechanism.values(setting, run(mechanism, setting, raw, simulated(s))) - raw) ** 2).mean()
+                for s in range(8)
+            ]
+        )
+    assert 3 * errors[True] < errors[False]
+
+
+def test_blocks_follow_the_delay_and_the_last_may_be_shorter() -> None:
+    """Where values may wait for 3 steps, 4 make a block; the rest of 10 steps comes at the horizon."""
+    setting = Setting(participation=Participation(2, 10), wait=3)
+    mechanism = Dft.calibrate(setting, *PROMISE, {})
+    assert [mechanism.ready(setting, steps) for steps in range(11)] == [0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 10]
+    raw = np.full((10, 1), 10**9, dtype=np.int64)
+    values = mechanism.values(setting, run(mechanism, setting, raw, simulated(3), every=1))
+    assert np.abs(values - raw).max() < 10 * float(mechanism.stddev)
+
+
+def test_numbers_too_large_for_64_bit_sums_are_measured_exactly() -> None:
+    """Sums beyond 64 bits are made with whole numbers of any size."""
+    setting = one_setting(Dft, steps=8)
+    mechanism = Dft.calibrate(setting, *PROMISE, {})
+    raw = np.full((8, 1), 2**45, dtype=np.int64)
+    values = mechanism.values(setting, run(mechanism, setting, raw, simulated(3)))
+    assert np.abs(values / raw - 1).max() < 1e-6
