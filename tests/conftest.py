@@ -14,6 +14,10 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the golden files from what the code gives now")
+    parser.addoption("--full", action="store_true", help="benchmarks: the papers' own sizes, which takes minutes")
+    parser.addoption(
+        "--tables", metavar="DIR", help="benchmarks: write tables as Markdown files there, not to the screen"
+    )
 
 
 @pytest.fixture
