@@ -92,6 +92,9 @@ def _check_targets(plan: Plan) -> Iterator[Claim]:
     if users and len(users) < len(plan.targets):
         detail = "budgets of steps and noise for the whole stream do not add up to one promise here"
         yield _claim("all targets are of one kind", False, detail, "targets")
+    if len({release.name for release in plan.releases}) < len(plan.releases):
+        detail = "two have the same, and the values of one would get the noise of the other"
+        yield _claim("every release has its own name", False, detail, "releases")
 
 
 def _scheduled(plan: Plan) -> list[tuple[int, ReleasePlan]]:

@@ -71,3 +71,10 @@ def test_nothing_follows_a_segment_that_goes_on_for_ever():
     (segment,) = make_release(horizon=None).budgets.segments
     with pytest.raises(ValueError, match="goes on for ever"):
         Schedule(name="uniform", segments=(segment, segment))
+
+
+def test_every_release_has_its_own_name():
+    """Two releases of one name are refused: data is kept by name, and one would be read with the other's noise."""
+    releases = (make_release(epsilon="0.1"), make_release(epsilon="0.2"))
+    with pytest.raises(PlanRejectedError, match="same"):
+        verify(make_plan(releases=releases))
