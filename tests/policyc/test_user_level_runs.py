@@ -19,7 +19,7 @@ from policyc_runtime.plan import NeighboringRelation, Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release, release_claims
 from policyc_runtime.sources import read_events
-from policyc_runtime.user_level import setting_of
+from policyc_runtime.user_level import setting_of, unit_of
 from policyc_runtime.verify import verified_claims, verify
 
 POLICY = """
@@ -299,3 +299,27 @@ def test_the_plan_of_departures_runs_on_real_data(gallery, tmp_path):
     assert done.released.shape == (28, 1)
     assert done.released.dtype.kind == "i"
     assert 400 < done.released.mean() < 900
+
+
+def test_a_sample_of_steps_needs_the_whole_stream(make):
+    """`keep_sample` looks into the future: a resealed plan that delivers step by step with it is refused."""
+    content = json.loads(make().to_json())
+    content["participation"]["enforced"] = "keep_sample"
+    with pytest.raises(KernelError, match="enforced by keep_sample"):
+        verify(resealed(make(), content))
+
+
+def test_beyond_the_bound_nothing_is_left_of_the_spacing(make):
+    """Of 48 steps at least 12 apart there are 4; who takes part in 8 keeps no distance, and that is accounted for."""
+    plan = make(participation="spacing = 12 steps, enforced = keep_first")
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    assert setting_of(plan, plan.releases[0], relation).changes == 4
+    assert setting_of(plan, plan.releases[0], relation, 8).changes == 8
+
+
+def test_replaced_users_move_a_sum_from_one_end_of_the_clamp_to_the_other(make):
+    """Values between -20 and 130 differ by 150: a step of replaced users is hidden for at least that."""
+    plan = make(more="release speed = sum(seen.speed, clamp = -20 .. 130)", neighbors="replace")
+    speed = plan.release_named("speed")
+    shift = setting_of(plan, speed, NeighboringRelation.REPLACE_ONE).shift
+    assert shift * unit_of(plan, speed) >= 150

@@ -32,3 +32,14 @@ def test_filled_leakage_is_that_of_every_single_step(
     monkeypatch.setattr(leakage, "SHORTEST_STRETCH", 10**9)
     for filled, literal in zip(found, both(), strict=True):
         assert (filled == literal).all()
+
+
+def test_leakage_is_not_filled_in_while_the_chain_still_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets and leakage repeat for long, then the chain gets stronger: later steps leak more, and are told so."""
+    weak, strong = np.array([[0.6, 0.4], [0.4, 0.6]]), np.array([[0.95, 0.05], [0.05, 0.95]])
+    moves = np.array([weak] * 400 + [strong] * 199)
+    epsilons = np.full(600, 0.1)
+    found = total_leakage(epsilons, moves, moves)
+    assert found[500] > 1.5 * found[200]
+    monkeypatch.setattr(leakage, "SHORTEST_STRETCH", 10**9)
+    assert (found == total_leakage(epsilons, moves, moves)).all()
