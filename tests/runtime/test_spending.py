@@ -1,0 +1,29 @@
+"""What a plan spends and leaks is that of all its releases, in every window that the stream meets."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from plans import make_plan, make_release
+
+from policyc_runtime.plan import BudgetSegment, Schedule
+from policyc_runtime.spending import leakage_of_group, window_budget
+
+
+def test_releases_leak_together():
+    """Two releases of 0.1 nats a step leak what one of 0.2 leaks."""
+    both = make_plan(releases=tuple(make_release(name, horizon=20) for name in ("parked", "again")), horizon=20)
+    one = make_plan(epsilon="0.2", horizon=20)
+    assert leakage_of_group(both, both.correlation.chains[0]) == leakage_of_group(one, one.correlation.chains[0])
+
+
+def test_the_fullest_window_of_an_endless_stream_may_lie_across_two_periods():
+    """Large budgets at the end of a period and at the start of the next count together."""
+    epsilons = tuple(map(Decimal, ("1", "0.25", "0.25", "1")))
+    part = make_release(horizon=None)
+    scales = tuple(map(part.step_mechanism.calibrate, epsilons))
+    segment = BudgetSegment(epsilons=epsilons, scales=scales, expected_errors=(1.0,) * 4, repeats=None)
+    release = part.model_copy(update={"schedule": Schedule(name="sparse", segments=(segment,))})
+    plan = make_plan(horizon=None, releases=(release,))
+    assert [window_budget(plan, width) for width in (1, 2, 3, 5)] == [1, 2, Fraction(9, 4), Fraction(7, 2)]
