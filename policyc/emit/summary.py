@@ -89,11 +89,16 @@ def _candidates(release: ReleasePlan) -> list[str]:
 
 def render_run(plan: Plan, released: Release, written: Sequence[Path], before: int) -> str:
     """Which steps are out now, how many of them were out `before`, from when to when, and where."""
+    from policyc_runtime.estimation.stream import described_processes
+
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
     first, last = released.times[0], released.times[-1]
     steps = len(released.times)
     lines = [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - before:,} new, {before:,} from before"]
     lines += [f"  {path}" for path in written]
+    for name, series in released.series.items():
+        if any(series.processes):
+            lines.append(f"  {name}: computed with the {described_processes(series.processes)}")
     lines.append("running this again gives the same values; new steps are released when the input has them")
     return "\n".join(lines)

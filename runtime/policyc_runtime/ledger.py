@@ -45,7 +45,10 @@ from policyc_runtime.plan import Plan, canonical_json
 
 
 class Entry(NamedTuple):
-    """One step of one release. Values are JSON lists, budgets decimal text, so all read back exactly."""
+    """One step of one release. Values are JSON lists, budgets decimal text, so all read back exactly.
+
+    `process` is what the estimator took users to move like, by the noisy values; empty where it does not ask them.
+    """
 
     step: int
     release: str
@@ -54,6 +57,7 @@ class Entry(NamedTuple):
     data: str
     epsilon: str
     scale: str
+    process: str
 
 
 class Ledger:
@@ -150,7 +154,7 @@ class Ledger:
             self._hash = _chained(self._hash, number, entry)
             rows.append((number, *entry, self._hash))
         with guarded(self.path):
-            self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             head = (len(self.entries) + len(rows), self._hash)
             self._connection.execute("UPDATE head SET entries = ?, hash = ?", head)
         self.entries.extend(entries)
@@ -189,7 +193,11 @@ class Ledger:
         if once:
             yield self._spending(plan)
             if any(release.schedule is None or release.recorded is not None for release in plan.releases):
-                yield self._records(plan)
+                records = self._records(plan)
+                yield records
+                if records.holds is False:
+                    return
+            yield from self._processes(plan)
 
     def _records(self, plan: Plan) -> Claim:
         """Whether every record of a stream mechanism is one, and everything derived follows from records."""
@@ -203,6 +211,23 @@ class Ledger:
         wrong = same_as_recorded(plan, stored)
         detail = f"{self.steps:,} steps read" if wrong is None else f"the entries of `{wrong}` are not"
         return Claim(name, wrong is None, detail, str(self.path), "E0823")
+
+    def _processes(self, plan: Plan) -> Iterator[Claim]:
+        """Whether the processes that estimators used are those that the noisy values speak for, computed again."""
+        from policyc_runtime.estimation.stream import described_processes, unexplained_step
+        from policyc_runtime.measuring import stored_noisy
+
+        for release in plan.releases:
+            rows = [entry for entry in self.entries if entry.release == release.name]
+            used = [entry.process for entry in rows]
+            asked = release.estimator.asks_noisy_values and len(plan.correlation.chains) == 1
+            if not rows or not (asked or any(used)):
+                continue
+            noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in rows])
+            step = unexplained_step(plan, release, noisy, used)
+            name = f"what the users of `{release.name}` were taken to move like is what its noisy values speak for"
+            detail = described_processes(used) if step is None else f"at step {step} they speak for something else"
+            yield Claim(name, step is None, detail, str(self.path), "E0823")
 
     def _spending(self, plan: Plan) -> Claim:
         """Whether every entry has the plan's budget and noise scale."""

@@ -15,7 +15,7 @@ from policyc_runtime.errors import LedgerError
 from policyc_runtime.plan import Plan, canonical_json
 
 FORMAT = "policyc-ledger"
-VERSION = "1"
+VERSION = "2"
 APPLICATION = 0x706F6C79
 BUSY_SECONDS = 10.0
 KEY_BYTES = 32
@@ -25,7 +25,8 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), entries INTEGER NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE entry (
   number INTEGER PRIMARY KEY, step INTEGER NOT NULL, release TEXT NOT NULL, noisy TEXT NOT NULL,
-  published TEXT NOT NULL, data TEXT NOT NULL, epsilon TEXT NOT NULL, scale TEXT NOT NULL, hash TEXT NOT NULL,
+  published TEXT NOT NULL, data TEXT NOT NULL, epsilon TEXT NOT NULL, scale TEXT NOT NULL,
+  process TEXT NOT NULL, hash TEXT NOT NULL,
   UNIQUE (step, release));
 CREATE TRIGGER entry_kept BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END;
 CREATE TRIGGER entry_fixed BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;

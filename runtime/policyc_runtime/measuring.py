@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,15 @@ def derived_values(release: ReleasePlan, values: Array) -> Array:
         width = release.query.steps
         return totals - np.vstack([np.zeros((min(width, len(values)), values.shape[1])), totals[:-width]])
     return totals
+
+
+def stored_noisy(plan: Plan, release: ReleasePlan, drawn: list[list[int] | None]) -> Array:
+    """Noisy values (steps, cells) from what a ledger keeps of each step; NaN where nothing was drawn."""
+    if release.recorded is not None:
+        return noisy_values(plan, release, [tuple(record or ()) for record in drawn])
+    none = [math.nan] * len(release.cells)
+    rows = [none if row is None else row for row in drawn]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(release.cells))
 
 
 def whole_values(plan: Plan, release: ReleasePlan) -> bool:

@@ -32,6 +32,8 @@ class Series:
         cells: names of the cells, in order.
         noisy: (steps, cells) as drawn, whole numbers wherever the release has no others; 0 where nothing was.
         released: (steps, cells) published values; whole numbers where the policy says so.
+        processes: by step, what the estimator took users to move like, as the noisy values speak for it; empty texts
+            where it does not ask them.
         skipped: (steps,) whether nothing was drawn at a step; the field `noisy` of a file is empty there.
     """
 
@@ -41,6 +43,7 @@ class Series:
     noisy: NDArray[np.int64] | NDArray[np.float64]
     released: NDArray[np.int64] | NDArray[np.float64]
     skipped: NDArray[np.bool_]
+    processes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ At a step without budget nothing is drawn: the ledger says null, and the estimat
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,10 +17,10 @@ from numpy.typing import NDArray
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import DataError, KernelError, LedgerError, ReleaseError
-from policyc_runtime.estimation import estimate_release
+from policyc_runtime.estimation import estimate_release, processes_used
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import write_private
-from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps, whole_values
+from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps, stored_noisy, whole_values
 from policyc_runtime.mechanisms import StepRecord
 from policyc_runtime.output import Release, Series, output_paths, read_release, require_own
 from policyc_runtime.plan import Plan, PrefixQuery, ReleasePlan, WindowQuery
@@ -136,6 +135,7 @@ class _Run:
         scheduled = [part for part in plan.releases if part.schedule is not None]
         self._epsilons = {part.name: part.budgets.epsilons(raw.steps) for part in scheduled}
         self._scales = {part.name: part.budgets.scales(raw.steps) for part in scheduled}
+        self._processes: dict[str, dict[int, str]] = {}  # of the block that is being released
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
         shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
         self._noisy = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
@@ -217,9 +217,10 @@ class _Run:
     def _estimate(self, part: ReleasePlan, block: range) -> None:
         """Published values of new steps, from the noisy ones."""
         published = self._published[part.name]
-        published[block.start : block.stop] = estimate_release(
-            self._plan, part, self._noisy[part.name][: block.stop], published[: block.start]
-        )
+        noisy = self._noisy[part.name][: block.stop]
+        used = processes_used(self._plan, part, noisy, block.start)
+        published[block.start : block.stop] = estimate_release(self._plan, part, noisy, published[: block.start], used)
+        self._processes[part.name] = dict(zip(block, used or [], strict=False))
 
     def _drop(self, block: range) -> None:
         for published in self._published.values():
@@ -242,6 +243,7 @@ class _Run:
             data=self._book.fingerprint(step, self._raw.digests[step]),
             epsilon=str(self._epsilons[part.name][step]) if part.schedule is not None else "",
             scale=str(self._scales[part.name][step]) if part.schedule is not None else "",
+            process=self._processes[part.name].get(step, "") if _given(published) else "",
         )
 
 
@@ -284,12 +286,7 @@ def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
         rows = [entry for entry in entries if entry.release == part.name]
         shape = (len(rows), len(part.cells))
         values = [json.loads(entry.published) for entry in rows]
-        drawn = [json.loads(entry.noisy) for entry in rows]
-        if part.recorded is not None:
-            noisy = noisy_values(plan, part, [tuple(record) for record in drawn])
-        else:
-            none = [math.nan] * len(part.cells)
-            noisy = np.array([none if row is None else row for row in drawn], dtype=np.float64).reshape(shape)
+        noisy = stored_noisy(plan, part, [json.loads(entry.noisy) for entry in rows])
         skipped = np.array(np.isnan(noisy).any(axis=1), dtype=np.bool_)
         released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
         series[part.name] = Series(
@@ -299,6 +296,7 @@ def _stored(plan: Plan, book: Ledger, steps: int) -> Release:
             noisy=_as_written(plan, part, noisy),
             released=released.reshape(shape),
             skipped=skipped,
+            processes=tuple(entry.process for entry in rows),
         )
     return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
 

@@ -92,7 +92,7 @@ def test_the_database_refuses_changes_by_itself(path: Path) -> None:
             connection.execute(statement)
     with pytest.raises(sqlite3.IntegrityError):
         connection.execute(
-            "INSERT INTO entry SELECT 99, step, release, noisy, published, data, epsilon, scale, hash "
+            "INSERT INTO entry SELECT 99, step, release, noisy, published, data, epsilon, scale, process, hash "
             "FROM entry WHERE number = 3"
         )
     connection.close()
@@ -104,6 +104,7 @@ def test_the_database_refuses_changes_by_itself(path: Path) -> None:
         ("UPDATE entry SET noisy = '[1, 2, 3, 4]' WHERE step = 4", "entry 5, step 4"),
         ("UPDATE entry SET published = '[1, 2, 3, 14]' WHERE step = 4", "entry 5, step 4"),
         ("UPDATE entry SET epsilon = '0.05' WHERE step = 4", "entry 5, step 4"),
+        ("UPDATE entry SET process = 'no chain' WHERE step = 4", "entry 5, step 4"),
         ("UPDATE entry SET data = hash WHERE step = 4", "entry 5, step 4"),
         ("UPDATE entry SET step = 40 WHERE step = 4", "entry 5, step 40"),
         ("DELETE FROM entry WHERE step = 4", "entry 6, step 5"),
@@ -158,7 +159,7 @@ def test_another_plan_or_policy_is_refused(path: Path) -> None:
 
 def test_a_future_version_is_refused(plan: Plan, path: Path) -> None:
     """What a newer version wrote is not guessed at."""
-    tamper(path, "UPDATE meta SET value = '2' WHERE name = 'version'")
+    tamper(path, "UPDATE meta SET value = '3' WHERE name = 'version'")
     assert refused(plan, path).code == "E0820"
 
 

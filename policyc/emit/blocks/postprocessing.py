@@ -5,6 +5,7 @@ from __future__ import annotations
 from policyc.emit.blocks.mechanism import described, objective_words, parameters
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.numbers import about
+from policyc_runtime.estimation.safeguard import candidate_names
 from policyc_runtime.plan import Plan, ReleasePlan
 
 
@@ -27,6 +28,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "description": description,
         "sources": sources,
         "parameters": parameters(release.estimator),
+        "check_of_the_chain": _check(release),
         "constraints": [{"text": text, "line": str(line)} for text, line in constraints],
         "integer": release.integer,
         "model": {"file": "map_model.py", "sha256": attachments.get("map_model.py")},
@@ -38,6 +40,24 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
             "largest": about(max(errors)),
             "where": "per step, in `steps.csv`",
         },
+    }
+
+
+def _check(release: ReleasePlan) -> Json | None:
+    """How the declared chain is held against the noisy values; None where it is believed as it is, or not used."""
+    if not release.estimator.asks_noisy_values:
+        return None
+    return {
+        "words": (
+            "The declared chain is checked against the noisy values: at every step the candidate is used under which "
+            "they are likeliest, and the declared chain unless another is 20 times likelier. The check sees released "
+            "values and public numbers only, so it costs no privacy, whatever it finds."
+        ),
+        "candidates": list(candidate_names()),
+        "record": (
+            "What was used at each step is in the hash-chained ledger (column `process`); `policyc run` says it when "
+            "it ends, and `policyc verify --ledger` computes it again from the noisy values."
+        ),
     }
 
 

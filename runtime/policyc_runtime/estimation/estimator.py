@@ -136,6 +136,11 @@ class Estimator(Record):
 
         return step_by_step(one, len(noisy) - first, constraints, previous)
 
+    @property
+    def asks_noisy_values(self) -> bool:
+        """Whether it asks the noisy values what users move like: whether `processes` has an answer."""
+        return False
+
     def processes(
         self,
         noisy: NDArray[np.float64],  # noqa: ARG002
@@ -152,6 +157,23 @@ class Estimator(Record):
         Arguments as for `estimate_series`. A function of noisy values and public constants alone.
         """
         return None
+
+    def unexplained_step(
+        self,
+        noisy: NDArray[np.float64],  # noqa: ARG002
+        scales: NDArray[np.float64],  # noqa: ARG002
+        used: Sequence[str],
+        chain: Chain | None,  # noqa: ARG002
+        constraints: ConstraintSet,  # noqa: ARG002
+        delay: int | None,  # noqa: ARG002
+        *,
+        balanced: bool,  # noqa: ARG002
+    ) -> int | None:
+        """The first step whose process, of those a ledger says were used, cannot be what `processes` said, or None.
+
+        The other arguments as for `processes`. Empty texts say nothing.
+        """
+        return next((step for step, name in enumerate(used) if name), None)
 
     def predicted_errors(
         self,

@@ -8,7 +8,12 @@ import numpy as np
 
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.posterior import Posterior
-from policyc_runtime.estimation.safeguard import candidate_names, candidates, likeliest
+from policyc_runtime.estimation.safeguard import (
+    candidate_names,
+    candidates,
+    likeliest,
+    within_rounding_of_likeliest,
+)
 from policyc_runtime.estimation.series import SeriesEstimator
 
 if TYPE_CHECKING:
@@ -28,6 +33,11 @@ class PosteriorMean(SeriesEstimator):
     The chain is checked against the noisy values on the way: a smoothed chain, or none, is used where these speak for
     it. This sees released values only and costs no privacy.
     """
+
+    @property
+    def asks_noisy_values(self) -> bool:
+        """It does."""
+        return True
 
     def processes(
         self,
@@ -51,6 +61,36 @@ class PosteriorMean(SeriesEstimator):
             chosen = np.concatenate([chosen[delay:], np.full(min(delay, len(chosen)), chosen[-1])])
         names = candidate_names()
         return [names[number] for number in chosen[first:].tolist()]
+
+    def unexplained_step(
+        self,
+        noisy: Array,
+        scales: Array,
+        used: Sequence[str],
+        chain: Chain | None,
+        constraints: ConstraintSet,
+        delay: int | None,
+        *,
+        balanced: bool,
+    ) -> int | None:
+        """The first step that was not computed from what its noisy values speak for, as `Estimator` says.
+
+        Where values wait for all others, all steps of a run have what the run's last one speaks for: the last step of
+        a stretch with one name is the last of a run.
+        """
+        if chain is None or constraints.total is None:
+            return super().unexplained_step(noisy, scales, used, chain, constraints, delay, balanced=balanced)
+        process = CountProcess(constraints.total, chain.states, chain)
+        likely = within_rounding_of_likeliest(candidates(process), noisy, scales, balanced=balanced)
+        numbers = {name: number for number, name in enumerate(candidate_names())}
+        last = len(used) - 1
+        for step, name in enumerate(used):
+            if name == "" or (delay is None and step < last and used[step + 1] == name):
+                continue
+            ahead = range(step, min(step + (delay or 0), last) + 1)
+            if name not in numbers or not likely[numbers[name], ahead].any():
+                return step
+        return None
 
     def counts(
         self,

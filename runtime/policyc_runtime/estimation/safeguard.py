@@ -52,6 +52,17 @@ def likeliest(
     return np.concatenate([chosen, np.full(len(noisy) - len(chosen), chosen[-1])])
 
 
+def within_rounding_of_likeliest(
+    processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False
+) -> NDArray[np.bool_]:
+    """Which candidates may be the likeliest at a step as far as floating-point sums can tell, (candidates, T)."""
+    logs = evidence(processes, noisy, scales, balanced=balanced)
+    best = logs.max(axis=0)
+    likely = logs >= best - WITHIN_ROUNDING * (1.0 + np.abs(best))
+    later = np.repeat(likely[:, -1:], len(noisy) - likely.shape[1], axis=1)
+    return np.concatenate([likely, later], axis=1)
+
+
 def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False) -> Array:
     """Log likelihoods of the candidates by the values up to every step that is looked at, (candidates, steps).
 

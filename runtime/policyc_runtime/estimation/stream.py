@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+FEW_STRETCHES = 4
+
+
 def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -> list[str] | None:
     """What the estimator takes users to move like at the steps from `first` on; None where it does not ask.
 
@@ -40,6 +45,39 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         plan.delivery.longest_wait,
         balanced=release.mechanism.balanced,
     )
+
+
+def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Sequence[str]) -> int | None:
+    """The first step whose process, as a ledger says it was used, does not follow from noisy values; None if all do.
+
+    Args:
+        plan: of the ledger.
+        release: one of its releases.
+        noisy: (t, cells) noisy values of all steps.
+        used: by step; empty texts where nothing is said.
+    """
+    return release.estimator.unexplained_step(
+        noisy,
+        _scales(plan, release, len(noisy)),
+        used,
+        _only_chain(plan),
+        ConstraintSet.of(release),
+        plan.delivery.longest_wait,
+        balanced=release.mechanism.balanced,
+    )
+
+
+def described_processes(used: Sequence[str]) -> str:
+    """Processes by step in a few words: where each was used, or when they change often, at how many steps."""
+    starts = [step for step, name in enumerate(used) if step == 0 or used[step - 1] != name]
+    stretches = [(a, b - 1, used[a]) for a, b in pairwise([*starts, len(used)]) if used[a]]
+    if len(stretches) <= FEW_STRETCHES:
+        return "; ".join(f"{name} at {_steps(first, last)}" for first, last, name in stretches)
+    return "; ".join(f"{name} at {count:,} steps" for name, count in Counter(filter(None, used)).most_common())
+
+
+def _steps(first: int, last: int) -> str:
+    return f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
 
 
 def estimate_release(
