@@ -12,6 +12,7 @@ import pytest
 from policyc.emit.certificate import markdown, prose, render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
 from policyc_runtime.errors import PlanRejectedError
+from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.plan import Plan
 
 PLANS = ["traffic", "fleet", "endless_traffic", "independent_count"]
@@ -160,6 +161,19 @@ def test_large_chains_are_told_by_hash(traffic: Plan) -> None:
     rows = tuple(tuple(Decimal(1) if i == j else Decimal(0) for j in range(21)) for i in range(21))
     assert "rows" not in (_matrix(rows) or {})
     assert "rows" in (_matrix(rows[:20]) or {})
+
+
+def test_the_check_of_the_chain_is_explained(fleet: Plan, attachments: dict[str, str]) -> None:
+    """An estimator that asks the noisy values says in every format why that is free, what it may find, and where."""
+    (part,) = fleet.releases
+    smoother = part.model_copy(update={"estimator": estimator_kinds()["smoother"].model_validate({"name": "smoother"})})
+    told: Any = certificate_content(fleet.model_copy(update={"releases": (smoother,)}).sealed(), attachments)
+    check = told["postprocessing"][0]["check_of_the_chain"]
+    assert check["candidates"][0] == "declared chain"
+    assert "no chain" in check["candidates"]
+    for page in (render_markdown(told), render_html(told)):
+        for words in ("released values and public numbers only, so it costs no privacy", "no chain", "hash-chained"):
+            assert words in page
 
 
 def test_words_of_the_policy_cannot_break_the_page(traffic: Plan, attachments: dict[str, str]) -> None:
