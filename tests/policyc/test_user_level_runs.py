@@ -323,3 +323,16 @@ def test_replaced_users_move_a_sum_from_one_end_of_the_clamp_to_the_other(make):
     speed = plan.release_named("speed")
     shift = setting_of(plan, speed, NeighboringRelation.REPLACE_ONE).shift
     assert shift * unit_of(plan, speed) >= 150
+
+
+def test_the_order_of_rows_does_not_choose_which_events_count(make, tmp_path):
+    """Of three events of one moment two count, the same two however the file is ordered."""
+    plan = make(
+        more="release speed = sum(seen.speed, clamp = -20 .. 130)", participation="per_step = 2, enforced = keep_first"
+    )
+    rows = [("one", 3, 10.0), ("one", 3, 50.0), ("one", 3, 90.0), ("two", 3, 20.0)]
+    sums = {
+        int(read_events(events(tmp_path, list(order)), plan, steps=5).counts["speed"].sum())
+        for order in (rows, rows[::-1], [rows[1], rows[2], rows[3], rows[0]])
+    }
+    assert len(sums) == 1
