@@ -166,6 +166,14 @@ class _Run:
 
     def _take_stored(self) -> None:
         """Take over the steps that the ledger has; refuse when their data changed."""
+        if self._book.start is not None and self._book.start != self._raw.start:
+            raise LedgerError(
+                "E0824",
+                "another run fixed the start of the stream in the meantime",
+                where=str(self._book.path),
+                because="the steps of this run were counted from another moment",
+                help="run again",
+            )
         releases = len(self._plan.releases)
         for entry in self._book.entries[self.done * releases : self._raw.steps * releases]:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):

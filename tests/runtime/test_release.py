@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -249,3 +250,23 @@ def test_noise_is_kept_when_no_values_can_be_published(tmp_path):
     assert kept[0] == kept[1]
     assert kept[0][-1][2] == "null"
     assert kept[0][-1][1] != "null"
+
+
+def test_runs_that_begin_together_count_steps_from_one_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run that comes second, its steps counted from another first event, is refused; so no moment has two steps."""
+    module, plan, ledger = sys.modules["policyc_runtime.release"], make_plan(horizon=10), tmp_path / "l"
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text("tailnum,departed_at,origin\na,2013-01-05T08:00:00,EWR\n")
+    second.write_text("tailnum,departed_at,origin\na,2013-01-12T08:00:00,EWR\n")
+    read = module.read_events
+
+    def read_while_another_run_begins(*given: object, **named: object) -> object:
+        monkeypatch.setattr(module, "read_events", read)
+        found = read(*given, **named)
+        release(plan, first, ledger)
+        return found
+
+    monkeypatch.setattr(module, "read_events", read_while_another_run_begins)
+    with pytest.raises(LedgerError, match="start of the stream"):
+        release(plan, second, ledger)
+    assert len(release(plan, first, ledger).steps) == 1
