@@ -293,6 +293,7 @@ def _finished(policy: Policy, plan: Plan, one: _Planned) -> ReleasePlan:
     horizon = plan.stream.horizon
     errors = of_variances(noise_stddevs(plan, release, horizon or 1) ** 2, policy.objective)
     noise = float(np.nanmean(errors))
+    errors = np.nan_to_num(errors, nan=noise)  # a step that is not measured has its value from others
     simulated = None if one.pair is None else one.pair.error
     if simulated is not None:
         errors = np.full(horizon or 1, simulated)

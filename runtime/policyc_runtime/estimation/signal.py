@@ -144,11 +144,11 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
 
 def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Generator) -> Array:
     """One course of the process, (steps,), none below 0; its mean is known. For simulations."""
-    from scipy.signal import lfilter
-
     fresh = generator.standard_normal(steps) * process.residual_stddev
     fresh[1:] *= math.sqrt(1 - process.autocorrelation**2)
-    residual = np.asarray(lfilter([1.0], [1.0, -process.autocorrelation], fresh))
+    residual = fresh.copy()
+    for t in range(1, steps):
+        residual[t] += process.autocorrelation * residual[t - 1]
     season = np.zeros(steps)
     for start in range(0, steps, process.period) if process.period else ():
         now = process.seasonal_stddev * generator.standard_normal(process.period)

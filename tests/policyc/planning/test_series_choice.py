@@ -1,0 +1,131 @@
+"""The choice of mechanism and estimator for a series: tried on the signal alone, and right about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from policyc import compile_policy
+from policyc.diagnostics import PolicyError
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.release import release
+from policyc_runtime.verify import verified_claims
+
+POLICY = """
+policy visits "visitors"
+stream seen {{
+  user person
+  time at
+  step 1d
+  horizon {horizon} steps
+  start "2026-01-01"
+}}
+release there = count(seen)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most({bound} steps, assumed = "tickets")
+{signal}
+deliver {deliver}
+objective mean_absolute_error
+{end}
+"""
+SLOW = 'signal ar1(mean = 900, sd = 100, autocorrelation = 0.99, evidence = "e")'
+SEASON = (
+    "signal seasonal_ar1(period = 7 steps, mean = 900, seasonal_sd = 150, residual_sd = 40, autocorrelation = 0.4, "
+    'evidence = "e")'
+)
+
+
+@pytest.fixture
+def plan_of(tmp_path):
+    def make(**changes):
+        words = {"horizon": 120, "bound": 60, "signal": "", "deliver": "realtime", "end": ""}
+        path = tmp_path / "visits.policy"
+        path.write_text(POLICY.format(**(words | changes)))
+        plan = compile_policy(path).plan
+        assert all(claim.holds for claim in verified_claims(plan))
+        return plan
+
+    return make
+
+
+def test_without_a_signal_the_least_noise_is_filtered_and_the_plan_says_so(plan_of):
+    """Gaussian noise with the filter under realtime, the smoother offline; reasons say that nothing was tried."""
+    for deliver, estimator in (("realtime", "series_filter"), ("offline", "series_smoother")):
+        part = plan_of(deliver=deliver).releases[0]
+        assert (part.mechanism.name, part.estimator.name) == ("gaussian", estimator)
+        assert "nothing was tried" in part.candidates[0].reason
+        assert "no signal" in part.predicted.method
+        assert all(row.reason for row in part.candidates)
+
+
+@pytest.mark.parametrize("signal", [SLOW, SEASON])
+def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
+    """The chosen pair is within a tie of the least error, below that of the noise, and all others are listed."""
+    for deliver in ("realtime", "offline"):
+        part = plan_of(signal=signal, deliver=deliver).releases[0]
+        errors = [row.predicted_error for row in part.candidates if row.predicted_error is not None]
+        assert part.candidates[0].chosen
+        assert part.predicted.published == errors[0] <= 1.01 * min(errors)
+        assert part.predicted.published < part.predicted.without_postprocessing
+        assert {"laplace", "gaussian"} <= {row.mechanism.split("(")[0] for row in part.candidates}
+
+
+def test_the_predicted_error_is_that_of_a_run(plan_of, tmp_path):
+    """Counts drawn from the declared signal, released: the error is about the predicted one."""
+    plan = plan_of(signal=SLOW, deliver="offline", horizon=300)
+    rng, errors = np.random.default_rng(1), []
+    for turn in range(6):
+        x = np.zeros(300)
+        for t in range(300):
+            x[t] = (
+                100 * rng.standard_normal() if t == 0 else 0.99 * x[t - 1] + 100 * 0.0199**0.5 * rng.standard_normal()
+            )
+        counts = np.rint(900 + x).astype(np.int64)[:, None]
+        done = release(plan, counts, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn))
+        errors.append(np.abs(done.series["there"].released - counts).mean())
+    assert np.mean(errors) == pytest.approx(plan.releases[0].predicted.published, rel=0.25)
+
+
+def test_planning_needs_no_protected_data_and_is_the_same_each_time(plan_of, tmp_path):
+    """With nothing but the policy in its folder, plans are made, twice the same to the digit."""
+    first, second = (plan_of(signal=SEASON) for _ in range(2))
+    assert {path.name for path in tmp_path.iterdir()} == {"visits.policy"}
+    assert first.digest == second.digest
+
+
+def test_a_public_pilot_series_is_tried(plan_of, tmp_path):
+    """A file of last year's numbers, one a line, with a line of names; what is no series is refused."""
+    series = 500 + 80 * np.sin(np.arange(200) / 9)
+    (tmp_path / "last.csv").write_text("day,count\n" + "\n".join(f"{d},{v:.1f}" for d, v in enumerate(series)))
+    part = plan_of(signal='signal pilot(file("last.csv"), evidence = "e")', deliver="offline").releases[0]
+    assert "pilot" in part.predicted.method
+    assert part.predicted.published < part.predicted.without_postprocessing
+    (tmp_path / "last.csv").write_text("day,count\n1,two\n")
+    with pytest.raises(PolicyError) as refused:
+        plan_of(signal='signal pilot(file("last.csv"), evidence = "e")')
+    assert "no series of numbers" in str(refused.value) or "E0212" in [f.code for f in refused.value.findings]
+
+
+def test_what_the_policy_names_is_used(plan_of):
+    """Estimators and mechanisms by name; a filter where values wait for all is refused."""
+    assert plan_of(end="estimate none()").releases[0].estimator.name == "none"
+    assert plan_of(end="estimate filter()").releases[0].estimator.name == "series_filter"
+    both = plan_of(end="mechanism subsample(rate = 0.2, sampling = stratified)\nestimate linear()", deliver="offline")
+    assert (both.releases[0].mechanism.name, both.releases[0].estimator.name) == ("subsample", "linear")
+    part = plan_of(end="estimate smoother(observation_noise = true)", deliver="offline").releases[0]
+    assert part.estimator.observation_noise
+    with pytest.raises(PolicyError):
+        plan_of(end="estimate filter()", deliver="offline")
+
+
+def test_steps_that_were_not_measured_are_published(plan_of, tmp_path):
+    """Subsampled and smoothed: every step has a value, near the truth, and a second run draws nothing."""
+    for wish in ("subsample(rate = 0.2)", "filter_subsample(rate = 0.2)"):
+        plan = plan_of(end=f"mechanism {wish}", deliver="offline", bound=4)
+        counts = np.rint(900 + 100 * np.sin(np.arange(120) / 15)).astype(np.int64)[:, None]
+        ledger = tmp_path / wish.split("(")[0]
+        done = release(plan, counts, ledger, randomness=SimulationRandomness(3))
+        assert np.abs(done.series["there"].released - counts).mean() < 30
+        assert 10 < done.series["there"].skipped.sum() < 115
+        again = release(plan, counts, ledger, randomness=SimulationRandomness(4))
+        assert (again.series["there"].released == done.series["there"].released).all()

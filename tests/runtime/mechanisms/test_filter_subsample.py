@@ -1,0 +1,66 @@
+"""Filtering before subsampling: sensitivity against brute force and the dense bound."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import combinations
+
+import numpy as np
+import pytest
+from stream_settings import run, simulated
+
+from policyc_runtime.mechanisms import Setting
+from policyc_runtime.mechanisms.filter_subsample import FilterSubsample, _weights
+from policyc_runtime.privacy import Participation
+from policyc_runtime.privacy.subsampling import filtered_l2_sensitivity
+
+
+def made(rate: str) -> FilterSubsample:
+    return FilterSubsample(rate=Decimal(rate), stddev=Decimal(1))
+
+
+@pytest.mark.parametrize("rate", ["0.5", "0.34", "0.2", "1"])
+@pytest.mark.parametrize("bound", [1, 2, 3])
+def test_nobody_moves_the_means_further(rate, bound):
+    """Over all ways to take part, the squared distance is at most the bound; for one step it is the bound."""
+    matrix = _weights(13, Decimal(rate), FilterSubsample.grid).toarray()
+    claimed = made(rate).moved_square(Setting(Participation(bound, 13), wait=None))
+    largest = max(int((matrix[:, list(places)].sum(axis=1) ** 2).sum()) for places in combinations(range(13), bound))
+    assert largest <= claimed
+    if bound == 1:
+        assert largest == claimed
+
+
+@pytest.mark.parametrize("bound", [3, 40, 180])
+def test_the_bound_is_that_of_the_drawn_steps(bound):
+    """It equals the dense bound for these rows, the eigenvalue included, and is far below that of all steps."""
+    matrix = _weights(180, Decimal("0.1"), FilterSubsample.grid).toarray()
+    claimed = made("0.1").moved_square(Setting(Participation(bound, 180), wait=None))
+    dense = filtered_l2_sensitivity(matrix.astype(float), bound) ** 2
+    assert claimed == pytest.approx(dense, rel=0.05)
+    assert claimed < 0.2 * bound * FilterSubsample.grid**2
+
+
+def test_a_contribution_moves_them_so_many_times_as_far():
+    """Three units a step, replaced or not."""
+    one, three = (Setting(Participation(2, 20), contribution=c, wait=None) for c in (1, 3))
+    assert made("0.2").moved_square(three) == 9 * made("0.2").moved_square(one)
+    replaced = Setting(Participation(2, 20), replaced=True, wait=None)
+    assert made("0.2").moved_square(replaced) >= made("0.2").moved_square(one)
+
+
+def test_means_of_a_straight_line_are_the_line():
+    """With next to no noise, weighted means of a line away from its ends are the line's values."""
+    where = Setting(Participation(2, 60), wait=None)
+    mechanism = FilterSubsample(rate=Decimal("0.2"), stddev=Decimal("0.001"))
+    raw = 1000 * np.arange(60, dtype=np.int64)[:, None]
+    values = mechanism.values(where, run(mechanism, where, raw, simulated(1)))[:, 0]
+    inside = np.flatnonzero(np.isfinite(values))[1:-1]
+    assert (np.diff(inside) == 5).all()
+    assert values[inside] == pytest.approx(raw[inside, 0], rel=1e-4)
+
+
+def test_records_of_another_mechanism_are_refused():
+    """Records at other steps than those measured are none of its own."""
+    with pytest.raises(ValueError, match="no records"):
+        made("0.2").values(Setting(Participation(2, 20), wait=None), [(1,)] * 20)
