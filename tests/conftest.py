@@ -14,7 +14,9 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the golden files from what the code gives now")
-    parser.addoption("--full", action="store_true", help="benchmarks: the papers' own sizes, which takes minutes")
+    parser.addoption(
+        "--full", action="store_true", help="full sizes of audits and of the papers' tables, which takes minutes"
+    )
     parser.addoption(
         "--tables", metavar="DIR", help="benchmarks: write tables as Markdown files there, not to the screen"
     )
@@ -50,6 +52,12 @@ def page_examples() -> Callable[[str], tuple[str, str]]:
         return match.group(1), match.group(2)
 
     return examples
+
+
+@pytest.fixture
+def full(request: pytest.FixtureRequest) -> bool:
+    """Whether full sizes are run, which takes minutes, or a small part of them."""
+    return bool(request.config.getoption("--full"))
 
 
 @pytest.fixture(scope="session")

@@ -230,7 +230,7 @@ class Predictor:
     @property
     def _rows(self) -> int:
         most = POINTS if self.constraints.simplex is not None else FEW_POINTS
-        return max(64, min(most, MOST_VALUES // self.cells))
+        return max(16, min(most, MOST_VALUES // self.cells))
 
     def _unmodelled(self, scale: float) -> float:
         total = self.constraints.simplex is not None and self.constraints.simplex.total is not None
@@ -275,8 +275,10 @@ class Predictor:
 
     def _step_error(self, estimator: Estimator, step: int, scale: float, first_scale: float) -> float:
         model, prior = self._model(step), self._prior(estimator, step, first_scale)
-        believed = b"" if prior is None else np.round(prior, 4).tobytes()
-        key = (estimator.described(), f"{scale:.9g}", model.law.tobytes(), believed)
+        # Where every point costs a program, settings that are nearly the same are taken for the same.
+        digits, like = (4, f"{scale:.9g}") if self.constraints.simplex is not None else (1, f"{scale:.2g}")
+        believed = b"" if prior is None else np.round(prior, digits).tobytes()
+        key = (estimator.described(), like, model.law.tobytes(), believed)
         if key not in self._errors:
             self._errors[key] = model.estimation_error(estimator, prior, scale, self.constraints, self.objective)
         return self._errors[key]

@@ -23,7 +23,7 @@ Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
 POINTS = 1024
 MOST_VALUES = 40_000  # points times cells
-FEW_POINTS = 256  # where every point costs a linear program
+FEW_POINTS = 16  # where every point costs a linear program
 
 
 def spread_points(count: int, dimensions: int) -> Array:

@@ -12,12 +12,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture
-def full(request: pytest.FixtureRequest) -> bool:
-    """Whether the papers' own sizes are measured, which takes minutes, or a small part of them."""
-    return bool(request.config.getoption("--full"))
-
-
-@pytest.fixture
 def table(request: pytest.FixtureRequest) -> Callable[[str, str, Sequence[str], Sequence[Sequence[object]]], None]:
     """`table(name, about, heads, rows)` writes DIR/name.md where `--tables DIR` is given, and prints it otherwise."""
     folder = request.config.getoption("--tables")

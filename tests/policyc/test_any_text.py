@@ -57,7 +57,7 @@ def mutated(draw) -> str:
     return text
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutated())
 @example(VALID)
 @example(VALID.replace("alpha = 1.0", "alpha = 1e-300"))
@@ -67,7 +67,7 @@ def mutated(draw) -> str:
 @example(VALID.replace("0.8, 0.1, 0.1", "1, 0, 0").replace("0.2, 0.7, 0.1", "0, 1, 0"))
 @example(VALID.replace("[0.1, 0.2, 0.7]", "[0, 0, 1]"))
 @example(VALID.replace("horizon 6 steps", "horizon unbounded"))
-@example(VALID.replace("integer(r)", 'r["a"] + 2 * r["b"] == 17.5'))
+@example(VALID.replace("integer(r)", 'r["a"] + 2 * r["b"] == 17.5').replace("budget auto", "estimate mle()"))
 @example(VALID.replace("population 40", "population 1"))
 def test_mutated_policies_compile_or_are_refused(tmp_path, text):
     """A valid policy with random damage gives a verified plan or a PolicyError with findings."""
