@@ -14,9 +14,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the golden files from what the code gives now")
-    parser.addoption(
-        "--full", action="store_true", help="full sizes of audits and of the papers' tables, which takes minutes"
-    )
+    parser.addoption("--full", action="store_true", help="full sizes of audits and papers' tables: minutes")
     parser.addoption(
         "--tables", metavar="DIR", help="benchmarks: write tables as Markdown files there, not to the screen"
     )

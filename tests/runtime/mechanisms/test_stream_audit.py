@@ -57,7 +57,7 @@ def proven_epsilon(without: Rows, present: Rows) -> float:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_no_attack_proves_more_than_is_claimed_and_half_the_noise_is_noticed(name: str, full: bool) -> None:
-    """Runs on two neighboring streams prove no more than is promised; with half the noise they do (`--full`: 20,000)."""
+    """Runs on two neighboring streams prove no more than is promised; with half the noise they do."""
     setting = one_setting(stream_mechanism_kinds()[name], steps=STEPS, bound=2, contribution=3)
     totals = replace(setting, workload="prefix")  # where running totals are measured, theirs are attacked
     setting = setting if stream_mechanism_kinds()[name].reason_not_here(totals) else totals
