@@ -143,7 +143,7 @@ class _Run:
 
     def advance(self, steps: int) -> bool:
         """Release up to this many more steps in one transaction; True when all are done."""
-        failure: KernelError | None = None
+        failure: Exception | None = None
         with self._book.transaction():
             self._take_stored()
             block = self._next_block(steps)
@@ -153,7 +153,7 @@ class _Run:
                 try:
                     for part in self._plan.releases:
                         self._estimate(part, block)
-                except KernelError as error:
+                except Exception as error:
                     # The noise is kept although nothing can be published: a second draw would tell more than promised.
                     failure = error
                     self._drop(block)
