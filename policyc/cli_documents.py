@@ -14,8 +14,42 @@ PlanDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="What `policy
 
 def register_documents(app: typer.Typer) -> None:
     """Add these commands to the command line."""
+    app.command()(certificate)
     app.command()(sign)
     app.command()(diff)
+
+
+def certificate(
+    directory: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="What `policyc compile` wrote.")] = None,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Write certificate.pdf too (needs policyc[pdf]).")] = False,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Write registry.yaml too: a record for the public deployments registry.")
+    ] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Show the JSON Schema of certificate.json.")] = False,
+) -> None:
+    """Render a certificate again from its plan, and in other forms. The same plan gives the same bytes.
+
+    \b
+    policyc certificate fleet.plan
+    policyc certificate fleet.plan --pdf
+    policyc certificate fleet.plan --registry
+    policyc certificate --schema > certificate.schema.json
+    """
+    if schema:
+        from importlib.resources import files
+
+        typer.echo(files("policyc.emit").joinpath("certificate.schema.json").read_text(encoding="utf-8"), nl=False)
+        return
+    if directory is None:
+        raise typer.BadParameter("name a plan directory, or `--schema`")
+    from policyc.emit.directory import rewrite_certificate, write_on_demand
+    from policyc.emit.on_demand import PDF, REGISTRY
+
+    written = rewrite_certificate(directory)
+    written += [write_on_demand(directory, name) for name, wanted in ((PDF, pdf), (REGISTRY, registry)) if wanted]
+    typer.echo("\n".join(map(str, dict.fromkeys(written))))
+    if registry:
+        typer.echo("fill in what a plan cannot know, in a copy: curator, use, region, date, authors")
 
 
 def sign(

@@ -20,7 +20,8 @@ from policyc.emit.directory import (
     sha256,
     stored_name,
 )
-from policyc.emit.signatures import CERTIFICATE
+from policyc.emit.on_demand import on_demand_claims
+from policyc.emit.signatures import CERTIFICATE, signers_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc.version import __version__
 from policyc_runtime.claims import Claim
@@ -123,6 +124,8 @@ def _certificate(folder: Path, plan: Plan) -> Iterator[Claim]:
     yield _same_steps(folder / STEPS, steps, table)
     for name, content in files.items():
         yield _same(folder / name, rendered[name], content)
+    text = files[CERTIFICATE].decode()
+    yield from on_demand_claims(folder, json.loads(text), signers_of(folder, text))
 
 
 def _same(path: Path, name: str, expected: bytes) -> Claim:

@@ -7,12 +7,14 @@ in the directory is never moved.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import tempfile
 from pathlib import Path, PurePosixPath
 
 from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
+from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_demand
 from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signers_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc_runtime.errors import KernelError
@@ -88,9 +90,23 @@ def rewrite_certificate(directory: Path) -> list[Path]:
     files = rendered_certificate(load_plan(directory), attachments, directory)
     for name, content in files.items():
         write_bytes(directory / name, content)
-    if not signers_of(directory, files[CERTIFICATE].decode()):
+    text = files[CERTIFICATE].decode()
+    signers = signers_of(directory, text)
+    if not signers:
         (directory / ENVELOPE).unlink(missing_ok=True)
+    refresh_on_demand(directory, json.loads(text), signers)
     return [directory / name for name in files]
+
+
+def write_on_demand(directory: Path, name: str) -> Path:
+    """Write one of the documents of `ON_DEMAND` from the certificate that lies in a directory.
+
+    Raises:
+        KernelError: E0871, its extra is not installed.
+    """
+    text = (directory / CERTIFICATE).read_text(encoding="utf-8")
+    write_bytes(directory / name, render_on_demand(name, json.loads(text), signers_of(directory, text)))
+    return directory / name
 
 
 def save(
@@ -119,6 +135,8 @@ def save(
     stale = _stale_files(directory, plan, set(files))
     if not signers_of(directory, files[CERTIFICATE].decode()):
         stale.append(directory / ENVELOPE)
+    if not _same_file(directory / PAGE, files[PAGE]):
+        stale += [directory / name for name in ON_DEMAND]
     directory.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
@@ -129,6 +147,10 @@ def save(
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return directory
+
+
+def _same_file(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
 
 
 def _move(beside: Path, directory: Path, files: dict[str, bytes], stale: list[Path]) -> None:

@@ -38,6 +38,7 @@ SOURCES: Final[dict[str, str]] = {
         "H. Fichtenberger, M. Henzinger, J. Upadhyay: Constant Matters: Fine-grained Error Bound on Differentially "
         "Private Continual Observation. ICML 2023."
     ),
+    "DPREGISTRY": "OpenDP: Differential Privacy Deployments Registry, deployments-schema.yaml, July 2026.",
     "DSSE": "Secure Systems Lab: DSSE, Dead Simple Signing Envelope, version 1.0, 2021.",
     "FX14": (
         "L. Fan, L. Xiong: An Adaptive Approach to Real-Time Aggregate Monitoring with Differential Privacy. "

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init", "sign", "diff")
+COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init", "sign", "diff", "certificate")
 
 
 def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:

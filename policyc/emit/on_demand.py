@@ -1,0 +1,52 @@
+"""Documents that are written only when somebody asks: the PDF, and the record for the public registry.
+
+They say nothing that certificate.json does not say, so one that lies in a directory is checked by rendering it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc.emit.pdf import pdf_installed, render_pdf
+from policyc.emit.registry import render_registry
+from policyc_runtime.claims import Claim
+from policyc_runtime.files import write_bytes
+
+if TYPE_CHECKING:
+    from policyc.emit.blocks.wording import Json
+
+PDF, REGISTRY = "certificate.pdf", "registry.yaml"
+ON_DEMAND = (PDF, REGISTRY)
+ALTERED = "rendered again, it differs: it was altered, or other versions of policyc's libraries made it"
+
+
+def render_on_demand(name: str, content: Json, signers: Sequence[str]) -> bytes:
+    """One of the documents; KernelError E0871 when its extra is not installed."""
+    return render_pdf(content, signers) if name == PDF else render_registry(content).encode()
+
+
+def refresh_on_demand(directory: Path, content: Json, signers: Sequence[str]) -> None:
+    """Render the documents of a directory again after its certificate or its signers changed."""
+    for name in ON_DEMAND:
+        path = directory / name
+        if path.exists() and (name != PDF or pdf_installed()):
+            write_bytes(path, render_on_demand(name, content, signers))
+        else:
+            path.unlink(missing_ok=True)
+
+
+def on_demand_claims(directory: Path, content: Json, signers: Sequence[str]) -> Iterator[Claim]:
+    """One claim for each document that lies in a directory."""
+    for name in ON_DEMAND:
+        path = directory / name
+        if not path.exists():
+            continue
+        claim = f"`{name}` says what the certificate says"
+        if name == PDF and not pdf_installed():
+            yield Claim(claim, None, "not checked: it needs the extra `pdf`: pip install 'policyc[pdf]'", str(path))
+        elif path.read_bytes() == render_on_demand(name, content, signers):
+            yield Claim(claim, True, "rendered again, equal byte for byte", str(path))
+        else:
+            yield Claim(claim, False, ALTERED, str(path), "E0803")

@@ -1,0 +1,149 @@
+"""The other forms of a certificate: schema, PDF, registry record."""
+
+from __future__ import annotations
+
+import copy
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from policyc import compile_policy
+from policyc.emit import pdf, verify_directory
+from policyc.emit.context import certificate_content
+from policyc.emit.directory import rewrite_certificate, save, write_on_demand
+from policyc.emit.on_demand import ON_DEMAND
+from policyc.emit.pdf import render_pdf
+from policyc.emit.registry import registry_record, render_registry
+from policyc_runtime.errors import KernelError
+from policyc_runtime.plan import Plan
+
+HAND_MADE = ["traffic", "fleet", "endless_traffic", "independent_count"]
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return json.loads(files("policyc.emit").joinpath("certificate.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(params=HAND_MADE)
+def content(request: pytest.FixtureRequest, attachments: dict[str, str]) -> Any:
+    return certificate_content(request.getfixturevalue(request.param), attachments)
+
+
+@pytest.fixture
+def saved(fleet: Plan, tmp_path: Path) -> Path:
+    text = 'policy fleet "Aircraft by last New York airport, daily"\n'
+    tables = {"fleet_transitions.csv": b"EWR,JFK,LGA,away\n0.3091,0.0199,0.0302,0.6408\n"}
+    return save(tmp_path / "fleet.plan", fleet, text, tables, "def build_model():\n    return None\n")
+
+
+def test_certificates_keep_the_published_schema(content: Any, schema: Any) -> None:
+    """Every kind of certificate validates, and the schema itself is one."""
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(content, schema, jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("name", ["bikeshare", "checkins", "departures", "fleet", "speeds", "traffic", "wards"])
+def test_every_certificate_of_the_gallery_keeps_the_schema(name: str, gallery: Path, schema: Any) -> None:
+    """What the gallery compiles to validates too, and its registry record reads back."""
+    content = certificate_content(compile_policy(gallery / f"{name}.policy").plan, {})
+    jsonschema.validate(content, schema, jsonschema.Draft202012Validator)
+    assert yaml.safe_load(render_registry(content))["deployment"]["basic"]["name"] == name
+
+
+@pytest.mark.parametrize("name", HAND_MADE)
+def test_the_schema_refuses_what_is_no_certificate(
+    name: str, request: pytest.FixtureRequest, attachments: dict[str, str], schema: Any
+) -> None:
+    """A block that is missing, a number that is none, a promise without its unit are refused."""
+    content: Any = certificate_content(request.getfixturevalue(name), attachments)
+    worse = []
+    for key in content:
+        worse.append({k: v for k, v in content.items() if k != key})
+    for key, value in (("value", "about 1"), ("value", 1.0), ("unit", "bits"), ("neighboring_relation", "any")):
+        other = copy.deepcopy(content)
+        other["promises"][0][key] = value
+        worse.append(other)
+    for other in worse:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(other, schema, jsonschema.Draft202012Validator)
+
+
+def test_a_pdf_twice_is_the_same_bytes(content: Any) -> None:
+    """No date and no chance is in it; it is a PDF, and another signer makes another one."""
+    first = render_pdf(content)
+    assert first == render_pdf(json.loads(json.dumps(content)))
+    assert first.startswith(b"%PDF-")
+    assert b"CreationDate" not in first
+    assert render_pdf(content, ["ed25519:00"]) != first
+
+
+def test_words_of_a_policy_cannot_command_the_typesetter(traffic: Plan, attachments: dict[str, str]) -> None:
+    """Typst markup in a purpose is set as words: a file it names is not read, and nothing fails."""
+    nasty = '#read("/etc/passwd") $x$ @y <z> *b* _i_ `#panic()` "q" \\ ] #[ // c'
+    policy = traffic.policy.model_copy(update={"purpose": nasty})
+    content = certificate_content(traffic.model_copy(update={"policy": policy}).sealed(), attachments)
+    assert render_pdf(content).startswith(b"%PDF-")
+
+
+def test_without_the_extra_the_message_says_what_to_install(content: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its libraries a PDF is refused with the command to install them."""
+    monkeypatch.setattr(pdf, "find_spec", lambda _name: None)
+    with pytest.raises(KernelError, match="not installed") as refused:
+        render_pdf(content)
+    assert "policyc[pdf]" in (refused.value.help or "")
+
+
+def test_documents_on_demand_are_verified(saved: Path) -> None:
+    """Once written they are claims of their own: they hold, an altered byte fails, rendering again mends it."""
+    for name in ON_DEMAND:
+        path = write_on_demand(saved, name)
+        original = path.read_bytes()
+        assert all(claim.holds for claim in verify_directory(saved))
+        for place in range(0, len(original), len(original) // 3):
+            path.write_bytes(original[:place] + bytes([original[place] ^ 1]) + original[place + 1 :])
+            assert [claim for claim in verify_directory(saved) if claim.holds is False], (name, place)
+        rewrite_certificate(saved)
+        assert path.read_bytes() == original
+
+
+def test_rendering_again_changes_nothing(saved: Path) -> None:
+    """`rewrite_certificate` gives the bytes that `compile` wrote."""
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+    rewrite_certificate(saved)
+    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
+
+
+def test_another_plan_takes_its_documents_away(saved: Path, traffic: Plan) -> None:
+    """A PDF of the old certificate does not stay beside a new one."""
+    for name in ON_DEMAND:
+        write_on_demand(saved, name)
+    save(saved, traffic, 'policy traffic "x"\n', {}, "MODEL = None\n")
+    assert not [name for name in ON_DEMAND if (saved / name).exists()]
+
+
+def test_a_registry_record_keeps_the_registry_s_schema(content: Any) -> None:
+    """The record reads back from YAML as it is, and has the fields, types and words that the registry accepts."""
+    text = render_registry(content)
+    record = yaml.safe_load(text)
+    jsonschema.validate(record, json.loads((DATA / "registry_schema.json").read_text()))
+    told = record["deployment"]
+    promises = content["promises"]
+    assert promises[0]["sentence"].rstrip(".") in told["privacy_loss"]["privacy_parameters_details"]
+    alpha = any(promise["kind"] == "alpha_dpt" for promise in promises)
+    assert (told["dp_variant"]["variant_name"] == "Custom") == alpha
+    assert ("privacy_parameters" in told["privacy_loss"]) != alpha
+    assert record == yaml.safe_load(yaml.safe_dump(record, allow_unicode=True))
+
+
+def test_what_a_plan_cannot_know_is_marked(content: Any) -> None:
+    """Curator, use, region and authors are for a person to fill in; the date is the registry's placeholder."""
+    record = registry_record(content)["deployment"]
+    assert record["basic"]["data_curators"] == record["administrative"]["registry_authors"] == ["TO BE FILLED IN"]
+    assert record["basic"]["publication_date"] == "1900-01-01"
