@@ -10,7 +10,20 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("compile", "check", "fmt", "run", "verify", "show", "simulate", "explain", "init", "sign", "diff", "certificate")
+COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff".split()
+    "compile",
+    "check",
+    "fmt",
+    "run",
+    "verify",
+    "show",
+    "simulate",
+    "explain",
+    "init",
+    "sign",
+    "diff",
+    "certificate",
+)
 
 
 def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
