@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from policyc import __version__
-from policyc.cli_documents import register_documents
+from policyc.cli_documents import register_documents, show_claims_as_json
 
 if TYPE_CHECKING:
     from policyc.diagnostics import Diagnostic, Source
@@ -282,6 +282,7 @@ def verify(
         list[Path] | None,
         typer.Option("--signed-by", metavar="FILE", help="A public key (PEM) that must have signed; may be repeated."),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one record a claim.")] = False,
 ) -> None:
     """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
 
@@ -289,10 +290,15 @@ def verify(
     policyc verify fleet.plan
     policyc verify fleet.plan --release parked.csv
     policyc verify fleet.plan --signed-by officer.pem.pub
+    policyc verify fleet.plan --json > claims.json
     """
+    claims = _claims(directory, ledger, release, signed_by or [])
+    if as_json:
+        show_claims_as_json(claims)
+        return
     failed: Claim | None = None
     count = 0
-    for claim in _claims(directory, ledger, release, signed_by or []):
+    for claim in claims:
         mark = {True: "holds", False: "FAILS", None: "not checked"}[claim.holds]
         typer.echo(f"{mark:<11}  {claim.name} ({claim.detail})")
         count += claim.holds is True

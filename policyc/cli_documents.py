@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from policyc_runtime.claims import Claim
+
 FINDINGS, USAGE = 1, 2
-PlanDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="What `policyc compile` wrote.")]
 
 
 def register_documents(app: typer.Typer) -> None:
@@ -118,4 +121,22 @@ def diff(
     else:
         typer.echo("\n".join(render_changes(changes)))
     if is_weaker(changes):
+        raise typer.Exit(FINDINGS)
+
+
+def show_claims_as_json(claims: Iterable[Claim]) -> None:
+    """Print every claim of a verification; exit 1 when one does not hold."""
+    records = [
+        {
+            "claim": claim.name,
+            "holds": claim.holds,
+            "detail": claim.detail,
+            "where": claim.where,
+            "code": claim.code if claim.holds is False else None,
+        }
+        for claim in claims
+    ]
+    failed = [record for record in records if record["holds"] is False]
+    typer.echo(json.dumps({"holds": not failed, "claims": records}, indent=2, ensure_ascii=False))
+    if failed:
         raise typer.Exit(FINDINGS)

@@ -29,10 +29,11 @@ from policyc_runtime.ledger_file import (
     APPLICATION,
     FORMAT,
     RESTORE,
-    SCHEMA,
+    STATEMENTS,
     VERSION,
     altered,
     check_owner,
+    check_tables,
     connect,
     damaged,
     guarded,
@@ -258,8 +259,8 @@ class Ledger:
         if tables == 0:
             if key_file(self.path).exists():
                 raise lost(self.path, key_file(self.path))
-            for statement in SCHEMA.replace("; END", "\0 END").split(";\n"):
-                self._connection.execute(statement.replace("\0", ";"))
+            for statement in STATEMENTS:
+                self._connection.execute(statement)
             self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
             self._connection.execute("INSERT INTO head VALUES (1, 0, '')")
             self._put_meta(expected)
@@ -295,6 +296,7 @@ class Ledger:
         head = self._connection.execute("SELECT entries, hash FROM head").fetchall()
         if head != [(len(self.entries), self._hash if self.entries else "")]:
             raise altered(self.path, f"the end of the chain, after entry {len(self.entries)}")
+        check_tables(self._connection, self.path)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -35,6 +35,9 @@ CREATE TRIGGER meta_fixed BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'nothi
 """
 
 
+STATEMENTS = tuple(
+    text.replace("\0", ";").strip() for text in SCHEMA.replace("; END", "\0 END").split(";\n") if text.strip()
+)
 RESTORE = "restore the file from a copy; never start a new ledger for steps that were published"
 
 
@@ -46,6 +49,13 @@ def key_file(path: str | Path) -> Path:
 def connect(uri: str) -> sqlite3.Connection:
     """An sqlite connection without implicit transactions."""
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
+
+def check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """The tables are those of a ledger, and the triggers that keep their rows are there; LedgerError otherwise."""
+    found = {text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    if found != set(STATEMENTS):
+        raise altered(path, "its tables, or the rules that keep their rows")
 
 
 def policy_hash(plan: Plan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import os
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,6 +179,17 @@ def _columns(release: Release, series: Series) -> dict[str, str]:
     columns["noisy"] = "BIGINT" if series.noisy.dtype.kind == "i" else "DOUBLE"
     columns |= {"released": "BIGINT" if series.released.dtype.kind == "i" else "DOUBLE"}
     return columns if release.is_release else columns | {"simulated": "VARCHAR"}
+
+
+def same_as_written(release: Release, series: Series, file: Path) -> bool:
+    """Whether a CSV file is, to the byte, what a run writes for its first steps; other formats have no one spelling."""
+    if file.suffix.lower() != ".csv":
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        expected = Path(folder) / "expected.csv"
+        _write_csv(release, series, expected)
+        content = file.read_bytes()
+        return content.endswith(b"\n") and expected.read_bytes().startswith(content)
 
 
 def _write_csv(release: Release, series: Series, file: Path) -> None:

@@ -22,7 +22,7 @@ from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import write_private
 from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps, stored_noisy, whole_values
 from policyc_runtime.mechanisms import StepRecord
-from policyc_runtime.output import Release, Series, output_paths, read_release, require_own
+from policyc_runtime.output import Release, Series, output_paths, read_release, require_own, same_as_written
 from policyc_runtime.plan import Plan, PrefixQuery, ReleasePlan, WindowQuery
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
@@ -351,6 +351,15 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> tuple[in
         stored = _stored(plan, book, book.steps)
     files = output_paths(_names(plan), path)
     compared = [_verify_series(stored.series[name], stored.times, file) for name, file in files.items()]
+    for name, file in files.items():
+        if not same_as_written(stored, stored.series[name], file):
+            raise ReleaseError(
+                "E0827",
+                "the released values are the ledger's, but the file is not written as a run writes it",
+                where=str(file),
+                because="another spelling of the same values is an altered file all the same",
+                help="move the file away and run again: steps that the ledger holds are written from it",
+            )
     if 0 in compared:
         raise ReleaseError(
             "E0827",

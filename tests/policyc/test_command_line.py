@@ -11,19 +11,6 @@ from pathlib import Path
 import pytest
 
 COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff".split()
-    "compile",
-    "check",
-    "fmt",
-    "run",
-    "verify",
-    "show",
-    "simulate",
-    "explain",
-    "init",
-    "sign",
-    "diff",
-    "certificate",
-)
 
 
 def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -234,3 +221,17 @@ def test_a_weaker_plan_exits_1_and_trouble_exits_2(fleet):
     assert json.loads(weaker.stdout)["weaker"] is True
     assert policyc("diff", "louder.plan", "fleet.plan", cwd=fleet).returncode == 0
     assert policyc("diff", "fleet.plan", "nowhere.plan", cwd=fleet).returncode == 2
+
+
+def test_verification_as_json(fleet):
+    """`verify --json` has one record a claim; a plan that fails exits 1 and says which."""
+    done = policyc("verify", "fleet.plan", "--release", "parked.csv", "--json", cwd=fleet)
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    assert told["holds"] is True
+    assert {"claim", "holds", "detail", "where", "code"} == set(told["claims"][0])
+    shutil.copytree(fleet / "fleet.plan", fleet / "altered.plan")
+    (fleet / "altered.plan" / "steps.csv").write_text("step\n")
+    done = policyc("verify", "altered.plan", "--json", cwd=fleet)
+    assert done.returncode == 1
+    assert [claim["code"] for claim in json.loads(done.stdout)["claims"] if claim["holds"] is False][0] == "E0803"

@@ -47,9 +47,10 @@ def refused(plan: Plan, path: Path, counts: Any = COUNTS, **options: Any) -> Led
 def tamper(path: Path, *statements: str) -> None:
     """Change a ledger as somebody with sqlite and bad intentions would."""
     connection = sqlite3.connect(path)
-    for trigger in ("entry_kept", "entry_fixed", "meta_kept", "meta_fixed"):
-        connection.execute(f"DROP TRIGGER {trigger}")
-    for statement in statements:
+    kept = list(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+    for name, _ in kept:
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement in (*statements, *(sql for _, sql in kept)):
         connection.execute(statement)
     connection.commit()
     connection.close()
