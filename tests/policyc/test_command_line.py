@@ -234,4 +234,4 @@ def test_verification_as_json(fleet):
     (fleet / "altered.plan" / "steps.csv").write_text("step\n")
     done = policyc("verify", "altered.plan", "--json", cwd=fleet)
     assert done.returncode == 1
-    assert [claim["code"] for claim in json.loads(done.stdout)["claims"] if claim["holds"] is False][0] == "E0803"
+    assert next(claim["code"] for claim in json.loads(done.stdout)["claims"] if claim["holds"] is False) == "E0803"
