@@ -8,6 +8,7 @@ names neither mechanism nor estimator.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -42,12 +43,14 @@ Noisy = Callable[[int], tuple[Array, Array]]
 """From a seed to noisy values and the variances of their noise, both (T,), in units; NaN without a value."""
 
 WEIGHTS = ("0.05", "0.1", "0.2", "0.3", "0.5", "0.7", "0.9", "1")
-RATES = ("0.1", "0.3", "0.5")
-IN_HINDSIGHT: Mapping[str, Sequence[Options]] = {
-    "lmmse": [{"weight": Decimal(weight)} for weight in WEIGHTS],
-    "subsample": [{"rate": Decimal(rate)} for rate in RATES],
-}
-"""Options that the sources tune: all are measured, and the best one is taken with the truth at hand."""
+RATES = ("0.1", "0.3")
+PARTS = (0.02, 0.05, 0.15, 0.4)
+"""Of all steps, how many frequencies or samples are tried."""
+
+WIDER = 2.0
+"""Noise that is so many times as wide as independent Gaussian noise is measured without estimators: they take long."""
+
+FEWEST_RUNS = 3
 
 PLAIN = ("none", "linear")  # estimators that the sources themselves use on noisy values
 
@@ -152,18 +155,15 @@ class Result:
 
     def ratio(self, other: Error) -> tuple[float, float]:
         """`auto` to another method, and the standard error of that."""
-        spread = [float(np.std(one.absolute, ddof=1)) / one.mean / math.sqrt(self.runs) for one in (self.auto, other)]
+        spread = [
+            float(np.std(one.absolute, ddof=1)) / one.mean / math.sqrt(len(one.absolute)) for one in (self.auto, other)
+        ]
         ratio = self.auto.mean / other.mean
         return ratio, ratio * math.hypot(*spread)
 
-    @property
-    def runs(self) -> int:
-        """Of every method."""
-        return len(self.auto.absolute)
 
-
-def measure(row: Row, runs: int, folder: Path) -> Result:
-    """All methods on one row, each `runs` times."""
+def measure(row: Row, runs: int, folder: Path, seconds: float = math.inf) -> Result:
+    """All methods on one row, each `runs` times; three times at least and then for so many seconds at most."""
     plan = row.plan(folder)
     release = plan.releases[0]
     found = measured(plan, release)
@@ -176,13 +176,21 @@ def measure(row: Row, runs: int, folder: Path) -> Result:
     sources: set[str] = set()
     refused: dict[str, str] = {}
     for method in methods(row, setting, raw, refused):
+        spent = dict.fromkeys(method.estimators, 0.0)
         for seed in range(runs):
+            going = [one for one in method.estimators if seed < FEWEST_RUNS or spent[one] < seconds]
+            if not going:
+                break
+            start = time.process_time()
             values, variances = method.noisy(seed)
-            for estimator in method.estimators:
+            measuring = time.process_time() - start
+            for estimator in going:
                 name = method.name if estimator is None else f"{method.name} + {described(estimator)}"
                 if estimator is None or estimator.name in PLAIN:
                     sources.add(name)
+                start = time.process_time()
                 shown = values if estimator is None else estimator.expected(values, variances, 0, setting.wait)
+                spent[estimator] += measuring + time.process_time() - start
                 errors.setdefault(name, []).append(shown * unit)
     auto = []
     for seed in range(runs):
@@ -204,13 +212,13 @@ def methods(row: Row, setting: Setting, raw: NDArray[np.int64], refused: dict[st
     epsilon, delta = Decimal(row.epsilon), Decimal(row.delta)
     for name, kind in stream_mechanism_kinds().items():
         reason = kind.reason_not_here(setting)
-        for options in [] if reason else IN_HINDSIGHT.get(name, kind.variants(setting)):
+        for options in [] if reason else in_hindsight(kind, setting, raw):
             try:
                 made = kind.calibrate(setting, epsilon, delta, options)
             except KernelError as error:
                 reason = error.because or error.message
                 continue
-            yield from stream_methods(row, made, setting, raw)
+            yield from stream_methods(row, made, setting, raw, _called(name, options))
         if reason:
             refused[name] = reason
     if row.paper == "ZKL22":
@@ -219,11 +227,17 @@ def methods(row: Row, setting: Setting, raw: NDArray[np.int64], refused: dict[st
         yield from koga22_methods(row, raw)
 
 
+def _called(name: str, options: Options) -> str:
+    told = ", ".join(f"{key} = {value}" for key, value in options.items())
+    return f"{name}({told})" if told else name
+
+
 def stream_methods(
-    row: Row, made: StreamMechanism, setting: Setting, raw: NDArray[np.int64], note: str = ""
+    row: Row, made: StreamMechanism, setting: Setting, raw: NDArray[np.int64], name: str, *, published: bool = False
 ) -> Iterator[Method]:
-    """A calibrated mechanism, alone and with every estimator for plain series that applies."""
+    """A calibrated mechanism, alone and, if it is not as published, with every estimator for plain series."""
     variances = made.variances(setting, len(raw))
+    useful = np.nanmean(variances) < WIDER**2 * least_variance(row, setting)
 
     def noisy(seed: int) -> tuple[Array, Array]:
         records = made.measure(setting, raw, [], SimulationRandomness(seed))
@@ -231,20 +245,42 @@ def stream_methods(
         return values, np.where(np.isfinite(values), variances, np.inf)
 
     on_top: list[PlainSeries | None] = [] if made.leaves_gaps else [None]
-    if not made.estimates and not note:
-        on_top += [one for one in plain_series(row) if one.reason_against_delay(setting.wait) is None]
+    if useful and not made.estimates and not published:
+        usable = [one for one in plain_series(row) if one.reason_against_delay(setting.wait) is None]
+        on_top += [one for one in usable if made.leaves_gaps or one.name != "linear"]
     if on_top:
-        yield Method(made.described() + note, noisy, tuple(on_top))
+        yield Method(name, noisy, tuple(on_top))
+
+
+def in_hindsight(kind: type[StreamMechanism], setting: Setting, raw: NDArray[np.int64]) -> Sequence[Options]:
+    """Options worth measuring: what `auto` compares, and what the sources tune on the truth itself."""
+    steps, spread = len(raw), max(1.0, float(np.std(np.diff(raw[:, 0]))))
+    some = [max(2, round(part * steps)) for part in PARTS]
+    tuned: Mapping[str, Sequence[Options]] = {
+        "lmmse": [{"weight": Decimal(weight)} for weight in WEIGHTS],
+        "dft": [{}, {"choose": True}, *({"coefficients": most} for most in some)],
+        "fast": [{"process_sd": Decimal(f"{spread * size:.3g}")} for size in (0.1, 0.3, 1)]
+        + [{"process_sd": Decimal(f"{spread:.3g}"), "samples": most} for most in some[1:]],
+    }
+    name = kind.model_fields["name"].default
+    return tuned.get(str(name), kind.variants(setting))
+
+
+def least_variance(row: Row, setting: Setting) -> float:
+    """Of Gaussian noise on every step, in units squared."""
+    from policyc_runtime.privacy.gaussian import gaussian_stddev
+
+    return gaussian_stddev(float(row.epsilon), float(row.delta), setting.l2_sensitivity) ** 2
 
 
 def plain_series(row: Row) -> Iterator[PlainSeries]:
-    """Every estimator for plain series, with a season and without, and with observation noise where there is any."""
+    """Every estimator for plain series, with the season of the row, and with observation noise where there is any."""
     for kind in estimator_kinds().values():
         if not issubclass(kind, PlainSeries):
             continue
         tried: list[dict[str, Any]] = [{}]
         if "signal" in kind.model_fields:
-            tried = [{"signal": SignalModel(period=row.series.period)}, {"signal": SignalModel()}]
+            tried = [{"signal": SignalModel(period=row.series.period)}]
         if "observation_noise" in kind.model_fields and row.series.observed:
             tried.append({"observation_noise": True})
         for fields in tried:
@@ -265,18 +301,19 @@ def zkl22_methods(row: Row, setting: Setting, raw: NDArray[np.int64]) -> Iterato
     laplace = stream_mechanism_kinds()["laplace"].model_validate(
         {"scale": Decimal(repr(setting.l1_sensitivity / epsilon))}
     )
-    yield from stream_methods(row, laplace, setting, raw, ", delta 0 (ZKL22's baseline)")
+    yield from stream_methods(row, laplace, setting, raw, "laplace, delta 0 (ZKL22's baseline)", published=True)
     lmmse = stream_mechanism_kinds()["lmmse"]
     log = math.log(1 / float(row.delta))
     left = 2 * epsilon + 4 * log - 4 * math.sqrt(log**2 + epsilon * log)
-    for options in IN_HINDSIGHT["lmmse"]:
+    for options in in_hindsight(lmmse, setting, raw):
         exact: Any = lmmse.calibrate(setting, Decimal(row.epsilon), Decimal(row.delta), options)
         squares = 2 + (steps - 2) * float(exact.weight) ** 2
         published = exact.with_noise(moved * math.sqrt(squares / left) / float(exact.stddev))
-        yield from stream_methods(row, published, setting, raw, ", noise of ZKL22's Corollary 5.2")
+        name = f"{_called('lmmse', options)}, noise of ZKL22's Corollary 5.2"
+        yield from stream_methods(row, published, setting, raw, name, published=True)
     for name, kind in window_mechanism_kinds().items():
-        if setting.wait is not None or moved > 1:
-            continue
+        if moved > 1:
+            continue  # they count distances in whole numbers of users
         fields = {"name": name, "window": steps, "epsilon": row.epsilon, "l1_sensitivity": 1, "still_error": 1}
         yield Method(f"{name}, w = T", _window_noise(kind.model_validate(fields), setting, raw), (None,))
 

