@@ -10,6 +10,7 @@ from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.bounds import implied_bounds
 from policyc.emit.blocks.correlation import correlation
+from policyc.emit.blocks.meaning import meaning
 from policyc.emit.blocks.mechanism import accuracy, choice, mechanisms
 from policyc.emit.blocks.operation import checks, integrity, operation, sources
 from policyc.emit.blocks.pictures import pictures
@@ -40,6 +41,7 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
         "version": CERTIFICATE_VERSION,
         "product": product(plan),
         **own,
+        "meaning": meaning(plan),
         "sharing": sharing(plan),
         "accuracy": accuracy(plan),
         "choice": choice(plan),

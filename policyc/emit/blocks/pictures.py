@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from policyc.emit.accounting import Accounting, Array
+from policyc.emit.blocks.meaning import posterior_picture
 from policyc.emit.blocks.mechanism import objective_words
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import about, duration, exact, round_up
@@ -18,6 +19,8 @@ def pictures(accounting: Accounting) -> Json:
     content: Json = {"budgets": _budgets(plan, accounting.budgets)}
     if plan.correlation.chains:
         content["leakage"] = _leakage(accounting)
+    if (posterior := posterior_picture(plan)) is not None:
+        content["posterior"] = posterior
     content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
     return content
 

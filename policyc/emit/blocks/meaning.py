@@ -1,0 +1,137 @@
+"""What a promise means: what an attacker can come to believe, and how well a test for one user's data can do.
+
+Every number is an upper bound, rounded up, over the whole time span of its promise.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+
+from policyc.emit.blocks.wording import Json, JsonValue, event, span, user
+from policyc.emit.numbers import exact, plain, round_up
+from policyc_runtime.plan import AlphaDPT, Plan, Target, UserLevel, window_of
+from policyc_runtime.user_level import stream_profile
+
+PRIORS = (Decimal("0.1"), Decimal("0.5"))
+FALSE_POSITIVES = (Decimal("0.01"), Decimal("0.05"))
+CURVE_POINTS = 8
+EXACT = Context(prec=40)
+
+
+def meaning(plan: Plan) -> list[JsonValue]:
+    """Block L: one entry a promise."""
+    return [_meaning(plan, target, index) for index, target in enumerate(plan.targets, start=1)]
+
+
+def _meaning(plan: Plan, target: Target, index: int) -> Json:
+    about = f"all events of {user(plan)} together" if isinstance(target, UserLevel) else event(plan, window_of(target))
+    rows = _exact_curve(plan, target) if isinstance(target, UserLevel) else _pure(target)
+    guess = "right" if isinstance(target, UserLevel) else "sure"
+    return {
+        "promise": f"P{index}",
+        "unit_of_privacy": about,
+        "time_scope": span(plan),
+        "sentence": f"About {about}, from everything that is published over {span(plan)}: "
+        + "; ".join(
+            f"who is {_percent(row[0])} % {guess} before is at most {row[1]} % {guess} after" for row in rows[0]
+        )
+        + "; "
+        + "; ".join(f"a test that is wrong on {_percent(x)} % of others is right on at most {y} %" for x, y in rows[1])
+        + ".",
+        "beliefs": [{"before": f"{_percent(before)} %", "after": f"{after} %"} for before, after in rows[0]],
+        "tests": [{"false_positives": f"{_percent(x)} %", "power": f"{y} %"} for x, y in rows[1]],
+        "method": _method(target),
+    }
+
+
+def _method(target: Target) -> str:
+    if isinstance(target, UserLevel):
+        return (
+            "Beliefs are how often the best guess whether the user is in the data is right, after a prior belief of 10 "
+            "or 50 % that the user is; both follow from the exact privacy curve of all noise together."
+        )
+    knows = "the stated chain" if isinstance(target, AlphaDPT) else "that steps are independent"
+    return f"For an adversary who believes {knows}: odds change by at most exp({exact(_loss(target))})."
+
+
+Rows = tuple[list[tuple[Decimal, str]], list[tuple[Decimal, str]]]
+
+
+def _loss(target: Target) -> Decimal:
+    return target.alpha if isinstance(target, AlphaDPT) else target.epsilon
+
+
+def posterior_bound(prior: Decimal, loss: Decimal) -> Decimal:
+    """The largest posterior probability of a value that had a prior, when odds change by at most exp(loss)."""
+    weighed = EXACT.multiply(prior, EXACT.exp(loss))
+    return EXACT.divide(weighed, EXACT.add(weighed, 1 - prior))
+
+
+def pure_power(false_positives: Decimal, loss: Decimal) -> Decimal:
+    """The largest power of a test at that rate of false positives, when odds change by at most exp(loss)."""
+    many = EXACT.multiply(EXACT.exp(loss), false_positives)
+    few = EXACT.subtract(Decimal(1), EXACT.multiply(EXACT.exp(-loss), 1 - false_positives))
+    return min(many, few, Decimal(1))
+
+
+def _pure(target: Target) -> Rows:
+    loss = _loss(target)
+    return (
+        [(prior, _up(posterior_bound(prior, loss))) for prior in PRIORS],
+        [(rate, _up(pure_power(rate, loss))) for rate in FALSE_POSITIVES],
+    )
+
+
+def _exact_curve(plan: Plan, target: UserLevel) -> Rows:
+    """Beliefs and tests from delta at a few epsilons: each is a bound, and the smallest counts."""
+    profile = stream_profile(plan, target.relation)
+    largest = 2 * float(target.epsilon)
+    curve = [(0.0, profile.delta(0.0)), *((e, profile.delta(e)) for e in _grid(largest))]
+    beliefs = []
+    for prior in PRIORS:
+        odds = math.log(float((1 - prior) / prior))
+        right = float(1 - prior) + float(prior) * profile.delta(math.nextafter(odds, 0.0) if odds else 0.0)
+        # Rounding of these few operations is far below the last digit shown, which is rounded up.
+        beliefs.append((max(prior, 1 - prior), _up(Decimal(min(1.0, right * (1 + 1e-12))))))
+    tests = []
+    for rate in FALSE_POSITIVES:
+        x = float(rate)
+        bounds = [math.exp(e) * x + d for e, d in curve] + [1 - math.exp(-e) * max(0.0, 1 - x - d) for e, d in curve]
+        tests.append((rate, _up(Decimal(min(1.0, *(bound * (1 + 1e-12) for bound in bounds))))))
+    return beliefs, tests
+
+
+def _grid(largest: float) -> list[float]:
+    return [largest * point / CURVE_POINTS for point in range(1, CURVE_POINTS + 1)]
+
+
+def _percent(value: Decimal) -> str:
+    return plain(100 * value)
+
+
+def _up(value: Decimal) -> str:
+    """A probability as percent, rounded up to three digits."""
+    return round_up(min(Decimal(100), 100 * value), 3)
+
+
+def posterior_picture(plan: Plan) -> Json | None:
+    """What can be believed after against before, for the first promise that bounds odds; None when there is none."""
+    targets = [target for target in plan.targets if not isinstance(target, UserLevel)]
+    if not targets:
+        return None
+    target = targets[0]
+    priors = [Decimal(percent) / 100 for percent in range(0, 101, 2)]
+    after: list[JsonValue] = [[_percent(prior), _up(posterior_bound(prior, _loss(target)))] for prior in priors]
+    before: list[JsonValue] = [[_percent(prior), _percent(prior)] for prior in priors]
+    return {
+        "id": "posterior",
+        "title": "What an attacker can come to believe",
+        "description": f"Largest posterior against prior probability of a value, in percent, about "
+        f"{event(plan, window_of(target))}, over {span(plan)}.",
+        "x": "believed before, %",
+        "y": "believed after at most, %",
+        "stepped": False,
+        "level": None,
+        "series": [{"name": "after", "points": after}, {"name": "before", "points": before}],
+    }
