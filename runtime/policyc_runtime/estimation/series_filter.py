@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 DIFFUSE = 1e7  # variance of an unknown mean, relative to that of a noisy value
+FORGET = 0.97  # a step, of how surprising noisy values were
+DOUBT = 3.0  # steps that count as if they had been as surprising as expected
 LEARN_AGAIN = 1.25  # when so many times as many values are there
 
 
@@ -43,7 +45,9 @@ def causal_means(model: SignalModel, values: Array, variances: Array, first: int
             means[rows] = _nearest_before(values, first + rows)
             continue
         end = int(seen[rows[-1]])
-        means[rows] = fixed_lag_means(process, values[:end], variances[:end], delay)[first + rows]
+        means[rows] = fixed_lag_means(process, values[:end], variances[:end], delay, learned=not model.complete)[
+            first + rows
+        ]
     return means
 
 
@@ -69,17 +73,25 @@ def _nearest_before(values: Array, rows: NDArray[np.intp]) -> Array:
     return found
 
 
-def fixed_lag_means(process: SeriesProcess, values: Array, variances: Array, delay: int) -> Array:
+def fixed_lag_means(
+    process: SeriesProcess, values: Array, variances: Array, delay: int, *, learned: bool = False
+) -> Array:
     """Expected values given the noisy ones up to `delay` steps later, (T,).
 
     The state is mean, residual, and one season value a phase. Values that still wait are followed by their covariance
     with the state, so that a later measurement moves them too.
+
+    A learned process is only nearly right, and real series change now more and now less. So where nothing waits, how
+    far a value is moved from its prediction towards the noisy one, 1 - noise / S, takes for S what the squared
+    surprises of the last noisy values say, in place of what the process says. Without that, values that are hardly
+    noisy would become worse than they are.
 
     Args:
         process: how values move.
         values: (T,), NaN without one.
         variances: (T,) of the noise.
         delay: >= 0.
+        learned: whether the process was learned from these values.
 
     Source: KAL60
     """
@@ -90,6 +102,7 @@ def fixed_lag_means(process: SeriesProcess, values: Array, variances: Array, del
     fresh_season = process.seasonal_stddev**2 * (1 - process.seasonal_autocorrelation**2)
     waiting = np.zeros((delay + 1, state.size))  # covariances with the state; row t % (delay + 1) is step t's
     means = np.empty(steps)
+    surprise = expected = DOUBT
     for t in range(steps):
         _move(1, process.autocorrelation, fresh, state, spread, waiting)
         shown = [0, 1]
@@ -106,6 +119,12 @@ def fixed_lag_means(process: SeriesProcess, values: Array, variances: Array, del
         total = column[shown].sum() + variances[t]
         away = (values[t] - means[t]) / total
         state += column * away
+        if t > 0:  # before, nothing is known of the mean
+            surprise, expected = FORGET * surprise + away**2 * total, FORGET * expected + 1
+        if learned and delay == 0:
+            means[t] += max(0.0, total - variances[t] * expected / surprise) * away
+            spread -= np.outer(column / total, column)
+            continue
         back = np.arange(max(0, t - delay), t + 1)
         pull = waiting[back % (delay + 1)][:, shown].sum(axis=1)
         means[back] += pull * away

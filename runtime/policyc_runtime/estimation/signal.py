@@ -48,6 +48,12 @@ class SignalModel(Record):
     residual_stddev: PositiveDecimal | None = None
     autocorrelation: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing but the mean is left to learn."""
+        sizes = [self.residual_stddev, self.autocorrelation]
+        return None not in (sizes if self.period is None else [*sizes, self.seasonal_stddev])
+
     def described(self) -> str:
         """As a policy would write it."""
         given = {name: value for name, value in self.model_dump().items() if value is not None}
