@@ -50,6 +50,7 @@ def claim_of(plan: Plan, path: Path) -> Claim:
 def forge(path: Path, number: int, process: str) -> None:
     """Change one entry's process, and every hash after it, as who can rewrite the whole file would."""
     connection = sqlite3.connect(path)
+    (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'entry_fixed'").fetchone()
     connection.execute("DROP TRIGGER entry_fixed")
     now = _genesis(dict(connection.execute("SELECT name, value FROM meta")))
     for key, *fields, _ in connection.execute("SELECT * FROM entry ORDER BY number").fetchall():
@@ -59,6 +60,7 @@ def forge(path: Path, number: int, process: str) -> None:
         now = _chained(now, key, entry)
         connection.execute("UPDATE entry SET process = ?, hash = ? WHERE number = ?", (entry.process, now, key))
     connection.execute("UPDATE head SET hash = ?", (now,))
+    connection.execute(trigger)
     connection.commit()
     connection.close()
 
