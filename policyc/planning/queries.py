@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from policyc.planning.assemble import constraint_row
 from policyc.semantics.policy import Policy, Release
 from policyc_runtime.plan import (
-    ConstraintRow,
     CountQuery,
     ParticipationRecord,
     PrefixQuery,
@@ -49,20 +47,6 @@ def query_of(policy: Policy, release: Release) -> Query:
 def grid_of(low: Decimal, high: Decimal) -> Decimal:
     """A power of ten, 1000 to 10,000 of which make the largest clamped value: public, and small beside the noise."""
     return Decimal(1).scaleb(math.floor(math.log10(max(abs(low), abs(high)) / GRID_STEPS)))
-
-
-def values_of(policy: Policy, release: Release) -> tuple[str, ...]:
-    """The published values of a step, in order; the one name "" where a release is not by cell."""
-    cell = policy.stream.cell
-    return cell.states if release.by_cell and cell is not None else ("",)
-
-
-def demands_on(policy: Policy, release: Release) -> tuple[tuple[ConstraintRow, ...], bool]:
-    """The policy's demands on a release's values, and whether they must be whole numbers."""
-    demanded = policy.constraints_of(release.name)
-    if demanded is None:
-        return (), False
-    return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
 
 
 def participation_of(policy: Policy) -> ParticipationRecord:

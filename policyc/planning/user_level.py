@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
-from policyc.planning.assemble import policy_record, round_up, stream_record
+from policyc.planning.assemble import constraint_rows, policy_record, release_cells, round_up, stream_record
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.made import least_together, weights
 from policyc.planning.measurements import STRETCH, Measurement, measurements, of_variances, shares, with_signal
-from policyc.planning.queries import demands_on, ordered_releases, participation_of, query_of, values_of
+from policyc.planning.queries import ordered_releases, participation_of, query_of
 from policyc.planning.series import Courses, Pair, courses, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
@@ -121,8 +121,8 @@ def _draft(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic
 
 
 def _draft_release(policy: Policy, release: Release, notices: Sequence[Diagnostic]) -> ReleasePlan:
-    rows, integer = demands_on(policy, release)
-    cells = values_of(policy, release)
+    rows, integer = constraint_rows(policy, release)
+    cells = release_cells(policy, release)
     return ReleasePlan(
         name=release.name,
         query=query_of(policy, release),

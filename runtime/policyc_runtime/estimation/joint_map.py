@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from policyc_runtime.estimation.flows import most_probable_flows
 from policyc_runtime.estimation.kalman import Smoother
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.separable import SquaredCost, minimise_integers
-from policyc_runtime.estimation.series import SeriesEstimator
+from policyc_runtime.estimation.series import CountsEstimator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ LEAST_TRIED, MOST_TRIED = 8, 64  # streams
 SEED = 2011  # of simulated users: the same policy gives the same numbers
 
 
-class JointMap(SeriesEstimator):
+class JointMap(CountsEstimator):
     """Mode over the whole chain: the users' most probable flows from step to step, then the nearest values allowed.
 
     The prior is the number of ways in which independent users can make these flows, in Stirling's form, a relative
@@ -39,15 +39,8 @@ class JointMap(SeriesEstimator):
     Source: SKD13
     """
 
+    offline: ClassVar[str | None] = "all steps are estimated at once; `filter` uses the steps there are"
     name: Literal["joint_map"] = "joint_map"
-
-    def reason_against_delay(self, delay: int | None) -> str | None:
-        """Only where values may wait for all others."""
-        return None if delay is None else "all steps are estimated at once; `filter` uses the steps there are"
-
-    def looks_ahead(self, delay: int | None) -> bool:  # noqa: ARG002
-        """It does."""
-        return True
 
     def counts(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from policyc_runtime.estimation.safeguard import (
     likeliest,
     within_rounding_of_likeliest,
 )
-from policyc_runtime.estimation.series import SeriesEstimator
+from policyc_runtime.estimation.series import SMOOTHER_WAITS, CountsEstimator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-class PosteriorMean(SeriesEstimator):
+class PosteriorMean(CountsEstimator):
     """Posterior means over the count process.
 
     The chain is checked against the noisy values on the way: a smoothed chain, or none, is used where these speak for
@@ -103,7 +103,7 @@ class PosteriorMean(SeriesEstimator):
         balanced: bool,
         processes: Sequence[str] | None,
     ) -> Array:
-        """(T - first, cells) expected counts, as `SeriesEstimator.counts` says."""
+        """(T - first, cells) expected counts, as `CountsEstimator.counts` says."""
         assert processes is not None, "these are known where the process is"
         known = dict(zip(candidate_names(), candidates(process), strict=True))
         names, labels = np.unique(np.array(processes), return_inverse=True)
@@ -150,10 +150,6 @@ class Filter(PosteriorMean):
 
     name: Literal["filter"] = "filter"
 
-    def looks_ahead(self, delay: int | None) -> bool:
-        """Whether a value depends on later steps."""
-        return delay != 0
-
 
 class Smoother(PosteriorMean):
     """Posterior mean of the counts given all noisy values, earlier and later, by expectation propagation.
@@ -161,15 +157,8 @@ class Smoother(PosteriorMean):
     Source: MIN01
     """
 
+    offline: ClassVar[str | None] = SMOOTHER_WAITS
     name: Literal["smoother"] = "smoother"
-
-    def reason_against_delay(self, delay: int | None) -> str | None:
-        """Only where values may wait for all others."""
-        return None if delay is None else "values may not wait for all later steps; `filter` uses those there are"
-
-    def looks_ahead(self, delay: int | None) -> bool:  # noqa: ARG002
-        """It does."""
-        return True
 
 
 def _expected_error(variances: Array, objective: str, *, integer: bool) -> Array:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from policyc_runtime.estimation.estimator import Estimator, step_by_step
-from policyc_runtime.estimation.projection import nearest_values
+from policyc_runtime.estimation.series import SMOOTHER_WAITS, SeriesEstimator
 from policyc_runtime.estimation.signal import SignalModel
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-class PlainSeries(Estimator):
+class PlainSeries(SeriesEstimator):
     """What noisy values say of a series, one value of a step after the other, then the nearest values allowed."""
 
     plain: ClassVar[bool] = True
@@ -41,26 +40,6 @@ class PlainSeries(Estimator):
             first: 0-based.
             delay: how many later steps a value may wait for; None for all.
         """
-
-    @property
-    def fills(self) -> bool:
-        """It has values for steps without one."""
-        return True
-
-    def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
-        """No prior."""
-        return None
-
-    def estimate(
-        self,
-        noisy: Array,
-        scales: Array,  # noqa: ARG002
-        law: Array | None,  # noqa: ARG002
-        constraints: ConstraintSet,
-        previous: Array | None,
-    ) -> Array:
-        """The values nearest to expected ones given in place of the noisy ones."""
-        return nearest_values(noisy, constraints, previous)
 
     def estimate_series(
         self,
@@ -81,14 +60,7 @@ class PlainSeries(Estimator):
         expected = np.column_stack(
             [self.expected(series[:, c], variances, first, delay) for c in range(noisy.shape[1])]
         )
-        if delay is None or not constraints.couples_steps:
-            return nearest_values(expected, constraints, previous)
-        return step_by_step(
-            lambda row, alone, before: nearest_values(expected[row], alone, before),
-            len(expected),
-            constraints,
-            previous,
-        )
+        return self.allowed(expected, constraints, previous, delay)
 
 
 class SeriesFilter(PlainSeries):
@@ -112,10 +84,6 @@ class SeriesFilter(PlainSeries):
         """Not where values may wait for all others."""
         return "values may wait for all later steps, which `smoother` uses" if delay is None else None
 
-    def looks_ahead(self, delay: int | None) -> bool:
-        """Whether a value depends on later steps."""
-        return delay != 0
-
     def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:
         """Kalman's recursion, as `causal_means` says."""
         from policyc_runtime.estimation.series_filter import causal_means
@@ -133,20 +101,13 @@ class SeriesSmoother(PlainSeries):
     Source: RW06
     """
 
+    offline: ClassVar[str | None] = SMOOTHER_WAITS
     name: Literal["series_smoother"] = "series_smoother"
     observation_noise: bool = False
 
     def described(self) -> str:
         """As a policy would write it."""
         return "smoother(observation_noise = true)" if self.observation_noise else "smoother()"
-
-    def reason_against_delay(self, delay: int | None) -> str | None:
-        """Only where values may wait for all others."""
-        return None if delay is None else "values may not wait for all later steps; `filter` uses those there are"
-
-    def looks_ahead(self, delay: int | None) -> bool:  # noqa: ARG002
-        """It does."""
-        return True
 
     def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
         """Cosine coefficients, each believed as far as the spectrum says."""

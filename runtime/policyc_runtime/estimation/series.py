@@ -1,9 +1,9 @@
-"""What estimators share that look at many steps at once: counts first, then the nearest values that are allowed."""
+"""What estimators share that look at many steps at once: what is expected first, then the nearest values allowed."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,59 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+SMOOTHER_WAITS = "values may not wait for all later steps; `filter` uses those there are"
+
+
 class SeriesEstimator(Estimator):
+    """What the noisy values of many steps say of each, then the nearest values that are allowed.
+
+    `offline`: why values must be able to wait for all later steps; None where they need not.
+    """
+
+    offline: ClassVar[str | None] = None
+
+    @property
+    def fills(self) -> bool:
+        """It has: what the values of other steps say."""
+        return True
+
+    def reason_against_delay(self, delay: int | None) -> str | None:
+        """Why values cannot be made while they may wait for `delay` later steps only."""
+        return None if delay is None else self.offline
+
+    def looks_ahead(self, delay: int | None) -> bool:
+        """Whether a value depends on later steps."""
+        return self.offline is not None or delay != 0
+
+    def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
+        """No prior of a single step."""
+        return None
+
+    def estimate(
+        self,
+        noisy: Array,
+        scales: Array,  # noqa: ARG002
+        law: Array | None,  # noqa: ARG002
+        constraints: ConstraintSet,
+        previous: Array | None,
+    ) -> Array:
+        """The values nearest to expected ones given in place of the noisy ones."""
+        return nearest_values(noisy, constraints, previous)
+
+    @staticmethod
+    def allowed(expected: Array, constraints: ConstraintSet, previous: Array | None, delay: int | None) -> Array:
+        """The nearest values that keep the constraints, (steps, cells): of all steps together where all may wait."""
+        if delay is None or not constraints.couples_steps:
+            return nearest_values(expected, constraints, previous)
+        return step_by_step(
+            lambda row, alone, before: nearest_values(expected[row], alone, before),
+            len(expected),
+            constraints,
+            previous,
+        )
+
+
+class CountsEstimator(SeriesEstimator):
     """Counts of the declared users given the noisy values of many steps, then the nearest values that are allowed."""
 
     @abstractmethod
@@ -60,26 +112,6 @@ class SeriesEstimator(Estimator):
             return "no constraint says what the cells add up to"
         return None
 
-    @property
-    def fills(self) -> bool:
-        """It has: what the chain makes of the values of other steps."""
-        return True
-
-    def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
-        """No prior of a single step."""
-        return None
-
-    def estimate(
-        self,
-        noisy: Array,
-        scales: Array,  # noqa: ARG002
-        law: Array | None,  # noqa: ARG002
-        constraints: ConstraintSet,
-        previous: Array | None,
-    ) -> Array:
-        """The values nearest to counts given in place of the noisy ones."""
-        return nearest_values(noisy, constraints, previous)
-
     def estimate_series(
         self,
         noisy: Array,
@@ -105,8 +137,4 @@ class SeriesEstimator(Estimator):
         if processes is None:
             processes = self.processes(noisy, scales, first, chain, constraints, delay, balanced=balanced)
         counts = self.counts(process, noisy, scales, first, delay, balanced=balanced, processes=processes)
-        if delay is None or not constraints.couples_steps:
-            return nearest_values(counts, constraints, previous)
-        return step_by_step(
-            lambda row, alone, before: nearest_values(counts[row], alone, before), len(counts), constraints, previous
-        )
+        return self.allowed(counts, constraints, previous, delay)
