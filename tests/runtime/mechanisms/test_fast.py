@@ -58,3 +58,15 @@ def test_records_with_a_sample_that_was_not_due_are_refused() -> None:
     mechanism = Fast.calibrate(setting, *PROMISE, {"samples": 3})
     with pytest.raises(ValueError, match="due"):
         mechanism.values(setting, [(), (4,)])
+
+
+def test_sampled_values_have_the_noise_that_is_stated() -> None:
+    """The mean size of the noise on thousands of samples is the stated one, and not that of 5 % less or more."""
+    steps = 8000
+    setting = one_setting(Fast, steps=steps, bound=3)
+    mechanism = Fast.calibrate(setting, *PROMISE, {"samples": steps, "process_sd": Decimal(1000)})
+    records = run(mechanism, setting, np.full((steps, 1), 5000), simulated(7))
+    noise = np.array([record[0] - 5000 for record in records if record])
+    ratio = np.exp(-1 / float(mechanism.scale))
+    assert noise.size > steps / 4
+    assert abs(np.abs(noise).mean() / (2 * ratio / (1 - ratio**2)) - 1) < 0.045
