@@ -65,8 +65,9 @@ def test_sampled_values_have_the_noise_that_is_stated() -> None:
     steps = 8000
     setting = one_setting(Fast, steps=steps, bound=3)
     mechanism = Fast.calibrate(setting, *PROMISE, {"samples": steps, "process_sd": Decimal(1000)})
-    records = run(mechanism, setting, np.full((steps, 1), 5000), simulated(7))
-    noise = np.array([record[0] - 5000 for record in records if record])
+    raw = np.random.default_rng(3).integers(0, 100_000, (steps, 1))  # moves so much that most steps are sampled
+    records = run(mechanism, setting, raw, simulated(7))
+    noise = np.array([record[0] - value for record, value in zip(records, raw[:, 0].tolist(), strict=True) if record])
     ratio = np.exp(-1 / float(mechanism.scale))
     assert noise.size > steps / 4
     assert abs(np.abs(noise).mean() / (2 * ratio / (1 - ratio**2)) - 1) < 0.045
