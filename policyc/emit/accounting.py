@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.plan import AlphaDPT, ChainRecord, Plan
+from policyc_runtime.correlation import ChainRecord
+from policyc_runtime.plan import Plan
 from policyc_runtime.privacy import (
     Side,
     audited_inheritance,
@@ -19,6 +20,7 @@ from policyc_runtime.privacy import (
 )
 from policyc_runtime.privacy.audited_windows import window_sums
 from policyc_runtime.spending import repeating_budgets, total_budgets
+from policyc_runtime.targets import AlphaDPT
 
 Array = NDArray[np.float64]
 ENDLESS_STRETCH = 100

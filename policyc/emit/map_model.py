@@ -13,7 +13,8 @@ from policyc_runtime.estimation import ConstraintSet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policyc_runtime.plan import ConstraintRow, Plan, ReleasePlan, Schedule
+    from policyc_runtime.plan import ConstraintRow, Plan, ReleasePlan
+    from policyc_runtime.schedule import Schedule
 
 LINE_LENGTH = 120
 

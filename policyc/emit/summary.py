@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc_runtime.plan import AlphaDPT, Plan, ReleasePlan, UserLevel, WEvent
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.targets import AlphaDPT, UserLevel, WEvent
 
 if TYPE_CHECKING:
     from policyc_runtime.output import Release

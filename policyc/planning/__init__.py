@@ -24,11 +24,12 @@ from policyc.semantics.policy import (
     Wish,
 )
 from policyc.semantics.rules.utility import check_utility
+from policyc_runtime.correlation import ChainRecord
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
-from policyc_runtime.plan import ChainRecord, Plan, PredictedError
+from policyc_runtime.plan import Plan, PredictedError
 from policyc_runtime.spending import LARGEST_HORIZON
 from policyc_runtime.verify import verify
 

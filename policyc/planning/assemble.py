@@ -21,30 +21,26 @@ from policyc.semantics.policy import (
     WEventTarget,
 )
 from policyc.version import __version__
+from policyc_runtime.correlation import ChainRecord, Correlation
 from policyc_runtime.mechanisms import Budgeted, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import (
-    AlphaDPT,
-    BudgetSegment,
     CellRecord,
-    ChainRecord,
     Claims,
     ConstraintRow,
-    Correlation,
-    CountQuery,
     Delivery,
-    EventLevel,
     FileRecord,
     Notice,
     Plan,
     PolicyRecord,
     ReleasePlan,
-    Schedule,
     StreamRecord,
-    WEvent,
     WindowClaim,
 )
+from policyc_runtime.queries import CountQuery
+from policyc_runtime.schedule import BudgetSegment, Schedule
 from policyc_runtime.spending import budget_sum, largest_budget, leakage_of_group, window_budget
+from policyc_runtime.targets import AlphaDPT, EventLevel, WEvent
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 

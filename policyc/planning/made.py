@@ -11,7 +11,8 @@ import numpy as np
 
 from policyc.planning.measurements import Measurement, Objective, of_variances, shares
 from policyc_runtime.measuring import derived_values
-from policyc_runtime.plan import PrefixQuery, ReleasePlan, WindowQuery
+from policyc_runtime.plan import ReleasePlan
+from policyc_runtime.queries import PrefixQuery, WindowQuery
 
 
 def weights(

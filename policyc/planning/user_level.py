@@ -25,6 +25,7 @@ from policyc.planning.queries import ordered_releases, participation_of, query_o
 from policyc.planning.series import Courses, Pair, courses, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
+from policyc_runtime.correlation import Correlation
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
@@ -33,24 +34,21 @@ from policyc_runtime.mechanisms import Derived
 from policyc_runtime.plan import (
     Candidate,
     Claims,
-    Correlation,
     Degradation,
     Delivery,
     ErrorRun,
-    NeighboringRelation,
     Notice,
     Plan,
     PredictedError,
-    PrefixQuery,
     ReleasePlan,
-    UserLevel,
     UserLevelClaim,
-    WindowQuery,
 )
 from policyc_runtime.privacy.composition import least, least_near
 from policyc_runtime.privacy.gaussian import gaussian_epsilon
 from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
+from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.rounding import rounded_down
+from policyc_runtime.targets import NeighboringRelation, UserLevel
 from policyc_runtime.user_level import (
     beyond_bounds,
     composed,

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.mechanisms import Derived, Setting, StepRecord, StreamMechanism, WindowMechanism
-from policyc_runtime.plan import Plan, PrefixQuery, ReleasePlan, WindowQuery
+from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.privacy.participation import Participation
+from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.user_level import promised_user_level, setting_of, unit_of
 
 Array = NDArray[np.float64]

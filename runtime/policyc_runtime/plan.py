@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from decimal import Decimal
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
-from policyc_runtime.errors import InvalidMatrixError, PlanFormatError
+from policyc_runtime.correlation import Correlation
+from policyc_runtime.errors import PlanFormatError
 from policyc_runtime.estimation import AnyEstimator
 from policyc_runtime.mechanisms import AnyMechanism, Budgeted, StepMechanism, StreamMechanism, WindowMechanism
-from policyc_runtime.records import Matrix, NonNegativeDecimal, PositiveDecimal, Record
+from policyc_runtime.queries import Query
+from policyc_runtime.records import PositiveDecimal, Record
+from policyc_runtime.schedule import Schedule
+from policyc_runtime.targets import NeighboringRelation, Target
 
 if TYPE_CHECKING:
-    from policyc_runtime.privacy import Chain
+    pass
 
-SMALLEST_PROBABILITY = 1e-100
 LARGEST_PLAN_BYTES = 256 * 2**20
-
-
-class NeighboringRelation(StrEnum):
-    """Which two data sets must be hard to tell apart."""
-
-    ADD_OR_REMOVE_ONE = "add_or_remove_one"
-    REPLACE_ONE = "replace_one"
 
 
 class FileRecord(Record):
@@ -84,62 +76,6 @@ class StreamRecord(Record):
     start: str | None
 
 
-class AlphaDPT(Record):
-    """One event of one user, against an adversary who knows the chains: total leakage at most alpha nats at every step.
-
-    With a `window` of more than one step: all that one user does in that many steps in a row.
-
-    Source: CAO17
-    """
-
-    kind: Literal["alpha_dpt"] = "alpha_dpt"
-    alpha: PositiveDecimal
-    window: PositiveInt = 1
-
-
-class EventLevel(Record):
-    """One event of one user, steps taken as independent: the budget of every step is at most epsilon nats."""
-
-    kind: Literal["event_level"] = "event_level"
-    epsilon: PositiveDecimal
-
-
-class WEvent(Record):
-    """All of one user in `window` steps in a row, steps taken as independent: they spend at most epsilon nats together.
-
-    Source: KELLARIS14
-    """
-
-    kind: Literal["w_event"] = "w_event"
-    epsilon: PositiveDecimal
-    window: PositiveInt
-
-
-class UserLevel(Record):
-    """All events of one user, whatever their correlation: (epsilon, delta)-privacy of everything released.
-
-    Source: DR14
-    """
-
-    kind: Literal["user_level"] = "user_level"
-    epsilon: PositiveDecimal
-    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
-    relation: NeighboringRelation
-
-
-Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel, Field(discriminator="kind")]
-
-
-def window_of(target: Target) -> int:
-    """The steps in a row that a target covers together; 1 for one that is not about windows."""
-    return target.window if isinstance(target, AlphaDPT | WEvent) else 1
-
-
-def relation_of(target: Target) -> NeighboringRelation:
-    """Which data sets a target compares; a promise about single steps is defined for replacing a value."""
-    return target.relation if isinstance(target, UserLevel) else NeighboringRelation.REPLACE_ONE
-
-
 class ParticipationRecord(Record):
     """In how many steps one user takes part.
 
@@ -162,170 +98,6 @@ class ParticipationRecord(Record):
         if (self.enforced is None) == (self.assumed is None):
             raise ValueError("a participation bound is either enforced or assumed")
         return self
-
-
-class ChainRecord(Record):
-    """How one user of a group moves; rows are probabilities given as decimals.
-
-    `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). `initial` is
-    the law of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
-    is the paper's recursion.
-    """
-
-    group: str | None
-    forward: Matrix | None
-    backward: Matrix | None
-    initial: Literal["stationary"] | tuple[Decimal, ...] | None
-    evidence: str
-    lags: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
-
-    def chain(self) -> Chain:
-        """The chain as arrays; InvalidMatrixError when it is none."""
-        from policyc_runtime.privacy import Chain
-
-        def array(values: Matrix | tuple[Decimal, ...] | None) -> NDArray[np.float64] | None:
-            if values is None:
-                return None
-            result = np.array(values, dtype=np.float64)
-            if (result[np.array(values, dtype=object) > 0] < SMALLEST_PROBABILITY).any():
-                raise InvalidMatrixError(
-                    "E0805",
-                    "a probability is positive and below 1e-100",
-                    because="it would vanish in floating point and be taken for impossible",
-                    help="write 0 for what cannot happen",
-                )
-            return result
-
-        initial = self.initial if self.initial == "stationary" else array(self.initial)
-        return Chain(forward=array(self.forward), backward=array(self.backward), initial=initial)
-
-
-class Correlation(Record):
-    """What is assumed about the world: chains, one a group, or none with its evidence."""
-
-    kind: Literal["markov", "none"]
-    chains: tuple[ChainRecord, ...]
-    evidence: str | None
-
-    @model_validator(mode="after")
-    def _one_or_the_other(self) -> Correlation:
-        if (self.kind == "markov") != bool(self.chains):
-            raise ValueError("a markov correlation has chains, and none has no chain")
-        return self
-
-
-class CountQuery(Record):
-    """Users present in a step; `by` is the cell column, or None for one number a step."""
-
-    kind: Literal["count"] = "count"
-    by: str | None
-
-
-class SumQuery(Record):
-    """The sum of a column over the events of a step, each value clamped to low..high and rounded to whole grid steps.
-
-    All that is protected is counted in units of the grid, in whole numbers.
-    """
-
-    kind: Literal["sum"] = "sum"
-    column: str
-    low: Decimal
-    high: Decimal
-    grid: PositiveDecimal
-    by: str | None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> SumQuery:
-        if not self.low < self.high:
-            raise ValueError("a clamp has a low end below its high end")
-        return self
-
-
-class PrefixQuery(Record):
-    """The running total of another release, `of`, from step 0 on."""
-
-    kind: Literal["prefix"] = "prefix"
-    of: str
-    by: str | None
-
-
-class WindowQuery(Record):
-    """The total of another release, `of`, over the last `steps` steps, fewer at the start."""
-
-    kind: Literal["window"] = "window"
-    of: str
-    steps: PositiveInt
-    by: str | None
-
-
-Query = Annotated[CountQuery | SumQuery | PrefixQuery | WindowQuery, Field(discriminator="kind")]
-
-
-class BudgetSegment(Record):
-    """A pattern of steps that repeats: budgets (nats), noise scales, and predicted error of the published values.
-
-    All three have the pattern's length. An epsilon of 0 means: nothing is released at that step (its scale is 0).
-    `repeats` None means for ever; only the last segment of an unbounded plan has it.
-    """
-
-    epsilons: Annotated[tuple[NonNegativeDecimal, ...], Field(min_length=1)]
-    scales: tuple[NonNegativeDecimal, ...]
-    expected_errors: tuple[float, ...]
-    repeats: PositiveInt | None
-
-    @model_validator(mode="after")
-    def _same_length(self) -> BudgetSegment:
-        if not len(self.epsilons) == len(self.scales) == len(self.expected_errors):
-            raise ValueError("epsilons, scales and expected_errors must have the same length")
-        return self
-
-
-class Schedule(Record):
-    """The budget of every step, compactly: segments one after the other."""
-
-    name: str
-    segments: Annotated[tuple[BudgetSegment, ...], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _ends_once(self) -> Schedule:
-        if any(segment.repeats is None for segment in self.segments[:-1]):
-            raise ValueError("only the last segment of a schedule goes on for ever")
-        return self
-
-    def _column(self, field: str, steps: int) -> Iterator[Decimal | float]:
-        left = steps
-        for segment in self.segments:
-            pattern = getattr(segment, field)
-            repeats = segment.repeats if segment.repeats is not None else -(-left // len(pattern))
-            for _ in range(repeats):
-                if left <= 0:
-                    return
-                yield from pattern[:left]
-                left -= len(pattern)
-        if left > 0:
-            raise ValueError(f"the schedule ends {left} steps too early")
-
-    def epsilons(self, steps: int) -> list[Decimal]:
-        """Budgets of the first `steps` steps, in nats."""
-        return list(self._column("epsilons", steps))  # type: ignore[arg-type]
-
-    def scales(self, steps: int) -> list[Decimal]:
-        """Noise scales of the first `steps` steps."""
-        return list(self._column("scales", steps))  # type: ignore[arg-type]
-
-    def expected_errors(self, steps: int) -> list[float]:
-        """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
-        return list(self._column("expected_errors", steps))  # type: ignore[arg-type]
-
-    @property
-    def length(self) -> int | None:
-        """Number of steps, None when it goes on for ever."""
-        total = 0
-        for segment in self.segments:
-            if segment.repeats is None:
-                return None
-            total += segment.repeats * len(segment.epsilons)
-        return total
 
 
 class ConstraintRow(Record):

@@ -23,7 +23,8 @@ from policyc_runtime.ledger_file import write_private
 from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps, stored_noisy, whole_values
 from policyc_runtime.mechanisms import StepRecord
 from policyc_runtime.output import Release, Series, output_paths, read_release, require_own, same_as_written
-from policyc_runtime.plan import Plan, PrefixQuery, ReleasePlan, WindowQuery
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import moment_of, step_times

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_runtime.correlation import ChainRecord
 from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.plan import ChainRecord, Plan, ReleasePlan
+from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.privacy import audited_stationary_leakage, audited_total_leakage
 from policyc_runtime.rounding import rounded_up
 

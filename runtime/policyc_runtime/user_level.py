@@ -14,19 +14,12 @@ from functools import reduce
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.mechanisms import Derived, Setting, StreamMechanism
-from policyc_runtime.plan import (
-    CountQuery,
-    NeighboringRelation,
-    Plan,
-    PrefixQuery,
-    ReleasePlan,
-    SumQuery,
-    UserLevel,
-    WindowQuery,
-)
+from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.privacy.profile import PrivacyProfile
+from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_runtime.rounding import rounded_down
+from policyc_runtime.targets import NeighboringRelation, UserLevel
 
 
 def promised_user_level(plan: Plan) -> list[UserLevel]:

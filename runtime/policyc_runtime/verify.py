@@ -13,19 +13,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 from policyc_runtime.claims import Claim
+from policyc_runtime.correlation import ChainRecord
 from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import (
-    AlphaDPT,
-    ChainRecord,
-    CountQuery,
-    EventLevel,
-    Plan,
-    ReleasePlan,
-    UserLevel,
-    WEvent,
-    window_of,
-)
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.queries import CountQuery
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.spending import (
     LARGEST_HORIZON,
@@ -34,6 +26,7 @@ from policyc_runtime.spending import (
     leakage_of_group,
     window_budget,
 )
+from policyc_runtime.targets import AlphaDPT, EventLevel, UserLevel, WEvent, window_of
 from policyc_runtime.user_level import check_user_level
 
 

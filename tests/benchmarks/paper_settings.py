@@ -19,9 +19,10 @@ from policyc_runtime.estimation import estimate_release, estimator_kinds
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.projection import nearest_values
-from policyc_runtime.plan import BudgetSegment, Plan, Schedule
+from policyc_runtime.plan import Plan
 from policyc_runtime.privacy import Chain
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.schedule import BudgetSegment, Schedule
 
 Array = NDArray[np.float64]
 

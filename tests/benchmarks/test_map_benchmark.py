@@ -10,27 +10,25 @@ import numpy as np
 import pytest
 
 from policyc.emit.map_model import render_map_model
+from policyc_runtime.correlation import ChainRecord, Correlation
 from policyc_runtime.estimation import estimate_release, estimator_kinds, map_counts
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import (
-    BudgetSegment,
-    ChainRecord,
     Claims,
     ConstraintRow,
-    Correlation,
-    CountQuery,
     Delivery,
-    EventLevel,
     FileRecord,
     Plan,
     PolicyRecord,
     PredictedError,
     ReleasePlan,
-    Schedule,
     StreamRecord,
 )
+from policyc_runtime.queries import CountQuery
+from policyc_runtime.schedule import BudgetSegment, Schedule
+from policyc_runtime.targets import EventLevel
 
 STEPS, CELLS, POPULATION = 500, ("A1", "A2", "B7"), 200
 FORWARD = (("0.33", "0.33", "0.34"), ("0.8", "0.1", "0.1"), ("0.05", "0.9", "0.05"))

@@ -15,10 +15,11 @@ from policyc.emit import verify_directory
 from policyc_runtime.errors import DataError, KernelError, LedgerError
 from policyc_runtime.ledger import Ledger, ledger_claims
 from policyc_runtime.output import write_release
-from policyc_runtime.plan import NeighboringRelation, Plan, load_plan
+from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release, release_claims
 from policyc_runtime.sources import read_events
+from policyc_runtime.targets import NeighboringRelation
 from policyc_runtime.user_level import setting_of, unit_of
 from policyc_runtime.verify import verified_claims, verify
 

@@ -8,27 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from policyc_runtime.correlation import ChainRecord, Correlation
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.mechanisms import mechanism_kinds
 from policyc_runtime.plan import (
-    AlphaDPT,
-    BudgetSegment,
     Candidate,
     CellRecord,
-    ChainRecord,
     Claims,
     ConstraintRow,
-    Correlation,
-    CountQuery,
     Delivery,
     FileRecord,
     Plan,
     PolicyRecord,
     PredictedError,
     ReleasePlan,
-    Schedule,
     StreamRecord,
 )
+from policyc_runtime.queries import CountQuery
+from policyc_runtime.schedule import BudgetSegment, Schedule
+from policyc_runtime.targets import AlphaDPT
 
 FLEET = [
     [0.3091, 0.0199, 0.0302, 0.6408],

@@ -9,17 +9,9 @@ from plans import make_plan, make_release
 
 from policyc_runtime.errors import PlanRejectedError
 from policyc_runtime.mechanisms.window_mechanism import window_mechanism_kinds
-from policyc_runtime.plan import (
-    BudgetSegment,
-    CountQuery,
-    ParticipationRecord,
-    Plan,
-    PrefixQuery,
-    Query,
-    ReleasePlan,
-    Schedule,
-    SumQuery,
-)
+from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan
+from policyc_runtime.queries import CountQuery, PrefixQuery, Query, SumQuery
+from policyc_runtime.schedule import BudgetSegment, Schedule
 from policyc_runtime.verify import verify
 
 

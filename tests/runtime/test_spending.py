@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from plans import make_plan, make_release
 
-from policyc_runtime.plan import BudgetSegment, Schedule
+from policyc_runtime.schedule import BudgetSegment, Schedule
 from policyc_runtime.spending import leakage_of_group, window_budget
 
 

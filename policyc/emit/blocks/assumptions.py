@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span
 from policyc.emit.numbers import shown
-from policyc_runtime.plan import AlphaDPT, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.targets import AlphaDPT
 
 
 def assumptions(plan: Plan) -> list[JsonValue]:

@@ -11,8 +11,9 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
 from policyc.emit.numbers import counted, exact, round_up
+from policyc_runtime.correlation import ChainRecord
 from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.plan import ChainRecord, canonical_json
+from policyc_runtime.plan import canonical_json
 from policyc_runtime.privacy import audited_stationary_leakage, supremum
 from policyc_runtime.records import Matrix
 

@@ -10,7 +10,8 @@ from decimal import Context, Decimal
 
 from policyc.emit.blocks.wording import Json, JsonValue, event, span, user
 from policyc.emit.numbers import exact, plain, round_up
-from policyc_runtime.plan import AlphaDPT, Plan, Target, UserLevel, window_of
+from policyc_runtime.plan import Plan
+from policyc_runtime.targets import AlphaDPT, Target, UserLevel, window_of
 from policyc_runtime.user_level import stream_profile
 
 PRIORS = (Decimal("0.1"), Decimal("0.5"))

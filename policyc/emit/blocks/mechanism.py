@@ -11,7 +11,8 @@ from itertools import groupby
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
-from policyc_runtime.plan import Candidate, Plan, ReleasePlan, SumQuery
+from policyc_runtime.plan import Candidate, Plan, ReleasePlan
+from policyc_runtime.queries import SumQuery
 from policyc_runtime.records import Record
 from policyc_runtime.user_level import source_release
 

@@ -10,7 +10,8 @@ from policyc.emit.blocks.mechanism import objective_words
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import about, duration, exact, round_up
 from policyc.emit.pictures import thinned
-from policyc_runtime.plan import AlphaDPT, Plan, UserLevel
+from policyc_runtime.plan import Plan
+from policyc_runtime.targets import AlphaDPT, UserLevel
 
 
 def pictures(accounting: Accounting) -> Json:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from policyc.emit.blocks.promise import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
-from policyc_runtime.plan import CountQuery, Plan, PrefixQuery, Query, ReleasePlan, SumQuery, WindowQuery
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
 
 LONGEST_LIST = 12
 

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.wording import Json, JsonValue, event, quoted, relation_words, span
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
-from policyc_runtime.plan import AlphaDPT, EventLevel, Plan, Target, UserLevel, WEvent, relation_of, window_of
+from policyc_runtime.plan import Plan
+from policyc_runtime.targets import AlphaDPT, EventLevel, Target, UserLevel, WEvent, relation_of, window_of
 
 
 def promises(plan: Plan) -> list[JsonValue]:

@@ -12,7 +12,8 @@ from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words,
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case, shown
 from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.mechanisms import Derived
-from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan, UserLevel, UserLevelClaim
+from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan, UserLevelClaim
+from policyc_runtime.targets import UserLevel
 from policyc_runtime.user_level import promised_user_level, setting_of
 
 KEPT = {

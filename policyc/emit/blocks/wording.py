@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from policyc.emit.numbers import counted, duration
-from policyc_runtime.plan import ChainRecord, NeighboringRelation, Plan, Target, UserLevel, window_of
+from policyc_runtime.correlation import ChainRecord
+from policyc_runtime.plan import Plan
+from policyc_runtime.targets import NeighboringRelation, Target, UserLevel, window_of
 
 Json = dict[str, "JsonValue"]
 JsonValue = str | int | bool | None | list["JsonValue"] | Json

@@ -8,7 +8,9 @@ from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.user_level import user_level_assumptions
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted
-from policyc_runtime.plan import AlphaDPT, ChainRecord, ParticipationRecord, Plan
+from policyc_runtime.correlation import ChainRecord
+from policyc_runtime.plan import ParticipationRecord, Plan
+from policyc_runtime.targets import AlphaDPT
 from policyc_runtime.user_level import promised_user_level
 
 COMPARED_ELSEWHERE = {"correlation", "participation", "public_numbers"}

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import about, exact
-from policyc_runtime.plan import ConstraintRow, Delivery, Plan, Query, ReleasePlan, SumQuery, WindowQuery
+from policyc_runtime.plan import ConstraintRow, Delivery, Plan, ReleasePlan
+from policyc_runtime.queries import Query, SumQuery, WindowQuery
 
 
 def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policyc_runtime.errors import DataError
-from policyc_runtime.plan import Plan, ReleasePlan, SumQuery
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.queries import SumQuery
 from policyc_runtime.sources.moments import declared_start
 from policyc_runtime.sources.participation import measured_releases
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.plan import CountQuery, ParticipationRecord, Plan, ReleasePlan, SumQuery
+from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan
+from policyc_runtime.queries import CountQuery, SumQuery
 from policyc_runtime.sources.moments import step_microseconds
 from policyc_runtime.sources.step_counts import StepCounts
 from policyc_runtime.user_level import largest_units

@@ -10,27 +10,24 @@ from typing import Any
 import pytest
 
 from policyc import __version__
+from policyc_runtime.correlation import ChainRecord, Correlation
 from policyc_runtime.plan import (
-    AlphaDPT,
-    BudgetSegment,
     Candidate,
     CellRecord,
-    ChainRecord,
     Claims,
     ConstraintRow,
-    Correlation,
-    CountQuery,
     Delivery,
-    EventLevel,
     FileRecord,
     Notice,
     Plan,
     PolicyRecord,
     PredictedError,
     ReleasePlan,
-    Schedule,
     StreamRecord,
 )
+from policyc_runtime.queries import CountQuery
+from policyc_runtime.schedule import BudgetSegment, Schedule
+from policyc_runtime.targets import AlphaDPT, EventLevel
 
 TRAFFIC_CHAIN = (("0.33", "0.33", "0.34"), ("0.80", "0.10", "0.10"), ("0.05", "0.90", "0.05"))
 FLEET_CHAIN = (

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from policyc.emit.difference import Effect, changes_json, compare_plans, is_weaker, render_changes
-from policyc_runtime.plan import (
-    AlphaDPT,
-    EventLevel,
-    NeighboringRelation,
-    ParticipationRecord,
-    Plan,
-    UserLevel,
-    UserLevelClaim,
-)
+from policyc_runtime.plan import ParticipationRecord, Plan, UserLevelClaim
+from policyc_runtime.targets import AlphaDPT, EventLevel, NeighboringRelation, UserLevel
 
 USERS = UserLevel(epsilon=Decimal(1), delta=Decimal("1e-6"), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
 BOUND = ParticipationRecord(bound=10, per_step=2, spacing=3, enforced="keep_first", assumed=None)

@@ -20,7 +20,8 @@ from policyc.emit.map_model import render_map_model
 from policyc_runtime.estimation import estimate_release, estimator_kinds
 from policyc_runtime.estimation.flows import Optimum, most_probable_flows
 from policyc_runtime.estimation.separable import MapCost, cost_of
-from policyc_runtime.plan import BudgetSegment, ConstraintRow, Delivery, Plan
+from policyc_runtime.plan import ConstraintRow, Delivery, Plan
+from policyc_runtime.schedule import BudgetSegment
 
 Array = NDArray[np.float64]
 STEPS = 12

@@ -22,9 +22,10 @@ from policyc.planning.schedules import (
     expand,
 )
 from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.plan import AlphaDPT, Plan
+from policyc_runtime.plan import Plan
 from policyc_runtime.privacy import Chain, window_leakage
 from policyc_runtime.spending import window_budget
+from policyc_runtime.targets import AlphaDPT
 from policyc_runtime.verify import verified_claims, verify
 
 CHAIN = Chain(forward=[[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]], initial="stationary")

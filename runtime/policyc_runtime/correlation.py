@@ -1,0 +1,69 @@
+"""What is assumed about the world: how users move."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, model_validator
+
+from policyc_runtime.errors import InvalidMatrixError
+from policyc_runtime.records import Matrix, Record
+
+if TYPE_CHECKING:
+    from policyc_runtime.privacy import Chain
+
+
+SMALLEST_PROBABILITY = 1e-100
+
+
+class ChainRecord(Record):
+    """How one user of a group moves; rows are probabilities given as decimals.
+
+    `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). `initial` is
+    the law of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
+    is the paper's recursion.
+    """
+
+    group: str | None
+    forward: Matrix | None
+    backward: Matrix | None
+    initial: Literal["stationary"] | tuple[Decimal, ...] | None
+    evidence: str
+    lags: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+
+    def chain(self) -> Chain:
+        """The chain as arrays; InvalidMatrixError when it is none."""
+        from policyc_runtime.privacy import Chain
+
+        def array(values: Matrix | tuple[Decimal, ...] | None) -> NDArray[np.float64] | None:
+            if values is None:
+                return None
+            result = np.array(values, dtype=np.float64)
+            if (result[np.array(values, dtype=object) > 0] < SMALLEST_PROBABILITY).any():
+                raise InvalidMatrixError(
+                    "E0805",
+                    "a probability is positive and below 1e-100",
+                    because="it would vanish in floating point and be taken for impossible",
+                    help="write 0 for what cannot happen",
+                )
+            return result
+
+        initial = self.initial if self.initial == "stationary" else array(self.initial)
+        return Chain(forward=array(self.forward), backward=array(self.backward), initial=initial)
+
+
+class Correlation(Record):
+    """What is assumed about the world: chains, one a group, or none with its evidence."""
+
+    kind: Literal["markov", "none"]
+    chains: tuple[ChainRecord, ...]
+    evidence: str | None
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Correlation:
+        if (self.kind == "markov") != bool(self.chains):
+            raise ValueError("a markov correlation has chains, and none has no chain")
+        return self
