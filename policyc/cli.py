@@ -313,7 +313,7 @@ def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_
     from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger import ledger_claims
     from policyc_runtime.plan import load_plan
-    from policyc_runtime.release import release_claims
+    from policyc_runtime.stored import release_claims
     from policyc_runtime.verify import verified_claims
 
     plan = load_plan(directory)

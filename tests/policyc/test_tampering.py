@@ -21,7 +21,8 @@ from policyc_runtime.errors import KernelError
 from policyc_runtime.ledger import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
-from policyc_runtime.release import release, release_claims
+from policyc_runtime.release import release
+from policyc_runtime.stored import release_claims
 from policyc_runtime.verify import verified_claims
 
 POLICY = """

@@ -17,8 +17,9 @@ from policyc_runtime.ledger import Ledger, ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.release import release, release_claims
+from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
+from policyc_runtime.stored import release_claims
 from policyc_runtime.targets import NeighboringRelation
 from policyc_runtime.user_level import setting_of, unit_of
 from policyc_runtime.verify import verified_claims, verify

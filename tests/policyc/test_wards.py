@@ -14,8 +14,9 @@ from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
 from policyc_runtime.ledger import ledger_claims
 from policyc_runtime.output import write_release
-from policyc_runtime.release import release, verify_release
+from policyc_runtime.release import release
 from policyc_runtime.spending import window_budget
+from policyc_runtime.stored import verify_release
 from policyc_runtime.verify import verify
 
 LONG = re.compile(r"\d\.\d{9,}|[0-9a-f]{64}")

@@ -13,8 +13,9 @@ from policyc_runtime.errors import DataError, KernelError, LedgerError, PlanReje
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.output import output_paths, read_release, write_release
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.release import release, release_claims, verify_release
+from policyc_runtime.release import release
 from policyc_runtime.schedule import BudgetSegment, Schedule
+from policyc_runtime.stored import release_claims, verify_release
 
 EVENTS = "tailnum,departed_at,origin\na,2013-01-01T08:00:00,EWR\nb,2013-01-02T08:00:00,JFK\n"
 

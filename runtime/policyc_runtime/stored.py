@@ -1,0 +1,135 @@
+"""What the ledger says was released, and whether a file says the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.claims import Claim
+from policyc_runtime.errors import KernelError, ReleaseError
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.measuring import stored_noisy, whole_values
+from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.sources.moments import moment_of, step_times
+from policyc_runtime.sources.tables import place_of
+
+
+def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
+    """The first steps of a ledger as a release; what is published comes from there alone."""
+    series = {}
+    entries = book.entries[: steps * len(plan.releases)]
+    for part in plan.releases:
+        rows = [entry for entry in entries if entry.release == part.name]
+        shape = (len(rows), len(part.cells))
+        values = [json.loads(entry.published) for entry in rows]
+        noisy = stored_noisy(plan, part, [json.loads(entry.noisy) for entry in rows])
+        skipped = np.array(np.isnan(noisy).any(axis=1), dtype=np.bool_)
+        released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
+        series[part.name] = Series(
+            name=part.name,
+            column=part.query.by,
+            cells=part.cells,
+            noisy=_as_written(plan, part, noisy),
+            released=released.reshape(shape),
+            skipped=skipped,
+            processes=tuple(entry.process for entry in rows),
+        )
+    return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
+
+
+def _as_written(plan: Plan, part: ReleasePlan, noisy: NDArray[np.float64]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Noisy values as files have them: whole numbers where the release has no others, 0 where there is none."""
+    values = np.nan_to_num(noisy)
+    return np.rint(values).astype(np.int64) if whole_values(plan, part) else values
+
+
+def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> tuple[int, int]:
+    """Compare a release file with the ledger; with several releases, the path that was given to the run.
+
+    Returns:
+        How many steps every file has, 0, 1, ..., and how many the ledger has.
+
+    Raises:
+        LedgerError: the ledger cannot be used, or is of another plan.
+        ReleaseError: the file has no rows, or is a simulation, or a value differs; names the first row.
+    """
+    with Ledger.open_read_only(ledger) as book:
+        book.verify(plan)
+        stored = stored_release(plan, book, book.steps)
+    files = output_paths([part.name for part in plan.releases], path)
+    compared = [require_stored(stored.series[name], stored.times, file) for name, file in files.items()]
+    for name, file in files.items():
+        if not same_as_written(stored, stored.series[name], file):
+            raise ReleaseError(
+                "E0827",
+                "the released values are the ledger's, but the file is not written as a run writes it",
+                where=str(file),
+                because="another spelling of the same values is an altered file all the same",
+                help="move the file away and run again: steps that the ledger holds are written from it",
+            )
+    if 0 in compared:
+        raise ReleaseError(
+            "E0827",
+            "there are no released values to compare",
+            where=str(list(files.values())[compared.index(0)]),
+            because="a file without rows says nothing about the ledger",
+            help="name the file that `policyc run` wrote",
+        )
+    return min(compared), len(stored.steps)
+
+
+def require_stored(series: Series, times: tuple[str, ...], file: Path) -> int:
+    """How many steps a file has, all of them as in the ledger."""
+    found = read_release(file, series.column, whole=series.noisy.dtype.kind == "i")
+    if found.simulated:
+        raise ReleaseError(
+            "E0828",
+            "these values are simulated, not released",
+            where=str(file),
+            because="their noise came from a seed, which anybody can draw again",
+            help="publish what `policyc run` wrote",
+        )
+    rows, cells = len(found.steps), len(series.cells)
+    known = series.noisy.size
+    size = min(rows, known)
+    moments = [moment_of(time) for time in times]
+    wrong = (
+        (found.steps[:size] != np.arange(size) // cells)
+        | (found.times[:size] != np.repeat(moments, cells)[:size])
+        | (found.noisy[:size] != series.noisy.ravel()[:size])
+        | (found.skipped[:size] != np.repeat(series.skipped, cells)[:size])
+        | (found.released[:size] != series.released.ravel()[:size])
+        | (np.array(found.cells[:size]) != np.array(series.cells * (size // cells + 1))[:size])
+    )
+    row = int(np.argmax(wrong)) if wrong.any() else size
+    if wrong.any() or rows > known or rows % cells:
+        step, cell = divmod(row, cells)
+        which = f", cell `{series.cells[cell]}`" if series.column is not None else ""
+        raise ReleaseError(
+            "E0827",
+            "the released values are not the ledger's",
+            where=f"{place_of(file, row)}, step {step}{which}",
+            because="either the file was altered, or the ledger is an older copy, or of another run",
+            help="restore the ledger of this file if it is newer; else move the file away and run again: steps that "
+            "the ledger holds are written from it",
+        )
+    return rows // cells
+
+
+def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator[Claim]:
+    """One line about a release file, for `policyc verify`."""
+    name = "the released values are exactly the ledger's"
+    try:
+        compared, known = verify_release(plan, ledger, path)
+    except KernelError as error:
+        detail = error.message if error.help is None else f"{error.message}; {error.help}"
+        yield Claim(name, False, detail, error.where, error.code)
+    else:
+        whole = f"every row of {known:,} steps compared"
+        part = f"steps 0 to {compared - 1:,} of {known:,} compared"
+        yield Claim(name, True, whole if compared == known else part, str(path))
