@@ -219,6 +219,10 @@ def _measured(
         series = []
     constraints = ConstraintSet.of(release)
     usable = pairs(tried, release.estimator, series, constraints, policy.objective, given)
+    if series and policy.estimate.name != "auto":  # what is named is done, or nothing
+        usable = [pair for pair in usable if pair.estimator in series]
+        used = [pair.measurement for pair in usable]
+        refused += [_unused(entry, policy) for entry in tried if isinstance(entry, Measurement) and entry not in used]
     if made and (wish.name == "auto" or not usable):
         return _Planned(release, None, (*usable, *refused))
     if not usable:
@@ -234,6 +238,15 @@ def _measured(
     best, *others = usable
     draft = release.model_copy(update={"estimator": best.estimator})
     return _Planned(draft, best, (*others, *refused), given=given)
+
+
+def _unused(entry: Measurement, policy: Policy) -> Refused:
+    """A mechanism whose values the estimator that the policy names is not for."""
+    name = policy.estimate.name
+    reason = f"it has a value at every step, and `{name}` is for steps without one"
+    if entry.mechanism.estimates:
+        reason = f"its values are estimates already, and `{name}` expects plain noise; write `estimate auto`"
+    return Refused(entry.mechanism.name, reason)
 
 
 def _measuring_totals(policy: Policy, planned: list[_Planned]) -> list[_Planned]:

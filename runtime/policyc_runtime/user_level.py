@@ -189,7 +189,8 @@ def _reason_against(plan: Plan, release: ReleasePlan, before: set[str]) -> str |
     if mechanism is None:
         return "a promise about all events of a user needs a mechanism that accounts for the whole stream"
     for target in promised_user_level(plan):
-        reason = mechanism.reason_not_here(setting_of(plan, release, target.relation))
+        setting = setting_of(plan, release, target.relation)
+        reason = mechanism.reason_not_here(setting) or mechanism.reason_against_promise(setting, target.delta)
         if reason is not None:
             return reason
     return None

@@ -62,7 +62,17 @@ class FilterSubsample(GridNoise):
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
         """The least noise for this rate."""
-        return cls._least(setting, epsilon, delta, rate=cast(Decimal, options.get("rate", USUAL_RATE)))
+        rate = cast(Decimal, options.get("rate", USUAL_RATE))
+        cls(stddev=Decimal(1), rate=rate).require_promise(setting, delta)
+        return cls._least(setting, epsilon, delta, rate=rate)
+
+    def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:  # noqa: ARG002
+        """Means are over two blocks of steps, and weights that no grid holds would need no noise."""
+        assert setting.horizon is not None, "it does not apply to endless streams"
+        block, most = _block(self.rate), min(setting.horizon, self.grid)
+        if block <= most:
+            return None
+        return f"rate {self.rate:f} means one value for {block:,} steps; write `rate = {Decimal(1) / most:.1g}` or more"
 
     def moved_square(self, setting: Setting) -> int:
         """How far one neighbor moves the means, L2 squared, in squared units of the grid, at most.

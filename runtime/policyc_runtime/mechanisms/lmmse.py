@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PLAIN = 2  # first steps, published as they are measured: a prediction needs two values
 LEAST_WEIGHT = Decimal(2) ** -13  # below, noise on the grid would not fit 64 bits: nothing is measured any more
+DIGITS = 12  # of a falling weight, the same on every machine
+ROUNDED = 1 + Fraction(10) ** (3 - DIGITS)  # more than two such roundings change a square
 WEIGHTS = [Decimal(n) / 20 for n in range(1, 21)]
 STRETCH = 1000  # steps that stand for an endless stream
 
@@ -119,7 +121,7 @@ class Lmmse(StreamMechanism):
         """How much of the truth counts in step 0, 1, ...; in the long run of a falling weight nothing."""
         if step < PLAIN:
             return Decimal(1)
-        context = Context(prec=12, rounding=ROUND_HALF_EVEN)
+        context = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
         weight = self.weight if self.decay == 1 else context.multiply(self.weight, context.power(self.decay, step))
         return weight if weight >= LEAST_WEIGHT else Decimal(0)
 
@@ -127,12 +129,15 @@ class Lmmse(StreamMechanism):
         return [float(self.weight_at(step)) for step in range(steps)]
 
     def _l2_square(self, setting: Setting) -> Fraction:
-        """How far one user moves all w_t z_t, in units, squared: worst is to take part as early as can be."""
-        changes = setting.earliest_changes
+        """How far one user moves all w_t z_t, in units, squared: worst is to take part as early as can be.
+
+        Rounded weights that fall may rise by a last digit.
+        """
+        changes, rises = setting.earliest_changes, ROUNDED
         if self.decay == 1:  # the same from PLAIN on
-            changes = [min(step, PLAIN) for step in changes]
+            changes, rises = [min(step, PLAIN) for step in changes], Fraction(1)
         squares = (Fraction(self.weight_at(step)) ** 2 * times for step, times in Counter(changes).items())
-        return setting.shift**2 * sum(squares, Fraction(0))
+        return setting.shift**2 * sum(squares, Fraction(0)) * rises
 
     def profile(self, setting: Setting) -> PrivacyProfile:
         """The curve of discrete Gaussian noise for what one user moves, an upper bound.

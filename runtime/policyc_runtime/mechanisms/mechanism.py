@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, SerializeAsAny
 
+from policyc_runtime.errors import KernelError
 from policyc_runtime.kinds import find_kinds, load_kind
 from policyc_runtime.records import Record
 
@@ -147,6 +148,21 @@ class StreamMechanism(Mechanism):
         if setting.changes > MOST_CHANGES:
             return f"one user can change {setting.changes:,} values, and at most {MOST_CHANGES:,} can be accounted for"
         return cls.reason_against(setting)
+
+    def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:  # noqa: ARG002
+        """Why a promise that may fail with this probability would be none with these parameters, or None."""
+        return None
+
+    def require_promise(self, setting: Setting, delta: Decimal) -> Self:
+        """Itself.
+
+        Raises:
+            KernelError: the promise would be none.
+        """
+        reason = self.reason_against_promise(setting, delta)
+        if reason is None:
+            return self
+        raise KernelError("E0838", "so low a rate is no protection", because=reason, help="raise the rate")
 
     @abstractmethod
     def with_noise(self, factor: float) -> Self:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Sampling = Literal["poisson", "fixed_size", "stratified"]
 USUAL_RATE = Decimal("0.5")
+LEAST_SHOWN = 5  # times delta: the least probability of being shown, below which delta itself excuses showing
 
 
 class Subsample(StreamMechanism):
@@ -70,13 +71,20 @@ class Subsample(StreamMechanism):
         rate = cast(Decimal, options.get("rate", USUAL_RATE))
         sampling = cast(Sampling, options.get("sampling", "poisson"))
 
-        unit = cls(rate=rate, sampling=sampling, stddev=Decimal(1))
-
-        try:
-            near = _sample(setting, rate, sampling).stddev(nats, failing, setting.shift)
-        except ValueError:  # a user is shown so rarely that delta covers it
-            near = 1e-3
+        unit = cls(rate=rate, sampling=sampling, stddev=Decimal(1)).require_promise(setting, delta)
+        near = _sample(setting, rate, sampling).stddev(nats, failing, setting.shift)
         return unit._with(least_noise(lambda stddev: unit._with(stddev).profile(setting).delta(nats) <= failing, near))
+
+    def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:
+        """A user who is hardly ever shown needs no noise: then chance alone protects, and delta says that it may fail."""
+        shown = float(_sample(setting, self.rate, self.sampling).law[1:].sum())
+        if shown >= LEAST_SHOWN * delta:
+            return None
+        return (
+            f"one user is shown at all with a probability of {shown:.2g}, and delta {delta} says that the promise may "
+            "fail as often: it would be kept by publishing such a user's values all but as they are; write "
+            f"`delta = {shown / 100:.0e}` or less, a larger rate, or `mechanism gaussian()`"
+        )
 
     def _with(self, stddev: float) -> Self:
         return self.model_copy(update={"stddev": Decimal(repr(stddev))})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -101,3 +102,14 @@ def test_the_promise_is_the_gaussian_one() -> None:
     mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), {})
     exact = gaussian_delta(1.0, 3 * math.sqrt(2 + 18 * 0.25) / float(mechanism.stddev))
     assert exact <= mechanism.profile(setting).delta(1.0) <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("decay", ["0.9999999999999", "0.999999999994"])
+def test_a_weight_that_hardly_falls_is_rounded_against_the_plan(decay: str) -> None:
+    """Weights of 12 digits may rise by a last digit; no user moves them by more than is accounted for."""
+    setting = one_setting(Lmmse, steps=50, bound=5)
+    mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), {"decay": Decimal(decay)})
+    squares = sorted(Fraction(mechanism.weight_at(step)) ** 2 for step in range(50))
+    assert mechanism._l2_square(setting) >= sum(squares[-5:])
+    constant = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), {})
+    assert constant.stddev < mechanism.stddev < constant.stddev * Decimal("1.00000001")

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import chi2
 from stream_settings import run, simulated
 
+from policyc_runtime.errors import KernelError
 from policyc_runtime.mechanisms import Setting
 from policyc_runtime.mechanisms.subsample import Subsample
 from policyc_runtime.privacy import Participation
@@ -109,3 +110,16 @@ def test_uniform_integers_are_uniform(bound):
     bins = min(bound, 10)
     counts = np.bincount((drawn.astype(object) * bins // bound).astype(int), minlength=bins)
     assert chi2.sf(((counts - 20_000 / bins) ** 2 * bins / 20_000).sum(), max(bins - 1, 1)) > 1e-4
+
+
+@pytest.mark.parametrize("sampling", WAYS)
+def test_a_promise_that_delta_alone_keeps_is_refused(sampling):
+    """A user who is shown hardly more often than delta allows to fail would be shown as is; the message has a remedy."""
+    where, options = setting(200, 2), {"rate": Decimal("0.01"), "sampling": sampling}
+    with pytest.raises(KernelError, match="no protection") as refused:
+        Subsample.calibrate(where, Decimal(1), Decimal("0.01"), options)
+    assert refused.value.code == "E0838"
+    assert "`delta = 2e-04` or less" in str(refused.value.because)
+    made = Subsample.calibrate(where, Decimal(1), Decimal("2e-4"), options)
+    assert made.stddev > 1
+    assert made.reason_against_promise(where, Decimal("0.01")) is not None

@@ -1,0 +1,122 @@
+"""A mechanism and an estimator that a policy names are used together, or refused with what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policyc import PolicyError, compile_policy
+
+POLICY = """policy visits "Visitors, daily"
+stream events {{
+  user     visitor
+  time     seen_at
+  {cell}
+  step     1d
+  horizon  {horizon}
+}}
+release visitors = count(events){by}
+{target}
+participation at_most({bound} steps, enforced = keep_first)
+{more}
+"""
+USER_LEVEL = "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)"
+CELL = 'cell place in {"A", "B"} otherwise "elsewhere"'
+CHAIN = (
+    "correlation markov(forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary, "
+    'evidence = "counted")'
+)
+
+
+def write(folder: Path, more: str, **changed: str) -> Path:
+    place = folder / "visits.policy"
+    parts = {"cell": "", "horizon": "60 steps", "by": "", "target": USER_LEVEL, "bound": "10", **changed}
+    place.write_text(POLICY.format(more=more, **parts))
+    return place
+
+
+def findings(folder: Path, more: str, **changed: str) -> list[tuple[str, str]]:
+    """Code, and everything that is said, of each finding."""
+    with pytest.raises(PolicyError) as refused:
+        compile_policy(write(folder, more, **changed))
+    return [(d.code, f"{d.message}; {d.because}; {d.help}") for d in refused.value.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "estimate", "deliver"),
+    [
+        ("lmmse(weight = 0.5)", "filter", "realtime"),
+        ("fast()", "filter", "realtime"),
+        ("dft()", "filter", "within(5 steps)"),
+        ("dft()", "smoother", "offline"),
+        ("gaussian()", "linear", "offline"),
+    ],
+)
+def test_an_estimator_that_would_not_be_used_is_refused(
+    mechanism: str, estimate: str, deliver: str, tmp_path: Path
+) -> None:
+    """What estimates already is not estimated again untried, and `linear` fills gaps only: one finding says so."""
+    more = f"signal ar1(learned = true)\nmechanism {mechanism}\nestimate {estimate}()\ndeliver {deliver}"
+    ((code, said),) = findings(tmp_path, more)
+    assert code == "E0755"
+    assert f"`{estimate}`" in said
+
+
+@pytest.mark.parametrize(("mechanism", "estimate"), [("lmmse(weight = 0.5)", "filter"), ("gaussian()", "filter")])
+def test_an_estimator_that_is_named_is_used_where_it_was_tried(mechanism: str, estimate: str, tmp_path: Path) -> None:
+    """With a declared signal the pair is simulated, and it is the plan's even where another would be better."""
+    signal = "signal ar1(mean = 900, sd = 100, autocorrelation = 0.8)"
+    more = f"{signal}\nmechanism {mechanism}\nestimate {estimate}()\ndeliver realtime"
+    plan = compile_policy(write(tmp_path, more)).plan
+    assert plan.releases[0].estimator.described().startswith(f"{estimate}(")
+
+
+@pytest.mark.parametrize(
+    ("changed", "more", "place"),
+    [
+        ({"target": f"{USER_LEVEL}\ntarget alpha_dpt(alpha = 1.0)"}, 'correlation none(evidence = "x")', "beside"),
+        (
+            {
+                "target": f"{USER_LEVEL}\ntarget alpha_dpt(alpha = 1.0)",
+                "cell": CELL + "\n  population 500",
+                "by": " by place",
+            },
+            CHAIN,
+            "beside",
+        ),
+        ({"target": f"{USER_LEVEL}\ntarget w_event(epsilon = 1.0, window = 12 steps)"}, "", "beside"),
+        ({"target": f"{USER_LEVEL}\ntarget event_level(epsilon = 1.0)"}, "", "beside"),
+        ({"cell": CELL, "by": " by place"}, "", "`elsewhere`"),
+        ({}, "budget uniform()", "`uniform`"),
+        ({}, "budget bounded()", "`bounded`"),
+        ({}, "budget quantified()", "`quantified`"),
+        ({}, "budget optimal()", "`optimal`"),
+        ({}, "budget sparse(every = 4 steps)", "`sparse`"),
+    ],
+)
+def test_what_a_user_level_promise_is_not_planned_with_is_one_finding(
+    changed: dict[str, str], more: str, place: str, tmp_path: Path
+) -> None:
+    """Other targets, users counted as absent, and budgets of steps: E0702, which names it and says what to write."""
+    ((code, said),) = findings(tmp_path, more, **changed)
+    assert code == "E0702"
+    assert place in said
+
+
+@pytest.mark.parametrize("mechanism", ["toeplitz()", "binary_tree()"])
+def test_an_endless_stream_has_no_factorisation(mechanism: str, tmp_path: Path) -> None:
+    """Their noise is made for a horizon: one finding says so; without a name another mechanism is taken."""
+    ((code, said),) = findings(tmp_path, f"mechanism {mechanism}\ndeliver realtime", horizon="unbounded")
+    assert code == "E0755"
+    assert "horizon" in said
+    plan = compile_policy(write(tmp_path, "deliver realtime", horizon="unbounded")).plan
+    assert plan.releases[0].mechanism.name == "gaussian"
+
+
+@pytest.mark.parametrize("mechanism", ["subsample(rate = 1e-8)", "filter_subsample(rate = 1e-8)"])
+def test_a_rate_that_shows_next_to_nothing_is_refused(mechanism: str, tmp_path: Path) -> None:
+    """A promise that chance alone keeps is none; the finding says which rate or delta would be one."""
+    ((code, said),) = findings(tmp_path, f"mechanism {mechanism}\ndeliver offline")
+    assert code == "E0755"
+    assert "or more" in said or "or less" in said
