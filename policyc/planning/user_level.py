@@ -387,7 +387,7 @@ def _claims(plan: Plan) -> Claims:
         assert isinstance(target, UserLevel), "other targets are planned by schedules"
         beyond = []
         for bound in beyond_bounds(plan):
-            left = _epsilon_at(stream_profile(plan, target.relation, bound), rounded_down(target.delta))
+            left = _epsilon_at(stream_profile(plan, target.relation, bound).coarse, rounded_down(target.delta))
             beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(left), 3)))
         claims.append(
             UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))

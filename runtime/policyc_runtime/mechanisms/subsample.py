@@ -76,7 +76,7 @@ class Subsample(StreamMechanism):
         return unit._with(least_noise(lambda stddev: unit._with(stddev).profile(setting).delta(nats) <= failing, near))
 
     def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:
-        """A user who is hardly ever shown needs no noise: then chance alone protects, and delta says that it may fail."""
+        """A user who is hardly ever shown needs no noise: chance alone protects, which delta says may fail."""
         shown = float(_sample(setting, self.rate, self.sampling).law[1:].sum())
         if shown >= LEAST_SHOWN * delta:
             return None

@@ -114,7 +114,7 @@ def test_uniform_integers_are_uniform(bound):
 
 @pytest.mark.parametrize("sampling", WAYS)
 def test_a_promise_that_delta_alone_keeps_is_refused(sampling):
-    """A user who is shown hardly more often than delta allows to fail would be shown as is; the message has a remedy."""
+    """Who is shown hardly more often than delta allows to fail would be shown as is; the message has a remedy."""
     where, options = setting(200, 2), {"rate": Decimal("0.01"), "sampling": sampling}
     with pytest.raises(KernelError, match="no protection") as refused:
         Subsample.calibrate(where, Decimal(1), Decimal("0.01"), options)

@@ -56,3 +56,11 @@ def test_the_square_root_rule_is_no_bound() -> None:
     assert epsilon > 2 * EPSILON
     stddev = gaussian_stddev(EPSILON, DELTA, math.sqrt(BOUND))
     assert gaussian_delta(2 * EPSILON, 2 * math.sqrt(BOUND) / stddev) > DELTA
+
+
+def test_a_coarse_lattice_is_pessimistic_and_close() -> None:
+    """Figures that are not promised come from fewer points: never a smaller delta, and an epsilon within 1e-4."""
+    mixed = discrete_laplace_profile(Fraction(20), 40).compose(discrete_gaussian_profile(Fraction(900), 30))
+    fine, coarse = mixed.epsilon(1e-6), mixed.coarse.epsilon(1e-6)
+    assert fine <= coarse <= fine * (1 + 1e-4)
+    assert mixed.coarse.delta(fine) >= mixed.delta(fine)
