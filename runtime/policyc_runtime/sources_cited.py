@@ -66,11 +66,13 @@ SOURCES: Final[dict[str, str]] = {
     "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
     "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
+    "MZ93": "S. Mallat, Z. Zhang: Matching Pursuits with Time-Frequency Dictionaries. IEEE Trans. Signal Proc., 1993.",
     "RW06": "C. E. Rasmussen, C. K. I. Williams: Gaussian Processes for Machine Learning. MIT Press, 2006.",
     "RN10": (
         "V. Rastogi, S. Nath: Differentially Private Aggregation of Distributed Time-Series with Transformation and "
         "Encryption. SIGMOD 2010."
     ),
+    "SCH78": "G. Schwarz: Estimating the Dimension of a Model. Annals of Statistics, 1978.",
     "SKD13": (
         "D. Sheldon, T. Sun, A. Kumar, T. G. Dietterich: Approximate Inference in Collective Graphical Models. "
         "ICML 2013."

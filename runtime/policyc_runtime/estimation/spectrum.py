@@ -2,12 +2,12 @@
 
 In the cosine basis of the whole horizon (orthonormal DCT-II) the values of a slowly moving series are independent:
 coefficient k has a variance that falls with its frequency, as that of an integrated random walk or of an AR(1) process
-does, and a regular rhythm adds single coefficients that stand out (line spikes). The noise is known. So what a noisy
-coefficient says is one factor. The mean is diffuse: nothing is known of it, and nothing takes from it.
+does. The noise is known. So what a noisy coefficient says is one factor. The mean is diffuse: nothing is known of it,
+and nothing takes from it. The same holds for regular rhythms and a slope, where they stand out (`lines`).
 
 Where steps have no value, or noise differs between steps, coefficients are not independent any more, and the same
 expectations come from a system of linear equations. Where only noise differs, the spectrum is learned as under noise of
-the mean variance; where values are missing, from the first few hundred of them, and without line spikes.
+the mean variance; where values are missing, from the first few hundred of them, and without lines.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from policyc_runtime.estimation.lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,8 @@ SHAPES: tuple[Shape, ...] = ("integrated random walk", "ar1")
 FEWEST_VALUES = 4
 MOST_LEARNED_FROM = 250  # values of a series with gaps: the cost grows with the cube
 DIFFUSE = 1e6
+MOST_LINES, FEW_LINES = 40, 8  # above the spectrum, above noise alone
+ROUNDS = 4
 CLOSE = 1e-10  # relative residual at which linear equations count as solved
 
 
@@ -73,21 +77,26 @@ def smoothed(values: Array, variances: Array, *, observation_noise: bool = False
     if given.sum() < FEWEST_VALUES:
         return np.full(values.size, float(np.mean(values[given])) if given.any() else 0.0)
     if given.all():
-        noise = float(np.mean(variances))
-        spectrum, spikes = _likeliest_even(values, noise, observation_noise)
-        if np.ptp(variances) <= 1e-9 * noise:
-            return _shrunk(values, noise + spectrum.observation_variance, spectrum, spikes)
-        signal = spectrum.variances(values.size) + spikes
-        return posterior_means(values, variances + spectrum.observation_variance, signal)
+        return _smoothed_even(values, variances, observation_noise)
     spectrum = _likeliest_uneven(values, variances, given, observation_noise)
     return posterior_means(values, variances + spectrum.observation_variance, spectrum.variances(values.size))
 
 
-def _shrunk(values: Array, noise: float, spectrum: Spectrum, spikes: Array) -> Array:
+def _smoothed_even(values: Array, variances: Array, observation_noise: bool) -> Array:
+    """The same where no value is missing."""
     from scipy.fft import dct, idct
 
-    signal = spectrum.variances(values.size) + spikes
-    return np.asarray(idct(dct(values, norm="ortho") * np.append(1.0, signal / (signal + noise)), norm="ortho"))
+    noise = float(np.mean(variances))
+    transformed = dct(values, norm="ortho")
+    mean, coefficients = transformed[:1], transformed[1:]
+    spectrum, lines = _likeliest_even(values, coefficients, noise, observation_noise)
+    regular = coefficients - lines.left
+    if np.ptp(variances) <= 1e-9 * noise:
+        shares = spectrum.variances(values.size) / lines.variances
+        return np.asarray(idct(np.append(mean, regular + lines.left * shares), norm="ortho"))
+    rhythms = np.asarray(idct(np.append(0.0, regular), norm="ortho"))
+    own = variances + spectrum.observation_variance
+    return rhythms + posterior_means(values - rhythms, own, spectrum.variances(values.size))
 
 
 def posterior_means(values: Array, variances: Array, spectrum: Array) -> Array:
@@ -126,31 +135,46 @@ def posterior_means(values: Array, variances: Array, spectrum: Array) -> Array:
     return centre + spread(weights / root)
 
 
-def _likeliest_even(values: Array, noise: float, observation_noise: bool) -> tuple[Spectrum, Array]:
-    """The spectrum and line spikes of greatest likelihood, both penalised by what they take to write down."""
-    from scipy.fft import dct
+def _likeliest_even(
+    values: Array, coefficients: Array, noise: float, observation_noise: bool
+) -> tuple[Spectrum, Lines]:
+    """The spectrum and lines of greatest likelihood, both penalised by what they take to write down.
 
-    squares = np.asarray(dct(values, norm="ortho")[1:] ** 2)
-    least, best = math.inf, (Spectrum("ar1", 0.0), np.zeros(squares.size))
+    Lines are looked for above the spectrum that explains all without any, and above noise alone: a strong rhythm that
+    a spectrum took for its own is found the second way only.
+    """
+
+    def misfit(spectrum: Spectrum, left: Array) -> float:
+        expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
+        return float((np.log(expected) + left**2 / expected).sum())
+
+    least, best = math.inf, None
     for shape in SHAPES:
-
-        def misfit(spectrum: Spectrum, free: NDArray[np.bool_]) -> float:
-            expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
-            expected = np.where(free, np.maximum(expected, squares), expected)
-            return float((np.log(expected) + squares / expected).sum())
-
-        free = np.zeros(squares.size, dtype=bool)
-        spectrum, _ = _searched(shape, values, noise, observation_noise, partial(misfit, free=free))
-        for _ in range(3):  # spikes that are found lower the rest, which shows others
-            expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
-            ratio = np.maximum(squares / expected, 1.0)
-            free = (ratio - 1 - np.log(ratio)) / 2 > math.log(values.size)
-            spectrum, left = _searched(shape, values, noise, observation_noise, partial(misfit, free=free), spectrum)
-        cost = left / 2 + (shape == "ar1") + math.log(values.size) * int(free.sum())
-        if cost < least:
-            expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
-            least, best = cost, (spectrum, np.where(free, np.maximum(squares - expected, 0.0), 0.0))
+        search = partial(_searched, shape, values, noise, observation_noise)
+        for most in (MOST_LINES, FEW_LINES):
+            start = search(partial(misfit, left=coefficients))[0] if most == MOST_LINES else None
+            spectrum, lines = start, Lines(coefficients, np.full(coefficients.size, noise))
+            for _ in range(ROUNDS):  # lines that are found lower the rest, which shows others
+                before = len(lines.frequencies)
+                if spectrum is not None:
+                    lines = _under(spectrum, noise, lines)
+                lines.search(most)
+                if spectrum is not None and len(lines.frequencies) == before:
+                    break
+                spectrum, _ = search(partial(misfit, left=lines.left), start=spectrum)
+            assert spectrum is not None, "there was a round"
+            lines = _under(spectrum, noise, lines)
+            cost = misfit(spectrum, lines.left) / 2 + (shape == "ar1") + lines.cost
+            if cost < least:
+                least, best = cost, (spectrum, lines)
+    assert best is not None, "every cost is finite"
     return best
+
+
+def _under(spectrum: Spectrum, noise: float, lines: Lines) -> Lines:
+    """The same lines, fitted by what this spectrum lets expect."""
+    expected = spectrum.variances(lines.steps) + noise + spectrum.observation_variance
+    return Lines(lines.coefficients, expected, lines.frequencies)
 
 
 def _likeliest_uneven(values: Array, variances: Array, given: NDArray[np.bool_], observation_noise: bool) -> Spectrum:
