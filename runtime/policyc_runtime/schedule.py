@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Annotated
 
@@ -42,30 +41,27 @@ class Schedule(Record):
             raise ValueError("only the last segment of a schedule goes on for ever")
         return self
 
-    def _column(self, field: str, steps: int) -> Iterator[Decimal | float]:
-        left = steps
+    def _column(self, field: str, steps: int) -> list[Decimal | float]:
+        values: list[Decimal | float] = []
         for segment in self.segments:
             pattern = getattr(segment, field)
-            repeats = segment.repeats if segment.repeats is not None else -(-left // len(pattern))
-            for _ in range(repeats):
-                if left <= 0:
-                    return
-                yield from pattern[:left]
-                left -= len(pattern)
-        if left > 0:
-            raise ValueError(f"the schedule ends {left} steps too early")
+            needed = -(-(steps - len(values)) // len(pattern))
+            values += list(pattern) * (needed if segment.repeats is None else min(segment.repeats, needed))
+        if len(values) < steps:
+            raise ValueError(f"the schedule ends {steps - len(values)} steps too early")
+        return values[:steps]
 
     def epsilons(self, steps: int) -> list[Decimal]:
         """Budgets of the first `steps` steps, in nats."""
-        return list(self._column("epsilons", steps))  # type: ignore[arg-type]
+        return self._column("epsilons", steps)  # type: ignore[return-value]
 
     def scales(self, steps: int) -> list[Decimal]:
         """Noise scales of the first `steps` steps."""
-        return list(self._column("scales", steps))  # type: ignore[arg-type]
+        return self._column("scales", steps)  # type: ignore[return-value]
 
     def expected_errors(self, steps: int) -> list[float]:
         """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
-        return list(self._column("expected_errors", steps))  # type: ignore[arg-type]
+        return self._column("expected_errors", steps)  # type: ignore[return-value]
 
     @property
     def length(self) -> int | None:

@@ -65,7 +65,7 @@ def inherited(epsilons: Floats, side: Side, lags: tuple[int, ...], pass_on: Pass
         add: sum of two leakages, rounded as the caller needs.
     """
     result, leaked = np.zeros(len(epsilons)), np.zeros(len(epsilons))  # without and with the step's own budget
-    budgets: list[float] = epsilons.tolist()
+    budget = epsilons.item  # of a step; a list of all would cost more than the few steps that are looked at
     last = -1  # the last released step
     t = 0
     for end, period in _stretches(epsilons):
@@ -74,7 +74,7 @@ def inherited(epsilons: Floats, side: Side, lags: tuple[int, ...], pass_on: Pass
         same = 0  # steps in a row that leaked what the step one cycle earlier did
         begin = t
         while t < end:
-            e = budgets[t]
+            e = budget(t)
             value = 0.0 if last < 0 else math.inf
             if last >= 0:
                 gap = t - last
@@ -83,7 +83,7 @@ def inherited(epsilons: Floats, side: Side, lags: tuple[int, ...], pass_on: Pass
                     if lag > t:
                         break
                     while k < lag:
-                        spent = add(spent, budgets[t - k])
+                        spent = add(spent, budget(t - k))
                         k += 1
                     if spent >= value:
                         break
@@ -103,7 +103,7 @@ def inherited(epsilons: Floats, side: Side, lags: tuple[int, ...], pass_on: Pass
                 rounds = -(-(end - t) // cycle)
                 result[t:end] = np.tile(result[t - cycle : t], rounds)[: end - t]
                 leaked[t:end] = np.tile(leaked[t - cycle : t], rounds)[: end - t]
-                t, last = end, next(step for step in range(end - 1, -1, -1) if budgets[step] > 0)
+                t, last = end, next(step for step in range(end - 1, -1, -1) if budget(step) > 0)
     return result
 
 
