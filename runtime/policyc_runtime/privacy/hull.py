@@ -22,7 +22,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-AnyFloats = NDArray[np.float64] | NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
@@ -125,7 +124,7 @@ class Pairs:
     def _all_excesses(self, mu: float) -> Floats:
         lower = self._lower
         if mu == 0 or mu >= 0.25:  # gains are then a fifth of q(S) or more: q - (1 + mu) d is as good as (q - d) - mu d
-            return np.asarray(self._over_all((1 + mu) * lower, _excess_over_scaled))
+            return self._over_all((1 + mu) * lower, _excess_over_scaled)
 
         def excess(q: Floats, d: Floats, out: Floats) -> None:
             np.multiply(d, mu, out=out)
@@ -133,20 +132,20 @@ class Pairs:
             np.minimum(difference, out, out=out)
             np.subtract(difference, out, out=out)
 
-        return np.asarray(self._over_all(lower, excess))
+        return self._over_all(lower, excess)
 
-    def _over_all(self, lower: AnyFloats, excess: Callable[[Any, Any, Any], None]) -> Any:
-        """The sums over columns of `excess(q, d, out)` of all pairs, with d from `lower`, in its precision."""
+    def _over_all(self, lower: Floats, excess: Callable[[Floats, Floats, Floats], None]) -> Floats:
+        """The sums over columns of `excess(q, d, out)` of all pairs, with d from `lower`."""
         n, width = lower.shape
-        upper, ones = self._upper.astype(lower.dtype), np.ones(width, dtype=lower.dtype)
+        upper, ones = self._upper, np.ones(width)
         shifted = sliding_window_view(np.concatenate([lower, lower[:-1]]), n, axis=0).swapaxes(1, 2)
-        out = np.empty((n - 1, n), dtype=lower.dtype)
+        out = np.empty((n - 1, n))
         size = width * lower.itemsize
         rows = -(-n // -(-n * size // _BLOCK))
         shifts = max(1, _BLOCK // (n * size))
 
         def fill(blocks: Iterator[int]) -> None:
-            buffer = np.empty((shifts, rows, width), dtype=lower.dtype)
+            buffer = np.empty((shifts, rows, width))
             for i in blocks:
                 for s in range(1, n, shifts):  # from one shift to the next only one row of d is new
                     d = shifted[s : s + shifts, i : i + rows]
@@ -236,14 +235,38 @@ class Pairs:
 
     @property
     def rough_error(self) -> float:
-        """How far each of `rough_excesses` may be off."""
-        return float((self._lower.shape[1] + 8) * 2.0**-24)
+        """How far an excess may be off in `roughly_above`: half a unit a column, and the rounding of products."""
+        width = self._lower.shape[1]
+        return float(0.5 * width / _units(width) + 1e-12)
 
-    def rough_excesses(self, mu: float) -> NDArray[np.float32]:
-        """Excess of all pairs in single precision."""
-        scaled = ((1 + mu) * self._lower).astype(np.float32)
-        kept = self._over_all(scaled, lambda q, x, out: np.minimum(q, x, out=out))
-        return np.asarray(np.subtract(1.0, kept, out=kept))  # sum (q - x)^+ = 1 - sum min(q, x)
+    def roughly_above(self, mu: float, least: float) -> Indices:
+        """Pairs whose excess, computed in 16-bit whole numbers, exceeds `least`."""
+        width = self._lower.shape[1]
+        units = _units(width)
+        # column by column: the sums of many pairs grow side by side
+        upper = np.rint(self._upper * units).astype(np.uint16).T.copy()
+        lower = np.rint(np.minimum((1 + mu) * self._lower, 1.0) * units).astype(np.uint16).T.copy()
+        kept = np.zeros((self.n, self.n), dtype=np.uint16)  # sum (q - x)^+ = 1 - sum min(q, x)
+        rows = max(1, _BLOCK // (2 * self.n))
+
+        def fill(blocks: Iterator[int]) -> None:
+            buffer = np.empty((rows, self.n), dtype=np.uint16)
+            for i in blocks:
+                total = kept[i : i + rows]
+                part = buffer[: len(total)]
+                for q, x in zip(upper[:, i : i + rows, None], lower, strict=True):
+                    np.minimum(q, x, out=part)
+                    np.add(total, part, out=total)
+
+        _share(fill, range(0, self.n, rows))
+        i, j = np.nonzero(kept < (1.0 - least) * units)
+        pairs = (j - i - 1) % self.n * self.n + i
+        return np.asarray(pairs[i != j])
+
+
+def _units(width: int) -> int:
+    """The whole number that stands for 1, so that a row of this width, rounded, adds up to at most 65,535."""
+    return 65_535 - width // 2 - 1
 
 
 def _excess_over_scaled(q: Floats, x: Floats, out: Floats) -> None:

@@ -23,7 +23,7 @@ from policyc_runtime.privacy.hull import Pairs, Vertex
 
 Floats = NDArray[np.float64]
 
-_LARGE = 256  # states from which one value is first sought in single precision
+_LARGE, _LARGEST = 256, 16_384  # states for which one value is first sought in whole numbers
 
 
 def transition_matrix(matrix: ArrayLike) -> Floats:
@@ -181,9 +181,9 @@ class LossFunction:
         sample = np.arange(n) + (n // 2 - 1) * n  # each row with the one half way round
         mu, best = rows.climb(E, 0.0, sample)
         above = np.arange(rows.count)
-        if n >= _LARGE and rows.few_values is None:
+        if _LARGE <= n <= _LARGEST and rows.few_values is None:
             least = mu / E - rows.rough_error
-            if (rows.excesses(mu, sample) > least).mean() < 0.5:  # else ties, which single precision cannot part
-                above = np.flatnonzero(rows.rough_excesses(mu) > least)
+            if (rows.excesses(mu, sample) > least).mean() < 0.2:  # else ties, which whole numbers cannot part
+                above = rows.roughly_above(mu, least)
         best = rows.climb(E, mu, above)[1] or best
         return best.loss(alpha) if best else 0.0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from policyc_runtime.errors import InvalidMatrixError
 from policyc_runtime.privacy import LossFunction
+from policyc_runtime.privacy.hull import Pairs
 
 oracles = run_path(str(Path(__file__).with_name("oracles.py")))
 REFERENCE, MATRICES = oracles["reference"](), oracles["reference_matrices"]()
@@ -110,7 +111,7 @@ def test_supremum_is_the_fixed_point(P, epsilon):
 
 @pytest.mark.parametrize("n", [40, 300])
 def test_large_matrices(n):
-    """Direct values, found in single precision first, equal the hull's for ties, zeros and dense rows."""
+    """Direct values, found in whole numbers first, equal the hull's for ties, zeros and dense rows."""
     rng = np.random.default_rng(3)
     dense = rng.random((n, n))
     sparse = np.where(rng.random((n, n)) < 0.1, dense, 0) + np.eye(n)
@@ -123,6 +124,19 @@ def test_large_matrices(n):
             assert L(alpha) == pytest.approx(direct, rel=1e-13)
         if n == 40:
             assert direct == pytest.approx(oracles["algorithm_1"](P, alpha), rel=1e-12)
+
+
+@pytest.mark.parametrize("concentration", [1.0, 0.05, 50.0])
+@pytest.mark.parametrize("mu", [0.01, 0.3, 2.0])
+def test_no_pair_is_lost_in_whole_numbers(concentration, mu):
+    """Every pair above a level is among those kept by 16-bit sums, and few others are."""
+    n = 300
+    rows = Pairs(np.random.default_rng(4).dirichlet(np.full(n, concentration), n))
+    excess = rows.excesses(mu)
+    level = float(np.quantile(excess, 0.999))
+    kept = rows.roughly_above(mu, level - rows.rough_error)
+    assert set(np.flatnonzero(excess > level)) <= set(kept.tolist())
+    assert excess[kept].min() > level - 2 * rows.rough_error
 
 
 def test_disjoint_rows_and_equal_rows():
