@@ -47,7 +47,9 @@ class Pair:
 
 def series_estimators(signal: Signal | None, delay: int | None) -> list[PlainSeries]:
     """The estimators of plain series that apply, the one that suits most first."""
-    found: list[PlainSeries] = [SeriesSmoother(), Linear(), SeriesFilter(signal=estimated_signal(signal))]
+    model = estimated_signal(signal)
+    smoother = SeriesSmoother(observation_noise=model.observation_noise)
+    found: list[PlainSeries] = [smoother, Linear(), SeriesFilter(signal=model)]
     return [kind for kind in found if kind.reason_against_delay(delay) is None]
 
 
@@ -56,7 +58,9 @@ def estimated_signal(signal: Signal | None) -> SignalModel:
     if signal is None or signal.kind == "pilot":
         return SignalModel()
     declared = declared_signal(signal)
-    return SignalModel(period=declared.period) if signal.arguments.get("learned") else declared
+    if not signal.arguments.get("learned"):
+        return declared
+    return SignalModel(period=declared.period, observation_noise=declared.observation_noise)
 
 
 def declared_signal(signal: Signal) -> SignalModel:
@@ -70,6 +74,7 @@ def declared_signal(signal: Signal) -> SignalModel:
             "seasonal_stddev": told.get("seasonal_sd"),
             "residual_stddev": told.get("residual_sd" if period else "sd"),
             "autocorrelation": told.get("autocorrelation"),
+            "observation_noise": bool(told.get("observation_noise")),
         }
     )
 

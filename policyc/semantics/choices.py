@@ -101,12 +101,15 @@ def _evidence(what: str) -> Parameter:
     )
 
 
+_OBSERVATION_NOISE = Parameter("observation_noise", reading.truth, "observation_noise = true", required=False)
+
 _SIGNALS: Signature = {
     "ar1": (
         Parameter("learned", reading.truth, "learned = true", required=False),
         Parameter("mean", reading.number, "mean = 900", required=False),
         Parameter("sd", reading.number, "sd = 120", required=False),
         Parameter("autocorrelation", reading.number, "autocorrelation = 0.4", required=False),
+        _OBSERVATION_NOISE,
         Parameter("evidence", reading.text, 'evidence = "..."', required=False),
     ),
     "seasonal_ar1": (
@@ -116,6 +119,7 @@ _SIGNALS: Signature = {
         Parameter("seasonal_sd", reading.number, "seasonal_sd = 120", required=False),
         Parameter("residual_sd", reading.number, "residual_sd = 40", required=False),
         Parameter("autocorrelation", reading.number, "autocorrelation = 0.4", required=False),
+        _OBSERVATION_NOISE,
         Parameter("evidence", reading.text, 'evidence = "..."', required=False),
     ),
     "pilot": (Parameter("series", _pilot_file, 'file("last_year.csv")', positional=True), _evidence("a pilot series")),
@@ -173,7 +177,7 @@ _WISHES: Mapping[str, Signature] = {
         ),
         "joint_map": (),
         "filter": (),
-        "smoother": (Parameter("observation_noise", reading.truth, "observation_noise = true", required=False),),
+        "smoother": (_OBSERVATION_NOISE,),
         "linear": (),
     },
 }

@@ -82,6 +82,7 @@ class Row:
         """What the compiler makes of a policy with nothing chosen by hand."""
         count = self.series.clamp is None
         release = "count(events)" if count else f"sum(events.size, clamp = 0 .. {self.series.clamp})"
+        observed = ", observation_noise = true" if self.series.observed else ""
         text = f"""policy row "{self.name}"
 stream events {{
   user     person
@@ -92,7 +93,7 @@ stream events {{
 release shown = {release}
 target user_level(epsilon = {self.epsilon}, delta = {self.delta}, neighbors = add_remove)
 participation at_most({self.bound} steps, assumed = "part of a benchmark")
-signal seasonal_ar1(period = {self.series.period} steps, learned = true)
+signal seasonal_ar1(period = {self.series.period} steps, learned = true{observed})
 deliver {"offline" if self.offline else "realtime"}
 objective mean_absolute_error
 """

@@ -96,6 +96,7 @@ def fixed_lag_means(
     Source: KAL60
     """
     steps, period = values.size, process.period
+    variances = variances + process.observation_stddev**2
     given = np.isfinite(values) & np.isfinite(variances)
     state, spread = _start(process, values[given], variances[given])
     fresh = process.residual_stddev**2 * (1 - process.autocorrelation**2)

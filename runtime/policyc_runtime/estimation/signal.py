@@ -1,9 +1,10 @@
 """How the values of a plain series move: what a policy declares of it, and what noisy values say of the rest.
 
 x_t = mean + season_t + residual_t: an AR(1) residual, and a season whose every phase comes back a period later, a
-little changed. The noise on top has known variances. What is not declared is learned by Whittle's likelihood, which
-compares the periodogram with what is expected of it. The expectation is taken at this length and with these gaps,
-exactly (SOL19), so that short series and missing steps need no correction. It sees released values only.
+little changed. The noise on top has known variances; where the policy says so, values have some of their own as well.
+What is not declared is learned by Whittle's likelihood, which compares the periodogram with what is expected of it. The
+expectation is taken at this length and with these gaps, exactly (SOL19), so that short series and missing steps need no
+correction. It sees released values only.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class SignalModel(Record):
         seasonal_stddev: of the season around the mean.
         residual_stddev: of the values around mean and season.
         autocorrelation: of neighboring residuals, in [0, 1).
+        observation_noise: whether values have noise of their own, which is learned, and which is not to be published.
     """
 
     period: PositiveInt | None = None
@@ -47,18 +49,21 @@ class SignalModel(Record):
     seasonal_stddev: PositiveDecimal | None = None
     residual_stddev: PositiveDecimal | None = None
     autocorrelation: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+    observation_noise: bool = False
 
     @property
     def complete(self) -> bool:
         """Whether nothing but the mean is left to learn."""
         sizes = [self.residual_stddev, self.autocorrelation]
-        return None not in (sizes if self.period is None else [*sizes, self.seasonal_stddev])
+        known = None not in (sizes if self.period is None else [*sizes, self.seasonal_stddev])
+        return known and not self.observation_noise
 
     def described(self) -> str:
         """As a policy would write it."""
-        given = {name: value for name, value in self.model_dump().items() if value is not None}
-        kind = "ar1" if self.period is None else "seasonal_ar1"
-        return f"{kind}({', '.join(f'{name} = {value}' for name, value in given.items())})"
+        told = self.model_dump(exclude={"observation_noise"}).items()
+        given = [f"{name} = {value}" for name, value in told if value is not None]
+        given += ["observation_noise = true"] * self.observation_noise
+        return f"{'ar1' if self.period is None else 'seasonal_ar1'}({', '.join(given)})"
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class SeriesProcess:
         seasonal_autocorrelation: of the season with that of a period later.
         period: in steps; 0 for no season.
         mean: None when nothing is known of it.
+        observation_stddev: of noise that belongs to the values themselves, beside that of the release.
     """
 
     residual_stddev: float
@@ -80,9 +86,10 @@ class SeriesProcess:
     seasonal_autocorrelation: float = STEADY
     period: int = 0
     mean: float | None = None
+    observation_stddev: float = 0.0
 
     def covariances(self, steps: int) -> Array:
-        """Of values 0, 1, ..., steps - 1 apart, (steps,)."""
+        """Of values 0, 1, ..., steps - 1 apart, (steps,), without the noise of observation."""
         found = self.residual_stddev**2 * self.autocorrelation ** np.arange(steps)
         if self.period:
             whole = np.arange(0, steps, self.period)
@@ -108,7 +115,8 @@ class Periodogram:
     def misfit(self, process: SeriesProcess) -> float:
         """Minus twice Whittle's log-likelihood, up to a constant."""
         weighted = self._weights * process.covariances(self.steps)
-        expected = 2 * np.fft.rfft(weighted).real[1:] - weighted[0] + self.noise
+        noise = self.noise + process.observation_stddev**2
+        expected = 2 * np.fft.rfft(weighted).real[1:] - weighted[0] + noise
         expected = np.maximum(expected, LEAST_SHARE * self.noise + 1e-12)
         return float((np.log(expected) + self._found / expected).sum())
 
@@ -136,11 +144,13 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
     }
     known = {name: value for name, value in declared.items() if value is not None}
     period = model.period or 0
-    if len(known) == (3 if period else 2):
+    if model.complete:
         return SeriesProcess(**known, period=period, mean=mean)
     if np.isfinite(values).sum() < FEWEST_VALUES:
         return None
     seen = Periodogram(values, variances)
+    if not model.observation_noise:
+        known["observation_stddev"] = 0.0
     plain, misfit = _fitted(seen, {name: known[name] for name in known if name != "seasonal_stddev"}, 0, mean)
     if not period or ("seasonal_stddev" not in known and np.isfinite(values).sum() < 2 * period + FEWEST_VALUES):
         return plain
@@ -176,9 +186,10 @@ def _fitted(
     from scipy.optimize import minimize
 
     size = math.log(seen.excess) / 2
-    whole = {"residual_stddev": (size - 6, size + 3), "autocorrelation": (-6.0, 6.0)}
+    sizes = (size - 6, size + 3)
+    whole = {"residual_stddev": sizes, "autocorrelation": (-6.0, 6.0), "observation_stddev": sizes}
     if period:
-        whole |= {"seasonal_stddev": (size - 6, size + 3), "seasonal_autocorrelation": (-1.0, 7.0)}
+        whole |= {"seasonal_stddev": sizes, "seasonal_autocorrelation": (-1.0, 7.0)}
     free = {name: ends for name, ends in whole.items() if name not in known}
     low, high = np.array(list(free.values())).T
 
@@ -198,6 +209,7 @@ def _fitted(
             "autocorrelation": math.log(autocorrelation / (1 - autocorrelation)),
             "seasonal_stddev": size + part,
             "seasonal_autocorrelation": 3.0,
+            "observation_stddev": size - 1.0,
         }
         start = np.array([begin[name] for name in free])
         options = {"maxfev": 250, "xatol": 0.01, "fatol": 0.02}

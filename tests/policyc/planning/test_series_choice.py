@@ -118,6 +118,16 @@ def test_what_the_policy_names_is_used(plan_of):
         plan_of(end="estimate filter()", deliver="offline")
 
 
+def test_the_signal_under_observation_noise_is_published_where_the_policy_says_there_is_some(plan_of):
+    """`auto` then takes filter and smoother that learn it; of unknown noise nothing can be simulated."""
+    for kind in ("ar1(learned = true", "seasonal_ar1(period = 7 steps, mean = 900"):
+        signal = f'signal {kind}, observation_noise = true, evidence = "e")'
+        part = plan_of(signal=signal).releases[0]
+        assert part.estimator.signal.observation_noise
+        assert "nothing was tried" in part.candidates[0].reason
+        assert plan_of(signal=signal, deliver="offline").releases[0].estimator.observation_noise
+
+
 def test_steps_that_were_not_measured_are_published(plan_of, tmp_path):
     """Subsampled and smoothed: every step has a value, near the truth, and a second run draws nothing."""
     for wish in ("subsample(rate = 0.2)", "filter_subsample(rate = 0.2)"):

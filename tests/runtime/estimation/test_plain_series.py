@@ -153,6 +153,22 @@ def test_observation_noise_is_smoothed_away_where_asked():
     assert np.abs(asked - trend).mean() < 0.8 * np.abs(plain - trend).mean()
 
 
+def test_a_filter_told_of_observation_noise_learns_how_much_there_is():
+    """Of 3,000 values its spread comes back, and what is published is a fifth nearer to the signal under it."""
+    rng = np.random.default_rng(13)
+    signal = np.zeros(3000)
+    for t in range(1, 3000):
+        signal[t] = 0.95 * signal[t - 1] + 10 * rng.standard_normal()
+    noisy, variances = signal + 40 * rng.standard_normal(3000) + 15 * rng.standard_normal(3000), np.full(3000, 225.0)
+    told = SignalModel(observation_noise=True)
+    process = learned_process(told, noisy, variances)
+    assert process is not None
+    assert process.observation_stddev == pytest.approx(40, rel=0.1)
+    assert process.residual_stddev == pytest.approx(32, rel=0.2)
+    plain, asked = (causal_means(model, noisy[:600], variances[:600], 0, 0) for model in (SignalModel(), told))
+    assert np.abs(asked - signal[:600]).mean() < 0.8 * np.abs(plain - signal[:600]).mean()
+
+
 def test_published_values_keep_the_constraints():
     """Non-negative, whole, and limited in how much they change from step to step, also under realtime."""
     rng = np.random.default_rng(10)
