@@ -280,7 +280,10 @@ class Predictor:
         believed = b"" if prior is None else np.round(prior, digits).tobytes()
         key = (estimator.described(), like, model.law.tobytes(), believed)
         if key not in self._errors:
-            self._errors[key] = model.estimation_error(estimator, prior, scale, self.constraints, self.objective)
+            variance = self.mechanism.variance(exact(scale))
+            self._errors[key] = model.estimation_error(
+                estimator, prior, scale, variance, self.constraints, self.objective
+            )
         return self._errors[key]
 
 

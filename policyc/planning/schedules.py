@@ -143,23 +143,27 @@ def allocate_quantified(alpha: float | Promise, horizon: int, groups: Sequence[G
         if stationary and len(groups) == 1 and groups[0].lags == (1,):
             first, last = stationary_leakage(epsilon, groups[0])
             return [Run(first, 1), *middle, Run(last, 1)]
-        return _raised_ends(promise, epsilon, middle, groups)
+        return _raised_ends(promise, epsilon, horizon, groups)
 
     return accepted("quantified", Promise.of(alpha, horizon), runs, groups)
 
 
-def _raised_ends(promise: Promise, epsilon: float, middle: list[Run], groups: Sequence[Group]) -> list[Run]:
-    """The first budget as large as the promise allows, then the last, found by the forward recursion."""
+def _raised_ends(promise: Promise, epsilon: float, steps: int, groups: Sequence[Group]) -> list[Run]:
+    """A constant budget with both ends raised as far as the promise allows, each as much of its own way as the other.
 
-    def spare_first(first: float) -> float:
-        return spare([Run(first, 1), *middle, Run(epsilon, 1)], promise, groups)
+    The middle stays a hair below what it could be: else nothing but rounding would say whether ends may be raised.
+    """
+    middle = epsilon / NEAR
 
-    first = largest(spare_first, epsilon, promise.nats)
+    def runs(first: float, last: float) -> list[Run]:
+        return [Run(first, 1), *([Run(middle, steps - 2)] if steps > 2 else []), Run(last, 1)]
 
-    def spare_last(last: float) -> float:
-        return spare([Run(first, 1), *middle, Run(last, 1)], promise, groups)
+    def raised(share: float) -> list[Run]:
+        return runs(middle + share * (first - middle), middle + share * (last - middle))
 
-    return [Run(first, 1), *middle, Run(largest(spare_last, epsilon, promise.nats), 1)]
+    first = max(middle, largest(lambda top: spare(runs(top, middle), promise, groups), middle, promise.nats))
+    last = max(middle, largest(lambda top: spare(runs(middle, top), promise, groups), middle, promise.nats))
+    return raised(largest(lambda share: spare(raised(share), promise, groups), 0.0, 1.0))
 
 
 def stationary_leakage(epsilon: float, group: Group, every: int = 1) -> tuple[float, float]:

@@ -67,6 +67,7 @@ SOURCES: Final[dict[str, str]] = {
     "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
     "MZ93": "S. Mallat, Z. Zhang: Matching Pursuits with Time-Frequency Dictionaries. IEEE Trans. Signal Proc., 1993.",
+    "OWE13": "A. B. Owen: Monte Carlo Theory, Methods and Examples. 2013.",
     "RW06": "C. E. Rasmussen, C. K. I. Williams: Gaussian Processes for Machine Learning. MIT Press, 2006.",
     "RN10": (
         "V. Rastogi, S. Nath: Differentially Private Aggregation of Distributed Time-Series with Transformation and "
@@ -81,6 +82,7 @@ SOURCES: Final[dict[str, str]] = {
         "A. M. Sykulski, S. C. Olhede, A. P. Guillaumin, J. M. Lilly, J. J. Early: The Debiased Whittle Likelihood. "
         "Biometrika, 2019."
     ),
+    "VIL39": "J. Ville: Étude critique de la notion de collectif. Gauthier-Villars, 1939.",
     "ZKL22": (
         "X. Zhang, M. M. Khalili, M. Liu: Differentially Private Real-Time Release of Sequential Data. "
         "ACM Transactions on Privacy and Security, 2022."

@@ -28,7 +28,7 @@ DISPERSIONS = (4.0, 16.0, 64.0)
 LOOKED_AT = 2e7  # steps times squared cells: beyond, the choice stays what it was
 STEPS_LOOKED_AT = 8192  # the same in steps: by then candidates that differ are told apart
 WITHIN_ROUNDING = 1e-6  # of log likelihoods, relative: other machines round sums of products in another order
-DOUBT = math.log(20.0)  # nats by which another candidate must be likelier than the declared chain
+WRONGLY_LEFT = 0.01  # how often, at most, values of users who move as declared may speak for another candidate
 
 
 def candidates(process: CountProcess) -> list[CountProcess]:
@@ -66,18 +66,22 @@ def within_rounding_of_likeliest(
 def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False) -> Array:
     """Log likelihoods of the candidates by the values up to every step that is looked at, (candidates, steps).
 
-    The first, declared one is given the benefit of doubt. The last column stands for all later steps.
+    The first, declared one is given the benefit of doubt: another one becomes likelier by a factor of k, at any step
+    whatever, with probability at most 1 / k (Ville's inequality), and any of them with at most their number of that.
+    The last column stands for all later steps.
 
     Args:
         processes: the candidates, the declared one first.
         noisy: (T, cells); rows with scale 0 are not read.
         scales: (T,) of the noise, 0 where nothing was released.
         balanced: the noise of a step's cells adds up to zero.
+
+    Source: VIL39
     """
     wide = wide_precision(noisy.shape[1] if balanced else None)
     seen = slice(0, max(1, min(STEPS_LOOKED_AT, int(LOOKED_AT / noisy.shape[1] ** 2))))
     logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen], wide)) for p in processes])
-    logs[0] += DOUBT
+    logs[0] += math.log(max(1, len(processes) - 1) / WRONGLY_LEFT)
     return logs
 
 

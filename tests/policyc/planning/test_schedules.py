@@ -49,6 +49,18 @@ def test_budgets_are_the_references(case):
         assert found == pytest.approx(case[f"T{horizon}"]["uniform_eps"], rel=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 1.4])
+@pytest.mark.parametrize("horizon", [5, 100, 500])
+def test_quantified_raises_both_ends_where_only_lags_help(alpha, horizon):
+    """A chain with forbidden moves: every step has a budget, the ends more than the middle, and alpha is used up."""
+    chain = Chain(forward=np.array([[0.0, 0.0, 1.0], [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]), initial="stationary")
+    group = Group(None, chain).with_lags(useful_lags(chain))
+    found = allocate_quantified(alpha, horizon, [group])
+    first, middle, last = (run.epsilon for run in found.runs)
+    assert min(first, last) > 1.5 * middle > 0
+    assert alpha * (1 - 1e-6) < leakage(found, group).max() <= alpha
+
+
 @pytest.mark.parametrize("case", REFERENCE["allocation"], ids=lambda c: f"{c['backward']}-{c['forward']}-{c['alpha']}")
 @pytest.mark.parametrize("horizon", [1, 2, 3, 10, 300])
 def test_quantified_leaks_alpha_at_every_step_and_never_more(case, horizon):
