@@ -13,9 +13,9 @@ import typer
 
 from policyc import __version__
 from policyc.cli_documents import register_documents, show_claims_as_json
+from policyc.cli_policies import register_policies, show_findings
 
 if TYPE_CHECKING:
-    from policyc.diagnostics import Diagnostic, Source
     from policyc_runtime.claims import Claim
     from policyc_runtime.plan import Plan
 
@@ -30,14 +30,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class FindingFormat(StrEnum):
-    """How findings are shown."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
 
 
 class TableFormat(StrEnum):
@@ -105,13 +97,13 @@ def compile_command(
         from policyc.pipeline import check_file
 
         source, tree, policy, findings = check_file(file)
-        _show_findings(findings, source)
+        show_findings(findings, source)
         typer.echo(_pretty(tree.statements if emit is Stage.TREE else policy))
         return
     from policyc.pipeline import compile_policy
 
     compilation = compile_policy(file)
-    _show_findings(compilation.diagnostics, compilation.source)
+    show_findings(compilation.diagnostics, compilation.source)
     if emit is Stage.PLAN:
         typer.echo(compilation.plan.to_json(), nl=False)
         return
@@ -125,81 +117,6 @@ def _pretty(value: object) -> str:
     from pprint import pformat
 
     return pformat(value, width=120)
-
-
-@app.command()
-def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies.")],
-    form: Annotated[FindingFormat, typer.Option("--format", help="text, json or sarif.")] = FindingFormat.TEXT,
-) -> None:
-    """Show all findings of policies, without planning.
-
-    \b
-    policyc check traffic.policy
-    policyc check policies/*.policy --format sarif > findings.sarif
-    """
-    from policyc.diagnostics import PolicyError
-    from policyc.pipeline import check_file
-
-    results: list[tuple[Source, tuple[Diagnostic, ...]]] = []
-    failed = False
-    for file in files:
-        try:
-            source, _, _, findings = check_file(file)
-        except PolicyError as error:
-            source, findings, failed = error.source, error.diagnostics, True
-        results.append((source, findings))
-    if form is FindingFormat.TEXT:
-        for source, findings in results:
-            _show_findings(findings, source)
-            if not findings:
-                typer.echo(f"{source.name}: no findings")
-    elif form is FindingFormat.JSON:
-        import json
-
-        from policyc.diagnostics.json_output import json_records
-
-        records = [record for source, findings in results for record in json_records(findings, source)]
-        typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
-    else:
-        from policyc.diagnostics.sarif import render_sarif
-
-        typer.echo(render_sarif(results, __version__))
-    if failed:
-        raise typer.Exit(FINDINGS)
-
-
-@app.command()
-def fmt(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies; `-` reads standard input.")],
-    only_check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file would change.")] = False,
-) -> None:
-    """Rewrite policies in the canonical order and spacing. Comments are kept.
-
-    \b
-    policyc fmt traffic.policy
-    policyc fmt policies/*.policy --check
-    """
-    from policyc.diagnostics import Source
-    from policyc.syntax import format_policy, parse_policy, read_source
-    from policyc_runtime.files import write_text
-
-    changed = False
-    for file in files:
-        if str(file) == "-":
-            typer.echo(format_policy(parse_policy(Source("standard input", sys.stdin.read()))), nl=False)
-            continue
-        formatted = format_policy(parse_policy(read_source(file)))
-        if file.read_bytes() == formatted.encode("utf-8"):
-            continue
-        changed = True
-        if only_check:
-            typer.echo(f"{file}: would be rewritten")
-        else:
-            write_text(file, formatted)
-            typer.echo(f"{file}: rewritten")
-    if changed and only_check:
-        raise typer.Exit(FINDINGS)
 
 
 @app.command()
@@ -388,55 +305,15 @@ def _plan_of(target: Path) -> Plan:
     from policyc.pipeline import compile_policy
 
     compilation = compile_policy(target)
-    _show_findings(compilation.diagnostics, compilation.source)
+    show_findings(compilation.diagnostics, compilation.source)
     return compilation.plan
 
 
-@app.command()
-def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0401.")]) -> None:
-    """Explain a finding: why it is refused, an example that shows it, and the corrected one.
-
-    \b
-    policyc explain E0401
-    """
-    from policyc.diagnostics.pages import all_codes, read_page
-
-    wanted = code.strip().upper()
-    codes = all_codes()
-    if wanted not in codes:
-        from difflib import get_close_matches
-
-        near = get_close_matches(wanted, codes, n=3, cutoff=0.5)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        typer.echo(f"error: there is no finding {wanted[:20]}{hint}", err=True)
-        raise typer.Exit(USAGE)
-    typer.echo(read_page(wanted), nl=False)
-
-
-@app.command()
-def init(name: Annotated[str, typer.Argument(metavar="NAME", help="The new policy's name: NAME.policy.")]) -> None:
-    """Write a policy to start from, with a comment at every place that needs your decision.
-
-    \b
-    policyc init traffic
-    """
-    from policyc.emit.starter import write_starter
-
-    path = write_starter(name)
-    typer.echo(f"{path}: written. Next: edit it, then `policyc check {path}`")
-
-
+register_policies(app)
 register_documents(app)
 
 
 # ---------------------------------------------------------------- showing things
-
-
-def _show_findings(findings: tuple[Diagnostic, ...], source: Source) -> None:
-    if findings:
-        from policyc.diagnostics.text import render_text
-
-        typer.echo(render_text(findings, source, color=sys.stderr.isatty()), err=True)
 
 
 @contextmanager
