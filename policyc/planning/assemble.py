@@ -176,8 +176,8 @@ def _claims(draft: Plan) -> Claims:
     leakage: Decimal | None = None
     alphas = [target.alpha for target in draft.targets if isinstance(target, AlphaDPT)]
     if alphas:
-        found = [round_up(Fraction(leakage_of_group(draft, record)[0]), 17) for record in draft.correlation.chains]
-        leakage = min(max(found, default=largest), *alphas)
+        found = [_with_room(leakage_of_group(draft, record)[0]) for record in draft.correlation.chains]
+        leakage = min(*alphas, max(found, default=largest))
     return Claims(
         total_leakage=leakage,
         budget_sum=None if total is None else round_up(total),
@@ -193,9 +193,14 @@ def _windows(draft: Plan) -> Iterator[WindowClaim]:
             yield WindowClaim(kind="budget", window=target.window, nats=min(target.epsilon, spent))
         elif isinstance(target, AlphaDPT) and target.window > 1:
             chains = draft.correlation.chains
-            found = [Fraction(leakage_of_group(draft, record, target.window)[0]) for record in chains]
-            leaked = round_up(max(found, default=window_budget(draft, target.window)), 17)
+            found = [_with_room(leakage_of_group(draft, record, target.window)[0]) for record in chains]
+            leaked = max(found, default=round_up(window_budget(draft, target.window)))
             yield WindowClaim(kind="leakage", window=target.window, nats=min(target.alpha, leaked))
+
+
+def _with_room(leakage: float) -> Decimal:
+    """A bound to claim: another machine, whose last digits differ, has to find it kept too."""
+    return round_up(Fraction(leakage) * (1 + Fraction(1, 10**13)), 13)
 
 
 def _schedule(allocation: Allocation, mechanism: Budgeted, expected_errors: tuple[tuple[float, ...], ...]) -> Schedule:

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from policyc_runtime.errors import InvalidMatrixError
 from policyc_runtime.records import Matrix, Record
+from policyc_runtime.rounding import UNIT, roundings
 
 if TYPE_CHECKING:
     from policyc_runtime.privacy import Chain
@@ -52,7 +53,15 @@ class ChainRecord(Record):
             return result
 
         initial = self.initial if self.initial == "stationary" else array(self.initial)
-        return Chain(forward=array(self.forward), backward=array(self.backward), initial=initial)
+        return Chain(array(self.forward), array(self.backward), initial, self._relative_error())
+
+    def _relative_error(self) -> float:
+        """By what the floats of the matrices may differ from the decimals, each row divided by its sum."""
+        matrices = [matrix for matrix in (self.forward, self.backward) if matrix is not None]
+        missed = [float(abs(sum(row, Decimal(-1)))) for matrix in matrices for row in matrix]
+        divided = max((roundings(len(matrix)) + 4) * UNIT for matrix in matrices) if max(missed) > 0.5e-14 else 0.0
+        kept = max((off for off in missed if off < 2e-14), default=0.0)
+        return max(divided, 1.01 * (kept + UNIT))
 
 
 class Correlation(Record):

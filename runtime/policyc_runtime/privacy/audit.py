@@ -1,7 +1,9 @@
 """The other route to a schedule's leakage: the hull proposes every number, and it is decided here, without search.
 
 L(alpha) <= bound exactly when sum_j (q_j - e^bound d_j)^+ <= (e^bound - 1) / (e^alpha - 1) for all pairs of rows.
-The left side is rounded up and the right side down, so what is accepted holds for the floats as they stand.
+The left side is rounded up and the right side down. Powers and reversals of a chain come with a bound on the relative
+error of their entries: every q_j is taken as large as it may be, every d_j as small. So what is accepted holds for the
+chain that the plan tells in decimals, to the last bit. Of numpy's exp and expm1 an error of 4 units is allowed for.
 
 Source: CAO17 (the loss function). The audit form is ours.
 """
@@ -17,23 +19,25 @@ from numpy.typing import ArrayLike, NDArray
 from policyc_runtime.errors import PlanRejectedError
 from policyc_runtime.privacy.chains import Chain
 from policyc_runtime.privacy.leakage import Lags, SideLike, as_side, inherited, lag_set
-from policyc_runtime.privacy.loss import transition_matrix
+from policyc_runtime.privacy.loss import LossFunction, transition_matrix
 from policyc_runtime.privacy.sides import Side
+from policyc_runtime.privacy.stationary import VANISHING
+from policyc_runtime.rounding import UNIT, roundings
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_U = 2.0**-53
 _CHUNK = 1 << 15  # floats of a working block
 _GROUPS = 32  # of right sides that are tried by their least
 _MARGIN = 1 + 2.0**-45  # more than all roundings of a line and of a sum
 _SMALLEST = 1e-290
+_LOST = 1e-250  # entries below it may have been raised, from nothing
 _ROUNDS = 200  # around a repeating pattern
 _LARGEST = 700.0  # beyond it e^x overflows; every column with d_j >= 1e-300 is then out of the sum
 
 
 def audited_loss_bound(
-    matrix: ArrayLike, alpha: ArrayLike, bound: ArrayLike, row_tolerance: float = 0.0
+    matrix: ArrayLike, alpha: ArrayLike, bound: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0
 ) -> NDArray[np.bool_]:
     """Whether L(alpha) <= bound, by its definition, with every rounding going against us.
 
@@ -42,6 +46,7 @@ def audited_loss_bound(
         alpha: shape (m,), nats, >= 0.
         bound: shape (m,), nats.
         row_tolerance: total variation within which every row is known.
+        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
 
     Returns:
         shape (m,); False means not shown, which for a bound within a few ulps of L may happen although it holds.
@@ -55,28 +60,28 @@ def audited_loss_bound(
     shown &= (a >= 0) & (b >= 0)
     open_ = np.flatnonzero(~shown & (b >= 0) & np.isfinite(a))
     if len(open_):
-        shown[open_] = _excess_at_most(P, *_sides_of_inequality(a[open_], b[open_], row_tolerance))
+        excess = _RoundedUp(P, relative_error)
+        shown[open_] = _excess_at_most(excess, *_sides_of_inequality(a[open_], b[open_], row_tolerance))
     return np.asarray(shown[back.ravel()])
 
 
 def _sides_of_inequality(a: Floats, b: Floats, row_tolerance: float) -> tuple[Floats, Floats]:
     """Rounded down: mu = e^b - 1, and (e^b - 1) / (e^a - 1) minus what uncertain rows may add."""
-    mu = np.expm1(np.minimum(b, _LARGEST)) * (1 - 8 * _U)
+    mu = np.expm1(np.minimum(b, _LARGEST)) * (1 - 12 * UNIT)
     with np.errstate(invalid="ignore", divide="ignore"):
         right = np.exp(b - a) * (np.expm1(-b) / np.expm1(-a))
-    right = right * (1 - (12 + a - b) * _U)
+    right = np.where(right > _SMALLEST, right * (1 - (32 + a - b) * UNIT), 0.0)
     if row_tolerance:
-        right = right - row_tolerance * (2 + np.expm1(np.minimum(b, _LARGEST))) * (1 + 16 * _U)
+        right = right - row_tolerance * (2 + np.expm1(np.minimum(b, _LARGEST))) * (1 + 24 * UNIT)
     return mu, right
 
 
-def _excess_at_most(P: Floats, mu: Floats, right: Floats) -> NDArray[np.bool_]:
+def _excess_at_most(excess: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.bool_]:
     """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs of rows.
 
     The sum is convex in mu: between two mu a pair stays below the line through its two ends, and where that line is
     below every right side, the pair need not be summed. What is summed decides as if all had been.
     """
-    excess = _RoundedUp(P)
     order = np.argsort(mu)
     mu, right = mu[order], right[order]
     pairs = np.arange(excess.count)
@@ -115,13 +120,16 @@ def _may_exceed(mu: Floats, right: Floats, left: Floats, last: Floats) -> NDArra
 class _RoundedUp:
     """The excess of ordered pairs of rows, rounded up; pair number i n + j has the rows q = i and d = j."""
 
-    def __init__(self, P: Floats) -> None:
+    def __init__(self, P: Floats, relative_error: float) -> None:
         rows = np.unique(P, axis=0)
         self._n, self.width = rows.shape
         self.count = self._n**2
-        self._lower = np.where(rows < 1e-300, 0.0, rows)
-        self._upper = np.where((rows > 0) & (rows < 1e-300), 1e-300, rows)
-        self._factor = 1 + (_roundings(self.width) + 2) * _U
+        self._lower = np.where(rows < _LOST, 0.0, rows)
+        self._upper = np.where((rows > 0) & (rows < VANISHING), VANISHING, rows)
+        if relative_error:
+            self._lower *= math.exp(-relative_error) * (1 - 4 * UNIT)
+            self._upper *= math.exp(relative_error) * (1 + 4 * UNIT)
+        self._factor = 1 + (roundings(self.width) + 2) * UNIT
 
     def __call__(self, pairs: Indices, mu: Floats) -> Floats:
         """Shape (len(pairs), len(mu))."""
@@ -139,14 +147,17 @@ class _RoundedUp:
         return out
 
 
-def _roundings(width: int) -> int:
-    """The most roundings a term of numpy's pairwise sum goes through: 8 running sums in blocks of 128, then a tree."""
-    return min(width, 11 + min(width, 128) // 8 + max(0, math.ceil(math.log2(width / 128))))
-
-
 def _outward(width: int) -> float:
     """The factor that lifts a proposed value just above what rounding against us takes from it in the audit."""
-    return 1 + (2 * _roundings(width) + 24) * _U
+    return 1 + (2 * roundings(width) + 64) * UNIT
+
+
+def _proposed(loss: LossFunction, leakage: float) -> float:
+    """L(leakage), lifted above what roundings may hide: relative errors e in q and d change it by at most 2 e."""
+    value = loss(leakage) * _outward(len(loss.matrix))
+    if loss.relative_error:
+        value += 2.02 * (loss.relative_error + 8 * UNIT) * -math.expm1(-leakage)
+    return min(leakage, value)
 
 
 def _up(a: float, b: float) -> float:
@@ -159,24 +170,25 @@ class _Audit:
 
     def __init__(self, side: Side) -> None:
         self._side = side
-        self._claims: dict[int, tuple[Floats, float, list[tuple[float, float, int]]]] = {}
+        self._claims: dict[int, tuple[LossFunction, list[tuple[float, float, int]]]] = {}
 
     def propose(self, step: int, lag: int, leakage: float) -> float:
         if leakage < _SMALLEST:
             return leakage  # L(a) <= a needs no audit, and nothing smaller can be rounded with care
         loss = self._side.loss(step, lag)
-        value = min(leakage, loss(leakage) * _outward(len(loss.matrix)))
-        self.claim(loss.matrix, loss.row_tolerance, leakage, value, step)
+        value = _proposed(loss, leakage)
+        self.claim(loss, leakage, value, step)
         return value
 
-    def claim(self, matrix: Floats, row_tolerance: float, alpha: float, bound: float, step: int) -> None:
+    def claim(self, loss: LossFunction, alpha: float, bound: float, step: int) -> None:
         if bound < alpha:
-            self._claims.setdefault(id(matrix), (matrix, row_tolerance, []))[2].append((alpha, bound, step))
+            self._claims.setdefault(id(loss), (loss, []))[1].append((alpha, bound, step))
 
     def check(self, where: str) -> None:
-        for matrix, row_tolerance, claims in self._claims.values():
+        for loss, claims in self._claims.values():
             table = np.array(claims)
-            holds = audited_loss_bound(matrix, table[:, 0], table[:, 1], row_tolerance)
+            errors = loss.row_tolerance, loss.relative_error
+            holds = audited_loss_bound(loss.matrix, table[:, 0], table[:, 1], *errors)
             if not holds.all():
                 step = int(table[~holds, 2].min())
                 raise PlanRejectedError(
@@ -301,13 +313,13 @@ def _audited_limit(spent: float, lag: int, proposed: float, side: Side, where: s
     """A fixed point spent + L(B) <= B over `lag` steps, raised until its inequality is certain."""
     loss = side.loss(lag, lag)
     limit = proposed
-    for _ in range(60):
-        passed_on = loss(limit) * _outward(len(loss.matrix))
+    for doubling in range(2, 62):
+        passed_on = _proposed(loss, limit)
         need = _up(spent, passed_on)
         if need <= limit:
             audit = _Audit(side)
-            audit.claim(loss.matrix, loss.row_tolerance, limit, passed_on, lag)
+            audit.claim(loss, limit, passed_on, lag)
             audit.check(where)
             return limit
-        limit = max(need, limit + 4 * (need - limit))
+        limit = max(need, limit + 2.0**doubling * (need - limit))
     return math.inf

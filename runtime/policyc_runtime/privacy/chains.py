@@ -9,6 +9,7 @@ Source: CAO17 (backward and forward correlation). The law over several steps is 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc_runtime.errors import InvalidMatrixError
 from policyc_runtime.privacy.loss import transition_matrix
-from policyc_runtime.privacy.sides import PowersSide, Side, StartedSide, reversal
+from policyc_runtime.privacy.sides import PowersSide, Side, StartedSide, reversal, reversal_error
+from policyc_runtime.privacy.stationary import closed_classes, law_of_class, stationary_law
+from policyc_runtime.rounding import UNIT, roundings
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +34,7 @@ class Chain:
         backward: (n, n), row i the law of the state before given state i now. Given alone, `forward` is its reversal
             under its own stationary law; given together, both are used as they are.
         initial: law of the first state, shape (n,); `stationary` (or None) for the law that stays the same.
+        relative_error: every true probability is within a factor exp(+-relative_error) of the one given.
 
     Raises:
         InvalidMatrixError: E0805.
@@ -41,6 +45,7 @@ class Chain:
         forward: ArrayLike | None = None,
         backward: ArrayLike | None = None,
         initial: ArrayLike | Literal["stationary"] | None = None,
+        relative_error: float = 0.0,
     ) -> None:
         if forward is None and backward is None:
             raise InvalidMatrixError("E0805", "a chain needs a matrix, forward or backward")
@@ -51,8 +56,10 @@ class Chain:
                 "E0805",
                 f"the matrices have {len(self._forward)} and {len(self._backward)} states: they must be of one chain",
             )
+        self.relative_error = float(relative_error)
         self.is_stationary_start = initial is None or isinstance(initial, str)
         self._told_backward = backward is not None
+        self._told_forward = forward is not None
         self._sides: dict[tuple[str, float], Side] = {}  # kept: a side holds hulls, which cost
         self._stationary: Floats | None = None
         self._laws = [] if self.is_stationary_start else [self._start(initial)]
@@ -110,7 +117,7 @@ class Chain:
         if self.is_stationary_start:
             return self.stationary()
         while len(self._laws) <= step and self._settled == math.inf:
-            law = self._laws[-1] @ self.forward
+            law = (self._transposed * self._laws[-1]).sum(axis=1)
             law /= law.sum()
             self._laws.append(law)
             t = len(self._laws) - 1
@@ -118,6 +125,41 @@ class Chain:
             if all((np.abs(law - self._laws[s]) <= 1e-15 * law).all() for s in (t - 1, t // 2)):
                 self._settled = t
         return self._laws[min(step, len(self._laws) - 1)]
+
+    @cached_property
+    def _transposed(self) -> Floats:
+        return np.ascontiguousarray(self.forward.T)
+
+    def marginal_error(self, step: int) -> float:
+        """Within what factor exp(+-error) of the true law at `step` is `marginal`, up to a factor common to all states.
+
+        How far a law is from an invariant one, as the spread of their ratios, never grows: so from `settled` on it is
+        as far as it was then, and the error stays what it was.
+        """
+        if self.is_stationary_start:
+            return self._stationary_error
+        self.marginal(step)
+        steps = min(step, len(self._laws) - 1)
+        error = self.relative_error + 2 * UNIT
+        error += steps * (self.relative_error + (roundings(self.states) + 3) * UNIT)
+        return error + self._unsettled if step >= self._settled else error
+
+    @property
+    def _stationary_error(self) -> float:
+        """By the Markov chain tree theorem, and two roundings."""
+        return 2 * (self.states - 1) * self.relative_error + 3 * UNIT
+
+    @cached_property
+    def _unsettled(self) -> float:
+        """The spread of log ratios between the last law and an invariant one, and twice the error of that."""
+        law = self._laws[-1]
+        spread = 0.0
+        for inside in closed_classes(self.forward):
+            if (law[inside] > 0).any():
+                with np.errstate(divide="ignore"):
+                    ratios = np.log(law[inside]) - np.log(law_of_class(self.forward, inside))
+                spread = max(spread, float(np.ptp(ratios)))
+        return spread + 2 * self._stationary_error + 4000 * UNIT
 
     def marginals(self, horizon: int) -> Floats:
         """Laws of the steps 0..horizon - 1, shape (horizon, n)."""
@@ -134,41 +176,20 @@ class Chain:
         key = ("backward", row_tolerance)
         if key not in self._sides:
             same = self._told_backward or self.is_stationary_start
-            self._sides[key] = PowersSide(self.backward, row_tolerance) if same else StartedSide(self, row_tolerance)
+            backward = self.backward if same else self.forward
+            error = self._error_of(told=self._told_backward)
+            self._sides[key] = PowersSide(backward, row_tolerance, error) if same else StartedSide(self, row_tolerance)
         return self._sides[key]
 
     def forward_side(self, row_tolerance: float = 0.0) -> Side:
         """Laws of later states given the state now, for `forward_leakage`."""
         key = ("forward", row_tolerance)
         if key not in self._sides:
-            self._sides[key] = PowersSide(self.forward, row_tolerance)
+            self._sides[key] = PowersSide(self.forward, row_tolerance, self._error_of(told=self._told_forward))
         return self._sides[key]
 
-
-def stationary_law(matrix: Floats) -> Floats:
-    """The unique law with law @ matrix = law, by elimination without subtraction (Grassmann, Taksar, Heyman)."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    count, label = connected_components(csr_array(matrix > 0), directed=True, connection="strong")
-    leaves = {int(label[i]) for i, j in np.argwhere(matrix > 0) if label[i] != label[j]}
-    closed = [c for c in range(count) if c not in leaves]
-    if len(closed) > 1:
-        a, b = (int(np.flatnonzero(label == c)[0]) + 1 for c in closed[:2])
-        raise InvalidMatrixError(
-            "E0805",
-            f"the chain has more than one stationary law: state {a} and state {b} can never be left for each other",
-            because="the law of earlier states given later ones depends on where the chain starts",
-            help="give the law of the first step, or leave out states that are never visited",
-        )
-    inside = np.flatnonzero(label == closed[0])
-    A = matrix[np.ix_(inside, inside)].copy()
-    for k in range(len(A) - 1, 0, -1):
-        A[:k, k] /= A[k, :k].sum()
-        A[:k, :k] += np.outer(A[:k, k], A[k, :k])
-    law = np.ones(len(A))
-    for k in range(1, len(A)):
-        law[k] = law[:k] @ A[:k, k]
-    result = np.zeros(len(matrix))
-    result[inside] = law / law.sum()
-    return result
+    def _error_of(self, *, told: bool) -> float:
+        """Relative error of a matrix that was given, or made of the other by the stationary law."""
+        if told:
+            return self.relative_error
+        return reversal_error(self.states, self.relative_error, self._stationary_error)

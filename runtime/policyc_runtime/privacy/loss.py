@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc_runtime.errors import InvalidMatrixError
 from policyc_runtime.privacy.hull import Pairs, Vertex
+from policyc_runtime.rounding import UNIT, roundings
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +67,7 @@ class LossFunction:
     Args:
         matrix: shape (n, n), row-stochastic.
         row_tolerance: total variation, in [0, 1), within which rows are known; the bound holds for every such matrix.
+        relative_error: every true entry is within a factor exp(+-relative_error) of the one given; for the audit alone.
 
     Raises:
         InvalidMatrixError: E0805.
@@ -73,11 +75,15 @@ class LossFunction:
     Source: CAO17.
     """
 
-    def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0) -> None:
+    def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0) -> None:
         if not 0 <= row_tolerance < 1:
             raise InvalidMatrixError("E0805", f"a row tolerance lies between 0 and 1, not at {row_tolerance:g}")
         self.matrix = transition_matrix(matrix)
         self.row_tolerance = float(row_tolerance)
+        self.relative_error = float(relative_error)
+        if relative_error:  # rows whose rounding took them away from 1 were divided by their sum
+            missed = float(np.abs(np.sum(matrix, axis=1) - 1).max())
+            self.relative_error += 1.01 * missed + (roundings(len(self.matrix)) + 3) * UNIT if missed > 0.9e-14 else 0.0
         last = {row.tobytes(): i for i, row in enumerate(self.matrix)}
         self._row = np.array(list(last.values()))
         self._distinct = self.matrix[self._row]

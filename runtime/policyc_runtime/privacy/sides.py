@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc_runtime.errors import InvalidMatrixError
 from policyc_runtime.privacy.loss import LossFunction, transition_matrix
+from policyc_runtime.privacy.stationary import VANISHING, vanishing
+from policyc_runtime.rounding import UNIT, roundings
 
 if TYPE_CHECKING:
     from policyc_runtime.privacy.chains import Chain
@@ -38,23 +40,30 @@ class Side(Protocol):
 
 
 class PowersSide:
-    """The same matrix at every step: its law over k steps is the k-th power."""
+    """The same matrix at every step: its law over k steps is the k-th power.
+
+    Args:
+        matrix: shape (n, n), row-stochastic.
+        row_tolerance: total variation within which rows are known.
+        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
+    """
 
     settled = 0.0
 
-    def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0) -> None:
-        self._losses = {1: LossFunction(matrix, row_tolerance)}
+    def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0) -> None:
+        self._losses = {1: LossFunction(matrix, row_tolerance, relative_error)}
+        self._relative_error = relative_error
 
     def loss(self, step: int, lag: int) -> LossFunction:  # noqa: ARG002  the law is the same at every step
         """Loss function of the power `lag`; `step` does not matter."""
         found = self._losses.get(lag)
         if found is None:
             shorter = max(k for k in self._losses if k < lag)
-            base, rest = self._losses[shorter], lag - shorter
-            other = self._losses[1].matrix if rest == 1 else np.linalg.matrix_power(self._losses[1].matrix, rest)
+            power = _product(self._losses[shorter].matrix, _power(self._losses[1].matrix, lag - shorter))
             # a row known within rho of total variation, k times over, is known within k rho
             tolerance = min(0.999, self._losses[1].row_tolerance * lag)
-            found = self._losses[lag] = LossFunction(base.matrix @ other, tolerance)
+            error = lag * self._relative_error + (lag - 1) * product_error(len(power))
+            found = self._losses[lag] = LossFunction(power, tolerance, error)
         return found
 
     def reversed(self) -> Side:
@@ -95,8 +104,8 @@ class StackSide:
         if key not in self._losses:
             law = transition_matrix(self._stack[step - 1])
             for t in range(step - 2, step - 1 - lag, -1):
-                law = law @ transition_matrix(self._stack[t])
-            self._losses[key] = LossFunction(law)
+                law = _product(law, transition_matrix(self._stack[t]))
+            self._losses[key] = LossFunction(law, relative_error=(lag - 1) * product_error(len(law)))
         return self._losses[key]
 
     def reversed(self) -> Side:
@@ -117,7 +126,7 @@ class StartedSide:
     def __init__(self, chain: Chain, row_tolerance: float = 0.0) -> None:
         self._chain = chain
         self._tolerance = row_tolerance
-        self._powers = PowersSide(chain.forward)
+        self._powers = PowersSide(chain.forward, relative_error=chain.relative_error)
         self._losses: dict[tuple[int, int], LossFunction] = {}
 
     @property
@@ -130,8 +139,10 @@ class StartedSide:
         step = int(min(step, self._chain.settled + lag))
         if (step, lag) not in self._losses:
             before, after = self._chain.marginal(step - lag), self._chain.marginal(step)
-            law = reversal(self._powers.loss(0, lag).matrix, before, after)
-            self._losses[step, lag] = LossFunction(law, min(0.999, lag * self._tolerance))
+            power = self._powers.loss(0, lag)
+            law = reversal(power.matrix, before, after)
+            error = reversal_error(len(law), power.relative_error, self._chain.marginal_error(step - lag))
+            self._losses[step, lag] = LossFunction(law, min(0.999, lag * self._tolerance), error)
         return self._losses[step, lag]
 
     def reversed(self) -> Side:
@@ -149,14 +160,38 @@ def reversal(forward: Floats, law_before: Floats, law_after: Floats) -> Floats:
 
     A state that cannot be reached has no row of its own: it gets a reachable state's row, which adds no pair.
     """
-    joint = forward.T * law_before
+    backward = np.ascontiguousarray(forward.T)
+    joint = backward * law_before
     reached = law_after > 0
-    if (~reached & ((forward.T > 0) @ (law_before > 0))).any() or (joint.sum(axis=1) <= 0)[reached].any():
-        raise InvalidMatrixError(
-            "E0805",
-            "a state is so improbable that its probability vanishes in floating point",
-            because="it would be taken for a state that nobody can be in",
-            help="write 0 for what cannot happen, and probabilities of at least 1e-100 for what can",
-        )
+    possible = (backward > 0) & (law_before > 0)
+    if (~reached & possible.any(axis=1)).any() or (joint[possible] < VANISHING).any():
+        raise vanishing()
     joint[~reached] = joint[int(law_after.argmax())]
     return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def reversal_error(states: int, of_matrix: float, of_law: float) -> float:
+    """Relative error of the entries of `reversal`, given those of its matrix and of the law before, up to a factor."""
+    return 2 * (of_matrix + of_law) + (roundings(states) + 6) * UNIT
+
+
+def product_error(states: int) -> float:
+    """Relative error that a product of two matrices without negative entries adds, in whatever order it is summed."""
+    return 1.01 * states * UNIT
+
+
+def _product(A: Floats, B: Floats) -> Floats:
+    """A @ B, in which entries too small for floats are raised and none becomes 0 that is not."""
+    product = A @ B
+    small = product < VANISHING
+    if small.any():
+        product[small & ((A > 0).astype(np.float32) @ (B > 0).astype(np.float32) > 0)] = VANISHING
+    return product
+
+
+def _power(P: Floats, exponent: int) -> Floats:
+    if exponent == 1:
+        return P
+    half = _power(P, exponent // 2)
+    square = _product(half, half)
+    return _product(square, P) if exponent % 2 else square

@@ -203,7 +203,7 @@ def traffic_plan() -> Plan:
             ),
             releases=(release,),
             claims=Claims(
-                total_leakage=Decimal("0.99999999999982"), budget_sum=None, largest_budget=Decimal("0.6199870545958135")
+                total_leakage=Decimal("0.9999999999999"), budget_sum=None, largest_budget=Decimal("0.6199870545958135")
             ),
             notices=(),
         )
@@ -279,7 +279,7 @@ def fleet_plan() -> Plan:
             ),
             releases=(release,),
             claims=Claims(
-                total_leakage=Decimal("0.99999999999982"), budget_sum=None, largest_budget=Decimal("0.65754116479367")
+                total_leakage=Decimal("0.9999999999999"), budget_sum=None, largest_budget=Decimal("0.65754116479367")
             ),
             notices=(Notice(code="W0304", message="one event is not the whole stream: say both bounds"),),
         )

@@ -72,12 +72,12 @@ def test_row_tolerance():
 @given(st.integers(2, 5), st.integers(0, 10**6), st.lists(st.floats(0, 2), min_size=1, max_size=30), st.integers(1, 4))
 @settings(max_examples=50, deadline=None)
 def test_audited_leakage(n, seed, epsilons, lags):
-    """The audited leakage is never below the computed one, and above it by less than 1e-12 on short schedules."""
+    """The audited leakage is never below the computed one, and above it by less than 1e-12 of the largest."""
     chain = Chain(forward=random_matrix(n, seed), initial=np.full(n, 1 / n))
     computed = total_leakage(epsilons, chain.backward_side(), chain.forward_side(), lags)
     audited = audited_total_leakage(epsilons, chain, lags)
     assert (audited >= computed).all()
-    assert (audited <= computed * (1 + 1e-12) + 1e-280).all()
+    assert (audited <= computed + 1e-12 * computed.max() + 1e-280).all()
 
 
 def test_audit_costs_no_budget():
