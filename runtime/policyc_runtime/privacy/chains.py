@@ -156,10 +156,9 @@ class Chain:
         spread = 0.0
         for inside in closed_classes(self.forward):
             if (law[inside] > 0).any():
-                with np.errstate(divide="ignore"):
-                    ratios = np.log(law[inside]) - np.log(law_of_class(self.forward, inside))
-                spread = max(spread, float(np.ptp(ratios)))
-        return spread + 2 * self._stationary_error + 4000 * UNIT
+                ratios = law[inside] / law_of_class(self.forward, inside)
+                spread = max(spread, math.log(ratios.max() / ratios.min()) if ratios.min() > 0 else math.inf)
+        return spread + 2 * self._stationary_error + 8 * UNIT
 
     def marginals(self, horizon: int) -> Floats:
         """Laws of the steps 0..horizon - 1, shape (horizon, n)."""

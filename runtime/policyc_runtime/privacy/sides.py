@@ -52,17 +52,17 @@ class PowersSide:
 
     def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0) -> None:
         self._losses = {1: LossFunction(matrix, row_tolerance, relative_error)}
-        self._relative_error = relative_error
 
     def loss(self, step: int, lag: int) -> LossFunction:  # noqa: ARG002  the law is the same at every step
         """Loss function of the power `lag`; `step` does not matter."""
         found = self._losses.get(lag)
         if found is None:
             shorter = max(k for k in self._losses if k < lag)
-            power = _product(self._losses[shorter].matrix, _power(self._losses[1].matrix, lag - shorter))
+            base, one, rest = self._losses[shorter], self._losses[1], lag - shorter
+            power = _product(base.matrix, _power(one.matrix, rest))
             # a row known within rho of total variation, k times over, is known within k rho
-            tolerance = min(0.999, self._losses[1].row_tolerance * lag)
-            error = lag * self._relative_error + (lag - 1) * product_error(len(power))
+            tolerance = min(0.999, one.row_tolerance * lag)
+            error = base.relative_error + rest * (one.relative_error + product_error(len(power)))
             found = self._losses[lag] = LossFunction(power, tolerance, error)
         return found
 

@@ -92,7 +92,7 @@ def chains(draw):
     rows = [[draw(part) for _ in range(n)] for _ in range(n)]
     if n > 2 and draw(st.booleans()):
         rows[0][-1] = 0
-    with localcontext(prec=digits + 8):
+    with localcontext(prec=digits + 11):
         matrix = [[Decimal(value) / sum(row) for value in row] for row in rows]
         if draw(st.booleans()):  # a ring moves most users on: leakage fades slowly
             matrix = [[(p + 9 * ((i + 1) % n == j)) / 10 for j, p in enumerate(row)] for i, row in enumerate(matrix)]
