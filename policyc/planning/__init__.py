@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
-from policyc.planning.assemble import assemble_plan, constraint_rows, release_cells, sensitivity, step_mechanism
+from policyc.planning.assemble import (
+    assemble_plan,
+    chain_record,
+    constraint_rows,
+    release_cells,
+    sensitivity,
+    step_mechanism,
+)
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.choice import Choice, Comparison
 from policyc.planning.plausible import broken_constraints
@@ -57,7 +64,7 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
 
 
 def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
-    groups = [Group(chain.group, _record(chain).chain()) for chain in policy.chains]
+    groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
     sharing = Sharing.between([_comparison(policy, release, groups) for release in policy.releases])
     rule = _rule(policy, policy.releases[0])
     schedules = list(allocations(policy, groups)) if rule is None else [adaptive(policy, groups, rule)]
@@ -145,17 +152,6 @@ def _utility(
 
     published = in_counts(predicted.published) or 0.0
     return check_utility(policy, release, published, in_counts(predicted.prior_alone), predicted.signal, broken)
-
-
-def _record(chain: MarkovCorrelation) -> ChainRecord:
-    return ChainRecord(
-        group=chain.group,
-        forward=chain.forward,
-        backward=chain.backward,
-        initial=chain.initial,
-        evidence=chain.evidence,
-        lags=(1,),
-    )
 
 
 def _wished(wish: str, found: Iterable[Estimator | Refused]) -> list[Estimator | Refused]:

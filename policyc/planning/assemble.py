@@ -257,14 +257,15 @@ def _target(target: AlphaDPTTarget | EventLevelTarget | WEventTarget) -> AlphaDP
 
 def _correlation(policy: Policy, allocation: Allocation) -> Correlation:
     lags = {group.name: group.lags for group in allocation.groups}
-    chains = tuple(_chain(chain, lags.get(chain.group, (1,))) for chain in policy.chains)
+    chains = tuple(chain_record(chain, lags.get(chain.group, (1,))) for chain in policy.chains)
     if chains:
         return Correlation(kind="markov", chains=chains, evidence=None)
     evidence = next((c.evidence for c in policy.correlations), None)
     return Correlation(kind="none", chains=(), evidence=evidence)
 
 
-def _chain(chain: MarkovCorrelation, lags: tuple[int, ...]) -> ChainRecord:
+def chain_record(chain: MarkovCorrelation, lags: tuple[int, ...] = (1,)) -> ChainRecord:
+    """One declared chain as a plan has it."""
     return ChainRecord(
         group=chain.group,
         forward=chain.forward,
