@@ -23,7 +23,6 @@ from policyc.planning.sharing import Sharing
 from policyc.planning.user_level import plan_user_level
 from policyc.semantics.policy import (
     LinearConstraint,
-    MarkovCorrelation,
     Policy,
     Release,
     UserLevelTarget,
@@ -31,7 +30,6 @@ from policyc.semantics.policy import (
     Wish,
 )
 from policyc.semantics.rules.utility import check_utility
-from policyc_runtime.correlation import ChainRecord
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
