@@ -6,81 +6,35 @@ noise, so that what they tell together is the promise. What is made of another r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
-from itertools import groupby
-
-import numpy as np
-from numpy.typing import NDArray
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
-from policyc.planning.assemble import constraint_rows, policy_record, release_cells, round_up, stream_record
+from policyc.planning.assemble import constraint_rows, policy_record, release_cells, stream_record
 from policyc.planning.candidates import Refused, estimators
+from policyc.planning.degradation import user_level_claims
+from policyc.planning.expected import PlannedRelease, finished
 from policyc.planning.made import least_together, weights
-from policyc.planning.measurements import STRETCH, Measurement, measurements, of_variances, shares, with_signal
+from policyc.planning.measurements import STRETCH, Measurement, measurements, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
-from policyc.planning.series import Courses, Pair, courses, pairs, series_estimators
+from policyc.planning.series import Pair, courses, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
 from policyc_runtime.correlation import Correlation
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.mechanisms import Derived
-from policyc_runtime.plan import (
-    Candidate,
-    Claims,
-    Degradation,
-    Delivery,
-    ErrorRun,
-    Notice,
-    Plan,
-    PredictedError,
-    ReleasePlan,
-    UserLevelClaim,
-)
-from policyc_runtime.privacy.composition import least, least_near
-from policyc_runtime.privacy.gaussian import gaussian_epsilon
+from policyc_runtime.plan import Claims, Delivery, ErrorRun, Notice, Plan, PredictedError, ReleasePlan
+from policyc_runtime.privacy.composition import least_near
 from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
 from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.targets import NeighboringRelation, UserLevel
-from policyc_runtime.user_level import (
-    beyond_bounds,
-    composed,
-    contribution_of,
-    setting_of,
-    source_release,
-    stream_profile,
-    unit_of,
-)
+from policyc_runtime.user_level import composed, contribution_of, setting_of, source_release, unit_of
 
-MOST_RUNS = 64  # of expected errors in a plan
 RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
-
-
-@dataclass(frozen=True)
-class _Planned:
-    """One release as it is planned: how it is measured (None: made of another), and what else was considered.
-
-    `pair` has noise for the whole promise, `measurement` for the release's share of it. `given` is what pairs were
-    tried on, None where the policy does not say how values move.
-    """
-
-    draft: ReleasePlan
-    pair: Pair | None
-    others: tuple[Pair | Refused, ...]
-    measurement: Measurement | None = None
-    given: Courses | None = None
-
-    @property
-    def alone(self) -> Measurement | None:
-        """The measurement with noise for the whole promise."""
-        return None if self.pair is None else self.pair.measurement
 
 
 def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
@@ -94,9 +48,9 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
     planned = [_measured(policy, target, plan, release, notices) for release in plan.releases]
     planned = _sharing(policy, target, _measuring_totals(policy, planned))
     plan = plan.model_copy(update={"releases": tuple(_with_mechanism(one) for one in planned)})
-    releases = tuple(_finished(policy, plan, one) for one in planned)
+    releases = tuple(finished(policy, plan, one) for one in planned)
     plan = plan.model_copy(update={"releases": releases})
-    return plan.model_copy(update={"claims": _claims(plan)}).sealed()
+    return plan.model_copy(update={"claims": user_level_claims(plan)}).sealed()
 
 
 def _draft(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic]) -> Plan:
@@ -202,7 +156,7 @@ def _series(policy: Policy, release: ReleasePlan) -> list[PlainSeries]:
 
 def _measured(
     policy: Policy, target: UserLevelTarget, plan: Plan, release: ReleasePlan, notices: Sequence[Diagnostic]
-) -> _Planned:
+) -> PlannedRelease:
     """The mechanism and estimator with the least error for a release that had the whole promise."""
     setting = setting_of(plan, release, RELATIONS[target.neighbors])
     made = isinstance(release.query, PrefixQuery | WindowQuery)
@@ -224,7 +178,7 @@ def _measured(
         used = [pair.measurement for pair in usable]
         refused += [_unused(entry, policy) for entry in tried if isinstance(entry, Measurement) and entry not in used]
     if made and (wish.name == "auto" or not usable):
-        return _Planned(release, None, (*usable, *refused))
+        return PlannedRelease(release, None, (*usable, *refused))
     if not usable:
         reasons = [f"{entry.name}: {entry.reason}" for entry in refused]
         finding = Diagnostic(
@@ -237,7 +191,7 @@ def _measured(
         raise PolicyError(policy.source, [*notices, finding])
     best, *others = usable
     draft = release.model_copy(update={"estimator": best.estimator})
-    return _Planned(draft, best, (*others, *refused), given=given)
+    return PlannedRelease(draft, best, (*others, *refused), given=given)
 
 
 def _unused(entry: Measurement, policy: Policy) -> Refused:
@@ -249,7 +203,7 @@ def _unused(entry: Measurement, policy: Policy) -> Refused:
     return Refused(entry.mechanism.name, reason)
 
 
-def _measuring_totals(policy: Policy, planned: list[_Planned]) -> list[_Planned]:
+def _measuring_totals(policy: Policy, planned: list[PlannedRelease]) -> list[PlannedRelease]:
     """Running totals and windows are measured by themselves where that lowers the error of all releases together."""
     for index, one in enumerate(planned):
         usable = [entry for entry in one.others if isinstance(entry, Pair)]
@@ -266,12 +220,12 @@ def _measuring_totals(policy: Policy, planned: list[_Planned]) -> list[_Planned]
     return planned
 
 
-def _weights(policy: Policy, planned: Sequence[_Planned]) -> dict[str, float]:
+def _weights(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, float]:
     alone = {one.draft.name: one.alone for one in planned if one.alone is not None}
     return weights([one.draft for one in planned], alone, policy.objective)
 
 
-def _sharing(policy: Policy, target: UserLevelTarget, planned: list[_Planned]) -> list[_Planned]:
+def _sharing(policy: Policy, target: UserLevelTarget, planned: list[PlannedRelease]) -> list[PlannedRelease]:
     """All measured releases with noise for the whole promise together."""
     alone = [one.alone for one in planned if one.alone is not None]
     if len(alone) == 1:
@@ -292,119 +246,10 @@ def _together(entries: Sequence[Measurement]) -> PrivacyProfile:
     return composed(entry.mechanism.profile(entry.setting) for entry in entries)
 
 
-def _with_mechanism(one: _Planned) -> ReleasePlan:
+def _with_mechanism(one: PlannedRelease) -> ReleasePlan:
     if one.measurement is None:
         return one.draft
     return one.draft.model_copy(update={"mechanism": one.measurement.mechanism})
-
-
-def _finished(policy: Policy, plan: Plan, one: _Planned) -> ReleasePlan:
-    """The release with its expected errors and everything that was considered."""
-    release = plan.release_named(one.draft.name)
-    horizon = plan.stream.horizon
-    errors = of_variances(noise_stddevs(plan, release, horizon or 1) ** 2, policy.objective)
-    noise = float(np.nanmean(errors))
-    errors = np.nan_to_num(errors, nan=noise)  # a step that is not measured has its value from others
-    simulated = None if one.pair is None else one.pair.error
-    if simulated is not None:
-        errors = np.full(horizon or 1, simulated)
-    mean = float(np.nanmean(errors))
-    update = {
-        "expected_errors": tuple(_runs(errors, horizon)),
-        "predicted": PredictedError(
-            published=mean,
-            without_postprocessing=noise,
-            prior_alone=None,
-            signal=None,
-            method=_method(release, one),
-        ),
-        "candidates": tuple(_candidates(policy, release, one, mean)),
-    }
-    return release.model_copy(update=update)
-
-
-def _method(release: ReleasePlan, one: _Planned) -> str:
-    """How the error was predicted."""
-    if one.given is not None:
-        return f"{one.given.said}, through mechanism and estimator"
-    mechanism = release.stream_mechanism
-    if mechanism is not None and mechanism.estimates:
-        return f"{mechanism.errors_of}; a stream that moves otherwise has larger errors"
-    if release.estimator.plain:
-        return "variance of the noise alone: no signal says how values move, so what the estimator gains is not known"
-    return "variance of the noise; true values are taken to be far from every bound"
-
-
-def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
-    """The errors of all steps, equal ones that follow each other taken together; of many, the means of stretches."""
-    if horizon is None:
-        return [ErrorRun(error=float(errors[-1]), steps=None)]
-    runs = [ErrorRun(error=error, steps=len(list(run))) for error, run in groupby(errors.tolist())]
-    if len(runs) <= MOST_RUNS:
-        return runs
-    return [ErrorRun(error=float(np.nanmean(part)), steps=len(part)) for part in np.array_split(errors, MOST_RUNS)]
-
-
-def _candidates(policy: Policy, release: ReleasePlan, one: _Planned, mean: float) -> list[Candidate]:
-    free = one.pair is None
-    unknown = "least noise; no signal says how values move, so nothing was tried"
-    reason = "costs no privacy" if free else "lowest predicted error" if _compared(one) else unknown
-    rows = [_row(release.mechanism.described(), release.estimator, mean, reason, chosen=True)]
-    own = 1.0 if one.pair is None else one.pair.mean_error(policy.objective)
-    for entry in one.others:
-        if isinstance(entry, Refused):
-            rows.append(_row(entry.name, release.estimator, None, entry.reason))
-            continue
-        ratio = entry.mean_error(policy.objective) / own
-        error: float | None = ratio * (1.0 if free else mean)
-        words = "would take a share of the promise" if free else f"{ratio:.3g} times the error of the one chosen"
-        if not math.isfinite(ratio):
-            error, words = None, "no values keep the constraints"
-        rows.append(_row(entry.measurement.mechanism.described(), entry.estimator, error, words))
-    return rows
-
-
-def _compared(one: _Planned) -> bool:
-    """Whether errors of what is published were compared, not only noise."""
-    return one.given is not None or not one.draft.estimator.plain
-
-
-def _row(mechanism: str, estimator: Estimator, error: float | None, reason: str, *, chosen: bool = False) -> Candidate:
-    return Candidate(
-        schedule="whole stream",
-        mechanism=mechanism,
-        estimator=estimator.described(),
-        predicted_error=error,
-        chosen=chosen,
-        reason=reason,
-    )
-
-
-def _claims(plan: Plan) -> Claims:
-    """What was promised, which the noise was made for, and what is left of it when the participation bound fails."""
-    claims = []
-    for target in plan.targets:
-        assert isinstance(target, UserLevel), "other targets are planned by schedules"
-        beyond = []
-        for bound in beyond_bounds(plan):
-            left = _epsilon_at(stream_profile(plan, target.relation, bound).coarse, rounded_down(target.delta))
-            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(left), 3)))
-        claims.append(
-            UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))
-        )
-    return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=tuple(claims))
-
-
-def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
-    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least."""
-    spread = math.sqrt(profile.mu**2 + math.fsum(loss.variance for loss in profile.losses))
-    low = high = max(gaussian_epsilon(delta, spread), 1e-6)  # many small losses are nearly normal
-    factor = 1.01
-    while profile.delta(high) > delta:
-        low, high, factor = high, high * factor, factor**2
-    while low == high or profile.delta(low) <= delta:
-        high, low, factor = low, low / factor, factor**2
-    return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-4)
 
 
 __all__ = ["plan_user_level"]

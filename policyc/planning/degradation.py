@@ -1,0 +1,42 @@
+"""What a promise about all events of a user says, and what is left of it when the participation bound fails."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from policyc.planning.assemble import round_up
+from policyc_runtime.plan import Claims, Degradation, Plan, UserLevelClaim
+from policyc_runtime.privacy.composition import least
+from policyc_runtime.privacy.gaussian import gaussian_epsilon
+from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
+from policyc_runtime.rounding import rounded_down
+from policyc_runtime.targets import UserLevel
+from policyc_runtime.user_level import beyond_bounds, stream_profile
+
+
+def user_level_claims(plan: Plan) -> Claims:
+    """What was promised, which the noise was made for, and what is left of it when the participation bound fails."""
+    claims = []
+    for target in plan.targets:
+        assert isinstance(target, UserLevel), "other targets are planned by schedules"
+        beyond = []
+        for bound in beyond_bounds(plan):
+            left = _epsilon_at(stream_profile(plan, target.relation, bound).coarse, rounded_down(target.delta))
+            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(left), 3)))
+        claims.append(
+            UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))
+        )
+    return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=tuple(claims))
+
+
+def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
+    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least."""
+    spread = math.sqrt(profile.mu**2 + math.fsum(loss.variance for loss in profile.losses))
+    low = high = max(gaussian_epsilon(delta, spread), 1e-6)  # many small losses are nearly normal
+    factor = 1.01
+    while profile.delta(high) > delta:
+        low, high, factor = high, high * factor, factor**2
+    while low == high or profile.delta(low) <= delta:
+        high, low, factor = low, low / factor, factor**2
+    return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-4)
