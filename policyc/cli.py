@@ -279,18 +279,20 @@ def simulate(
         Path | None, typer.Option("--output", metavar="OUT", help="Write one simulated run, marked NOT A RELEASE.")
     ] = None,
 ) -> None:
-    """Draw users from the declared chain, run the plan on them, and compare every estimator. NOT A RELEASE.
+    """Run the plan on users or values drawn as the policy says they move, and compare estimators. NOT A RELEASE.
 
     \b
     policyc simulate traffic.policy --repeat 20
     policyc simulate fleet.plan --seed 7 --output example.csv
     """
+    from policyc.pipeline import declared_signal
     from policyc_runtime.output import write_release
     from policyc_runtime.simulation import simulate as simulate_plan
 
     plan = _plan_of(target)
+    signal = declared_signal(target, plan)
     with _progress("simulating") as progress:
-        result = simulate_plan(plan, seed, repeat, progress=progress)
+        result = simulate_plan(plan, seed, repeat, signal=signal, progress=progress)
     typer.echo("\n".join(result.table_lines()))
     if output is not None:
         for path in write_release(result.example, output):

@@ -13,6 +13,10 @@ from policyc.syntax import parse_policy, read_source
 from policyc.syntax.tree import Tree
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from policyc_runtime.estimation.signal import SeriesProcess
     from policyc_runtime.plan import Plan
 
 
@@ -67,3 +71,24 @@ def compile_policy(path: str | Path) -> Compilation:
     source, tree, policy, findings = check_file(path)
     plan, more = make_plan(policy, findings)
     return Compilation(Path(path), source, tree, policy, plan, (*findings, *more))
+
+
+def declared_signal(path: str | Path, plan: Plan) -> SeriesProcess | NDArray[np.float64] | None:
+    """How values of a user-level plan move, as far as its policy says, for a simulation.
+
+    Args:
+        path: of the policy, or of a plan's directory, which has a copy of it; None is known of a plan without one.
+        plan: of either.
+
+    Raises:
+        PolicyError: the copy beside the plan is no policy.
+    """
+    from policyc.planning.simulated import simulated_signal
+    from policyc_runtime.user_level import promised_user_level
+
+    file = Path(path)
+    folder = file.parent if file.suffix == ".json" else file
+    source = folder / plan.policy.source.name if folder.is_dir() else file
+    if not promised_user_level(plan) or not source.is_file():
+        return None
+    return simulated_signal(check_file(source)[2])

@@ -1,8 +1,9 @@
 """How accurate a plan will be, tried on users drawn from its own chains. Nothing of this is a release.
 
-Users move independently, as the plan says they do; noise is drawn at the plan's scales from a seed; every estimator
-that applies is run on the same noisy values. So the table shows what the plan is worth where its assumptions hold,
-beside the prior alone, which needs no data.
+Users move independently, as the plan says they do; under a promise about all events of a user, values move as the
+policy's signal says, or users take part at random (`simulated_streams`). Noise is drawn at the plan's scales from a
+seed; every estimator that applies is run on the same noisy values. So the table shows what the plan is worth where its
+assumptions hold, beside the prior alone, which needs no data.
 """
 
 from __future__ import annotations
@@ -10,22 +11,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.measuring import ready_steps, whole_values
 from policyc_runtime.mechanisms import Setting
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
 from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.simulated_streams import noisy_streams, streams_of, true_values, variants_of
 from policyc_runtime.sources.moments import declared_start, step_times
+from policyc_runtime.user_level import promised_user_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from policyc_runtime.estimation.signal import SeriesProcess
     from policyc_runtime.plan import Plan, ReleasePlan
     from policyc_runtime.privacy import Chain
 
@@ -63,9 +68,9 @@ class SimulationResult:
         objective: which error the plan minimises.
         steps: how many steps were simulated.
         repeat: how often.
-        groups: how many kinds of users; the population was split evenly among them.
+        said: what true values were drawn from, and what else is to be known of them.
         example: the first repetition, marked.
-        truth: for every release, the simulated users' counts of the example, (steps, cells).
+        truth: for every release, the true values of the example, (steps, cells).
     """
 
     errors: tuple[SimulatedError, ...]
@@ -73,27 +78,37 @@ class SimulationResult:
     objective: str
     steps: int
     repeat: int
-    groups: int
+    said: tuple[str, ...]
     example: Release
-    truth: dict[str, NDArray[np.int64]]
+    truth: dict[str, NDArray[Any]]
 
     def table_lines(self) -> list[str]:
         """The table a person reads."""
-        lines = [f"{NOT_A_RELEASE}: simulated users, noise from a seed; {self.steps:,} steps, {self.repeat} times"]
-        if self.groups > 1:
-            lines.append(
-                f"the population was split evenly among {self.groups} groups; the policy does not say how large"
-            )
+        lines = [f"{NOT_A_RELEASE}: simulated values, noise from a seed; {self.steps:,} steps, {self.repeat} times"]
+        lines += self.said
         for release, predicted in self.predicted.items():
             unit = self.objective.replace("_", " ")
             lines += ["", f"{release}: the plan predicts a {unit} of {predicted:.4g}"]
-            lines.append(f"  {'estimator':<28}{'mean squared error':>24}{'mean absolute error':>24}")
-            for error in (error for error in self.errors if error.release == release):
+            errors = [error for error in self.errors if error.release == release]
+            width = max(28, *(len(error.estimator) + 2 for error in errors))
+            lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}")
+            for error in errors:
                 squared = _with_stderr(error.mean_squared_error, error.mean_squared_error_stderr)
                 absolute = _with_stderr(error.mean_absolute_error, error.mean_absolute_error_stderr)
                 mark = "  <- the plan's" if error.chosen else ""
-                lines.append(f"  {error.estimator:<28}{squared:>24}{absolute:>24}{mark}")
+                lines.append(f"  {error.estimator:<{width}}{squared:>24}{absolute:>24}{mark}")
         return lines
+
+
+@dataclass(frozen=True)
+class _World:
+    """What is simulated: how many steps, what the prior alone says, and how true and noisy values are drawn."""
+
+    steps: int
+    priors: dict[str, Array]
+    said: tuple[str, ...]
+    variants: dict[str, dict[str, ReleasePlan]]
+    draw: Callable[[SimulationRandomness], dict[str, tuple[NDArray[Any], Array]]]
 
 
 def simulate(
@@ -103,59 +118,99 @@ def simulate(
     estimators: Sequence[Estimator] | None = None,
     *,
     steps: int | None = None,
+    signal: SeriesProcess | Array | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimulationResult:
-    """Run a plan on simulated users.
+    """Run a plan on simulated values.
 
     Args:
-        plan: with a population and at least one chain.
+        plan: with a user-level target, or with a population and at least one chain.
         seed: makes the simulation repeatable; never used in a release.
         repeat: how many independent streams, >= 1.
         estimators: what to compare; default every one that applies.
-        steps: default the horizon, at most 1000.
+        steps: default the horizon, at most 1000 unless the plan takes all steps together.
+        signal: under a user-level target, how values move; None where the policy does not say.
         progress: called with (repetitions done, repetitions in all).
 
     Raises:
         KernelError: the plan does not say how many users there are or how they move.
     """
-    population = plan.stream.population
-    if population is None:
-        raise _cannot("the policy gives no population", "add `population 12_000` to the stream, the number of users")
-    if not plan.correlation.chains or plan.stream.cell is None:
-        remedy = "add `correlation markov(forward = ..., initial = stationary, evidence = ...)` and a `cell`"
-        raise _cannot("the policy does not say how users move", remedy)
     length = min(plan.stream.horizon or LONGEST_SIMULATION, steps or LONGEST_SIMULATION)
-    chains = [record.chain() for record in plan.correlation.chains]
-    variants = {part.name: _variants(plan, part, estimators) for part in plan.releases}
+    streams = bool(promised_user_level(plan))
+    world = _of_streams(plan, length, estimators, signal) if streams else _of_chains(plan, length, estimators)
     randomness = SimulationRandomness(seed)
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     example: dict[str, Series] = {}
-    truth: dict[str, NDArray[np.int64]] = {}
+    truth: dict[str, NDArray[Any]] = {}
     for turn in range(repeat):
-        states = simulate_counts(chains, population, length, randomness.generator)
-        for part in plan.releases:
-            raw = counts_of_states(plan, part, states)
-            noisy = _noisy(part, raw, randomness)
-            tried = {PRIOR_ALONE: expected_counts(plan, part, chains, length)}
-            for name, variant in variants[part.name].items():
-                tried[name] = estimate_release(plan, variant, noisy, np.empty((0, raw.shape[1])))
-            for name, values in tried.items():
-                distance = np.abs(values - raw)
-                found.setdefault((part.name, name), []).append((float((distance**2).mean()), float(distance.mean())))
+        for name, (true, noisy) in world.draw(randomness).items():
+            part = plan.release_named(name)
+            tried = {PRIOR_ALONE: world.priors[name]}
+            for title, variant in world.variants[name].items():
+                tried[title] = estimate_release(plan, variant, noisy, np.empty((0, true.shape[1])))
+            for title, values in tried.items():
+                distance = np.abs(values - true)
+                found.setdefault((name, title), []).append((float((distance**2).mean()), float(distance.mean())))
             if turn == 0:
-                truth[part.name] = raw
-                example[part.name] = _series(part, noisy, tried[part.estimator.described()])
+                truth[name] = true
+                example[name] = _series(plan, part, noisy, tried[part.estimator.described()])
         if progress is not None:
             progress(turn + 1, repeat)
     return SimulationResult(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
         predicted={part.name: part.predicted.published for part in plan.releases},
         objective=plan.objective,
-        steps=length,
+        steps=world.steps,
         repeat=repeat,
-        groups=len(chains),
-        example=Release(example, step_times(plan, declared_start(plan), length), is_release=False),
+        said=world.said,
+        example=Release(example, step_times(plan, declared_start(plan), world.steps), is_release=False),
         truth=truth,
+    )
+
+
+def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) -> _World:
+    """Users of the plan's chains."""
+    population = plan.stream.population
+    if population is None:
+        raise _cannot("the policy gives no population", "add `population 12_000` to the stream, the number of users")
+    if not plan.correlation.chains or plan.stream.cell is None:
+        remedy = "add `correlation markov(forward = ..., initial = stationary, evidence = ...)` and a `cell`"
+        raise _cannot("the policy does not say how users move", remedy)
+    chains = [record.chain() for record in plan.correlation.chains]
+    split = f"the population was split evenly among {len(chains)} groups; the policy does not say how large they are"
+
+    def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], Array]]:
+        states = simulate_counts(chains, population, length, randomness.generator)
+        raw = {part.name: counts_of_states(plan, part, states) for part in plan.releases}
+        return {part.name: (raw[part.name], _noisy(part, raw[part.name], randomness)) for part in plan.releases}
+
+    return _World(
+        steps=length,
+        priors={part.name: expected_counts(plan, part, chains, length) for part in plan.releases},
+        said=("users move as the policy says", *((split,) if len(chains) > 1 else ())),
+        variants={part.name: _variants(plan, part, estimators) for part in plan.releases},
+        draw=draw,
+    )
+
+
+def _of_streams(
+    plan: Plan, length: int, estimators: Sequence[Estimator] | None, signal: SeriesProcess | Array | None
+) -> _World:
+    """Values that move as the policy says, or users who take part at random."""
+    steps = ready_steps(plan, length) or plan.stream.horizon or length
+    streams = streams_of(plan, steps, signal)
+
+    def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], Array]]:
+        raw = streams.draw(randomness.generator)
+        true, noisy = true_values(plan, raw), noisy_streams(plan, raw, randomness)
+        return {name: (true[name], noisy[name]) for name in true}
+
+    return _World(
+        steps=steps,
+        priors=streams.priors,
+        said=(streams.said,),
+        variants={part.name: variants_of(plan, part, estimators) for part in plan.releases},
+        draw=draw,
     )
 
 
@@ -236,10 +291,11 @@ def _noisy(part: ReleasePlan, raw: NDArray[np.int64], randomness: SimulationRand
     return noisy
 
 
-def _series(part: ReleasePlan, noisy: Array, values: Array) -> Series:
+def _series(plan: Plan, part: ReleasePlan, noisy: Array, values: Array) -> Series:
     released = np.rint(values).astype(np.int64) if part.integer else values
-    skipped = np.isnan(noisy[:, 0])
-    return Series(part.name, part.query.by, part.cells, np.nan_to_num(noisy).astype(np.int64), released, skipped)
+    skipped, drawn = np.isnan(noisy[:, 0]), np.nan_to_num(noisy)
+    kept = np.rint(drawn).astype(np.int64) if whole_values(plan, part) else drawn
+    return Series(part.name, part.query.by, part.cells, kept, released, skipped)
 
 
 def _with_stderr(mean: float, stderr: float) -> str:

@@ -1,0 +1,183 @@
+"""Streams to try a user-level plan on: drawn from how the policy says values move, or from how often users take part.
+
+Nothing of this is a release, and nothing of it looks at protected data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.estimation.linear import Linear
+from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
+from policyc_runtime.estimation.projection import Mle, NoEstimation
+from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
+from policyc_runtime.measuring import derived_values, measured, noisy_values
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
+from policyc_runtime.user_level import source_release, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policyc_runtime.randomness import SimulationRandomness
+
+    Array = NDArray[np.float64]
+    Counts = NDArray[np.int64]
+
+USERS = 1000  # where the policy gives no population
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where true values are drawn from.
+
+    Args:
+        draw: (steps, cells) whole units of every count and sum, by release name.
+        priors: what the law alone expects of every release, (steps, cells) in published units; every step of a count or
+            sum has the same.
+        said: what they are, in a few words.
+    """
+
+    draw: Callable[[np.random.Generator], dict[str, Counts]]
+    priors: dict[str, Array]
+    said: str
+
+
+def streams_of(plan: Plan, steps: int, signal: SeriesProcess | Array | None = None) -> Streams:
+    """True values for a plan under a user-level promise.
+
+    Args:
+        plan: with a participation bound.
+        steps: how many to draw.
+        signal: how the values of its only count or sum move: a process with a mean, or a public series of the same
+            kind, begun again at its end. None, or several counts and sums: users are drawn.
+    """
+    sources = [release for release in plan.releases if source_release(plan, release) is release]
+    if signal is None or len(sources) > 1:
+        return _of_users(plan, sources, steps)
+    (source,) = sources
+    shape, unit = (steps, len(source.cells)), float(unit_of(plan, source))
+    if isinstance(signal, SeriesProcess):
+        process, mean, said = signal, signal.mean or 0.0, "values of the declared signal"
+
+        def course(generator: np.random.Generator) -> Array:
+            return np.column_stack([drawn_series(process, steps, generator) for _ in source.cells])
+    else:
+        series = np.resize(signal, steps)
+        mean, said = float(series.mean()), "the public pilot series"
+
+        def course(generator: np.random.Generator) -> Array:  # noqa: ARG001
+            return np.repeat(series[:, None], shape[1], axis=1)
+
+    return Streams(
+        draw=lambda generator: {source.name: np.rint(course(generator) / unit).astype(np.int64)},
+        priors=_of_every_release(plan, {source.name: np.full(shape, mean)}),
+        said=said,
+    )
+
+
+def true_values(plan: Plan, raw: dict[str, Counts]) -> dict[str, Array]:
+    """What is released of whole units, exactly, by release name, (steps, cells) in published units."""
+    units = {name: float(unit_of(plan, plan.release_named(name))) for name in raw}
+    return _of_every_release(
+        plan, {name: np.asarray(values * units[name], dtype=np.float64) for name, values in raw.items()}
+    )
+
+
+def noisy_streams(plan: Plan, raw: dict[str, Counts], randomness: SimulationRandomness) -> dict[str, Array]:
+    """Noisy values of every release from one run of its mechanism, (steps, cells) in published units; NaN for none."""
+    found: dict[str, Array] = {}
+    for release in plan.releases:
+        known = measured(plan, release)
+        if known is None:
+            assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+            found[release.name] = derived_values(release, found[release.query.of])
+            continue
+        mechanism, setting = known
+        values = raw[source_release(plan, release).name]
+        found[release.name] = noisy_values(plan, release, mechanism.measure(setting, values, (), randomness))
+    return found
+
+
+def variants_of(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
+    """The release with each estimator that applies, the plan's own among them, and what is published of noise alone."""
+    constraints, wait = ConstraintSet.of(part), plan.delivery.longest_wait
+    mechanism = part.stream_mechanism
+    gaps = mechanism is not None and mechanism.leaves_gaps
+    series = isinstance(part.query, CountQuery | SumQuery) and not (mechanism is not None and mechanism.estimates)
+    alone = NoEstimation() if constraints.demands_nothing else Mle()
+    others = [alone, *([Linear()] if gaps else []), SeriesFilter(signal=SignalModel()), SeriesSmoother()]
+    tried = [
+        part.estimator,
+        *([kind for kind in others if series or not kind.plain] if estimators is None else estimators),
+    ]
+    applying = [kind for kind in tried if kind.reason_against_delay(wait) is None and (kind.fills or not gaps)]
+    titles = {kind.described(): part.model_copy(update={"estimator": kind}) for kind in applying}
+    return dict(sorted(titles.items()))
+
+
+def taking_part(users: int, bound: int, spacing: int, steps: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """In which steps users take part, (users, steps): each in 1 to `bound` of them, at random, `spacing` apart.
+
+    Args:
+        users: how many, >= 0.
+        bound: steps a user takes part in at most, >= 1; no more than fit are drawn.
+        spacing: steps between two of them at least, >= 1.
+        steps: T, >= 1.
+        generator: of a simulation.
+    """
+    most = min(bound, -(-steps // spacing))
+    found = np.zeros((users, steps), dtype=np.bool_)
+    for user, times in enumerate(generator.integers(1, most + 1, users).tolist()):
+        room = steps - (times - 1) * (spacing - 1)  # places, were the steps between taken out
+        places = np.sort(generator.choice(room, times, replace=False))
+        found[user, places + np.arange(times) * (spacing - 1)] = True
+    return found
+
+
+def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
+    """Users who take part at random; values of sums are anywhere between their limits, cells equally likely."""
+    record = plan.participation
+    assert record is not None, "a user-level plan has a bound"
+    users = plan.stream.population or USERS
+    cells = max(len(source.cells) for source in sources)
+
+    def draw(generator: np.random.Generator) -> dict[str, Counts]:
+        who, when = np.nonzero(taking_part(users, record.bound, record.spacing, steps, generator))
+        step = np.repeat(when, record.per_step) if who.size else when
+        cell = generator.integers(0, cells, step.size)
+        found = {}
+        for source in sources:
+            values = np.ones(step.size)
+            if isinstance(source.query, SumQuery):
+                unit = float(source.query.grid)
+                values = np.rint(generator.uniform(float(source.query.low), float(source.query.high), step.size) / unit)
+            sums = np.zeros((steps, len(source.cells)))
+            np.add.at(sums, (step, np.minimum(cell, len(source.cells) - 1)), values)
+            found[source.name] = sums.astype(np.int64)
+        return found
+
+    most = min(record.bound, -(-steps // record.spacing))
+    events = users * (most + 1) / 2 * record.per_step / steps
+    means = {}
+    for source in sources:
+        query = source.query
+        value = (float(query.low) + float(query.high)) / 2 if isinstance(query, SumQuery) else 1.0
+        means[source.name] = np.full((steps, len(source.cells)), events * value / len(source.cells))
+    said = f"{users:,} users, each in 1 to {most:,} steps at random; the policy does not say how values move"
+    return Streams(draw, _of_every_release(plan, means), said)
+
+
+def _of_every_release(plan: Plan, values: dict[str, Array]) -> dict[str, Array]:
+    """With running totals and windows of what is given, in the plan's order."""
+    found = dict(values)
+    for release in plan.releases:
+        if isinstance(release.query, PrefixQuery | WindowQuery):
+            found[release.name] = derived_values(release, found[release.query.of])
+    return {release.name: found[release.name] for release in plan.releases}
