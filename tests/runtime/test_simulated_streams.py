@@ -88,7 +88,7 @@ def test_as_many_steps_are_simulated_as_the_plan_can_release(deliver: str, steps
 
 
 def test_a_declared_signal_is_what_is_drawn_and_predicted(tmp_path: Path) -> None:
-    """Values have its mean; the plan's error is near what it predicted from three courses, and the prior alone is worse."""
+    """Values have its mean; the plan's error is near the predicted one, and the prior alone is worse."""
     signal = 'signal ar1(mean = 500, sd = 60, autocorrelation = 0.9, evidence = "counted")'
     plan = planned(tmp_path, signal=signal)
     process = declared_signal(tmp_path / "lane.policy", plan)
