@@ -8,12 +8,11 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from policyc_runtime.estimation import ConstraintSet
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policyc_runtime.plan import ConstraintRow, Plan, ReleasePlan
+    from policyc_runtime.estimation.constraints import ConstraintRow
+    from policyc_runtime.plan import Plan, ReleasePlan
     from policyc_runtime.schedule import Schedule
 
 LINE_LENGTH = 120
@@ -110,7 +109,7 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
 
 def _users(release: ReleasePlan, names: dict[Decimal, str]) -> str:
     """What all cells add up to."""
-    total = Decimal(repr(ConstraintSet.of(release).total))
+    total = Decimal(repr(release.constraint_set.total))
     return names.get(total, _number(total))
 
 

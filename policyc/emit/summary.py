@@ -90,7 +90,7 @@ def _candidates(release: ReleasePlan) -> list[str]:
 
 def render_run(plan: Plan, released: Release, written: Sequence[Path], before: int) -> str:
     """Which steps are out now, how many of them were out `before`, from when to when, and where."""
-    from policyc_runtime.estimation.stream import described_processes
+    from policyc_runtime.estimating import described_processes
 
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"

@@ -22,12 +22,12 @@ from policyc.semantics.policy import (
 )
 from policyc.version import __version__
 from policyc_runtime.correlation import ChainRecord, Correlation
+from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.mechanisms import Budgeted, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import (
     CellRecord,
     Claims,
-    ConstraintRow,
     Delivery,
     FileRecord,
     Notice,

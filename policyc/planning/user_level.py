@@ -171,7 +171,7 @@ def _measured(
     refused = [entry for entry in tried if isinstance(entry, Refused)]
     if policy.estimate.name in ("none", "mle", "map", "joint_map"):
         series = []
-    constraints = ConstraintSet.of(release)
+    constraints = release.constraint_set
     usable = pairs(tried, release.estimator, series, constraints, policy.objective, given)
     if series and policy.estimate.name != "auto":  # what is named is done, or nothing
         usable = [pair for pair in usable if pair.estimator in series]

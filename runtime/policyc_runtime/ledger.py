@@ -215,7 +215,7 @@ class Ledger:
 
     def _processes(self, plan: Plan) -> Iterator[Claim]:
         """Whether the processes that estimators used are those that the noisy values speak for, computed again."""
-        from policyc_runtime.estimation.stream import described_processes, unexplained_step
+        from policyc_runtime.estimating import described_processes, unexplained_step
         from policyc_runtime.measuring import stored_noisy
 
         for release in plan.releases:

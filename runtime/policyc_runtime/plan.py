@@ -16,7 +16,8 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from policyc_runtime.correlation import Correlation
 from policyc_runtime.errors import PlanFormatError
-from policyc_runtime.estimation import AnyEstimator
+from policyc_runtime.estimation import AnyEstimator, ConstraintSet
+from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.mechanisms import AnyMechanism, Budgeted, StepMechanism, StreamMechanism, WindowMechanism
 from policyc_runtime.queries import Query
 from policyc_runtime.records import PositiveDecimal, Record
@@ -100,20 +101,6 @@ class ParticipationRecord(Record):
         return self
 
 
-class ConstraintRow(Record):
-    """sum over cells of coefficient times value (and times the value one step earlier) compared with a bound.
-
-    `current` and `previous` are sparse: (cell index, coefficient). `text` and `line` are the policy's.
-    """
-
-    text: str
-    line: PositiveInt
-    current: tuple[tuple[int, Decimal], ...]
-    previous: tuple[tuple[int, Decimal], ...]
-    relation: Literal["==", "<=", ">="]
-    bound: Decimal
-
-
 class Candidate(Record):
     """One combination that was considered; `predicted_error` None when it does not apply, `reason` why."""
 
@@ -182,6 +169,11 @@ class ReleasePlan(Record):
         if self.schedule is None:
             raise ValueError("a release without a schedule accounts for the whole stream")
         return self.schedule
+
+    @property
+    def constraint_set(self) -> ConstraintSet:
+        """What its published values must satisfy, as arrays."""
+        return ConstraintSet.of_rows(self.constraints, len(self.cells), integer=self.integer)
 
     @property
     def step_mechanism(self) -> StepMechanism:

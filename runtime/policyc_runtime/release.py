@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.errors import DataError, KernelError, LedgerError, ReleaseError
-from policyc_runtime.estimation import estimate_release, processes_used
+from policyc_runtime.estimating import estimate_release, processes_used
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import write_private
 from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps

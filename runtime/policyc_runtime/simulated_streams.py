@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import Mle, NoEstimation
@@ -107,7 +107,7 @@ def noisy_streams(plan: Plan, raw: dict[str, Counts], randomness: SimulationRand
 
 def variants_of(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
     """The release with each estimator that applies, the plan's own among them, and what is published of noise alone."""
-    constraints, wait = ConstraintSet.of(part), plan.delivery.longest_wait
+    constraints, wait = part.constraint_set, plan.delivery.longest_wait
     mechanism = part.stream_mechanism
     gaps = mechanism is not None and mechanism.leaves_gaps
     series = isinstance(part.query, CountQuery | SumQuery) and not (mechanism is not None and mechanism.estimates)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from policyc_runtime.errors import KernelError
-from policyc_runtime.estimation import ConstraintSet, Estimator, estimate_release, every_estimator, twins
+from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.measuring import ready_steps, whole_values
 from policyc_runtime.mechanisms import Setting
@@ -253,7 +254,7 @@ def counts_of_states(plan: Plan, part: ReleasePlan, states: NDArray[Number]) -> 
 
 def _variants(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
     """The release with each estimator that applies, the plan's own among them."""
-    constraints = ConstraintSet.of(part)
+    constraints = part.constraint_set
     same = twins(constraints, plan.delivery.longest_wait)
     others = [kind for kind in every_estimator() if kind.name not in same] if estimators is None else estimators
     tried = [part.estimator, *others]

@@ -22,7 +22,8 @@ from pydantic import ValidationError
 
 from policyc import compile_policy
 from policyc_runtime.errors import KernelError
-from policyc_runtime.estimation import estimate_release, estimator_kinds
+from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.plain_series import PlainSeries
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.measuring import measured, noisy_values

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc import compile_policy
-from policyc_runtime.estimation import estimate_release, estimator_kinds
-from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.plan import Plan
@@ -134,7 +134,7 @@ def likeliest_by_admm(plan: Plan, noisy: Array) -> Array:
         near = noisy + np.sign(away) * np.maximum(np.abs(away) - scales, 0.0)
         kept = _on_simplex(near + dual, total)
         dual = dual + near - kept
-    return nearest_values(kept, ConstraintSet.of(part), None)
+    return nearest_values(kept, part.constraint_set, None)
 
 
 def _on_simplex(rows: Array, total: float) -> Array:

@@ -11,13 +11,14 @@ import pytest
 
 from policyc.emit.map_model import render_map_model
 from policyc_runtime.correlation import ChainRecord, Correlation
-from policyc_runtime.estimation import estimate_release, estimator_kinds, map_counts
+from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimation import estimator_kinds, map_counts
+from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import (
     Claims,
-    ConstraintRow,
     Delivery,
     FileRecord,
     Plan,

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from policyc import compile_policy
-from policyc_runtime.estimation import estimate_release, every_estimator
+from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimation import every_estimator
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources import read_events
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from policyc_runtime.correlation import ChainRecord, Correlation
 from policyc_runtime.estimation import estimator_kinds
+from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.mechanisms import mechanism_kinds
 from policyc_runtime.plan import (
     Candidate,
     CellRecord,
     Claims,
-    ConstraintRow,
     Delivery,
     FileRecord,
     Plan,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plans import make_plan, row
 
 from policyc_runtime.claims import Claim
-from policyc_runtime.estimation.stream import described_processes
+from policyc_runtime.estimating import described_processes
 from policyc_runtime.ledger import Entry, _chained, _genesis, ledger_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.privacy import Chain

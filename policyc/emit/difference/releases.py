@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import about, exact
-from policyc_runtime.plan import ConstraintRow, Delivery, Plan, ReleasePlan
+from policyc_runtime.estimation.constraints import ConstraintRow
+from policyc_runtime.plan import Delivery, Plan, ReleasePlan
 from policyc_runtime.queries import Query, SumQuery, WindowQuery
 
 

@@ -6,16 +6,13 @@ All of this is post-processing: it sees released values and public constants onl
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.estimator import AnyEstimator, Estimator, estimator_kinds, every_estimator, twins
 from policyc_runtime.estimation.map import map_counts
-from policyc_runtime.estimation.stream import estimate_release, processes_used
 
 __all__ = [
     "AnyEstimator",
     "ConstraintSet",
     "Estimator",
-    "estimate_release",
     "estimator_kinds",
     "every_estimator",
     "map_counts",
-    "processes_used",
     "twins",
 ]

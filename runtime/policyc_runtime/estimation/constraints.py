@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from pydantic import PositiveInt
 
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.recursions import pieces
+from policyc_runtime.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.plan import ConstraintRow, ReleasePlan
 
 Relation = Literal["==", "<=", ">="]
 TOLERANCE = 1e-9  # relative: floating-point sums of values that are exact otherwise
+
+
+class ConstraintRow(Record):
+    """sum over cells of coefficient times value (and times the value one step earlier) compared with a bound.
+
+    `current` and `previous` are sparse: (cell index, coefficient). `text` and `line` are the policy's.
+    """
+
+    text: str
+    line: PositiveInt
+    current: tuple[tuple[int, Decimal], ...]
+    previous: tuple[tuple[int, Decimal], ...]
+    relation: Literal["==", "<=", ">="]
+    bound: Decimal
 
 
 def _exact(number: float) -> Fraction:
@@ -79,13 +95,8 @@ class ConstraintSet:
     first_step: int = 0
 
     @classmethod
-    def of(cls, release: ReleasePlan) -> ConstraintSet:
-        """The constraints of a release."""
-        return cls.of_rows(release.constraints, len(release.cells), integer=release.integer)
-
-    @classmethod
     def of_rows(cls, rows: tuple[ConstraintRow, ...], cells: int, *, integer: bool) -> ConstraintSet:
-        """The same from the rows alone."""
+        """Of the rows of a plan, on so many cells."""
         current, previous = np.zeros((len(rows), cells)), np.zeros((len(rows), cells))
         for index, row in enumerate(rows):
             for cell, coefficient in row.current:

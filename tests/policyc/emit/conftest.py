@@ -11,11 +11,11 @@ import pytest
 
 from policyc import __version__
 from policyc_runtime.correlation import ChainRecord, Correlation
+from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.plan import (
     Candidate,
     CellRecord,
     Claims,
-    ConstraintRow,
     Delivery,
     FileRecord,
     Notice,

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from policyc_runtime.estimation import ConstraintSet
-from policyc_runtime.plan import ConstraintRow
+from policyc_runtime.estimation.constraints import ConstraintRow
 
 
 def demand(

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from plans import make_plan
 
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.estimation import Estimator, estimate_release, estimator_kinds, map_counts
+from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimation import Estimator, estimator_kinds, map_counts
 from policyc_runtime.estimation.map import Map, propagate
 from policyc_runtime.plan import Plan
 from policyc_runtime.privacy import Chain

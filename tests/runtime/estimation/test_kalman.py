@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from plans import make_plan
 
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.estimation import ConstraintSet, estimate_release, estimator_kinds
+from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimation import ConstraintSet, estimator_kinds
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.kalman import Filter, Smoother
 from policyc_runtime.estimation.laplace_channel import laplace_width, score

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.projection import nearest_values
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         _scales(plan, release, len(noisy)),
         first,
         _only_chain(plan),
-        ConstraintSet.of(release),
+        release.constraint_set,
         plan.delivery.longest_wait,
         balanced=release.mechanism.balanced,
     )
@@ -61,7 +60,7 @@ def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Seque
         _scales(plan, release, len(noisy)),
         used,
         _only_chain(plan),
-        ConstraintSet.of(release),
+        release.constraint_set,
         plan.delivery.longest_wait,
         balanced=release.mechanism.balanced,
     )
@@ -102,7 +101,7 @@ def estimate_release(
     cells = len(release.cells)
     if now == done:
         return np.empty((0, cells))
-    constraints = replace(ConstraintSet.of(release), first_step=done)
+    constraints = replace(release.constraint_set, first_step=done)
     previous = np.asarray(published[-1], dtype=np.float64) if done else None
     try:
         values = release.estimator.estimate_series(
