@@ -1,7 +1,7 @@
 """How noise is added: one mechanism a file, found by being here. `mechanism.py` says what each must be able to do."""
 
+from policyc_runtime.mechanisms.any_mechanism import AnyMechanism, Budgeted
 from policyc_runtime.mechanisms.mechanism import (
-    AnyMechanism,
     Derived,
     Mechanism,
     Options,
@@ -13,9 +13,6 @@ from policyc_runtime.mechanisms.mechanism import (
 )
 from policyc_runtime.mechanisms.setting import Setting
 from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, still_error, window_mechanism_kinds
-
-Budgeted = StepMechanism | WindowMechanism
-"""Mechanisms whose steps have budgets: a plan gives them a schedule."""
 
 __all__ = [
     "AnyMechanism",

@@ -31,12 +31,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
-
-from pydantic import BeforeValidator, SerializeAsAny
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from policyc_runtime.errors import KernelError
-from policyc_runtime.kinds import find_kinds, load_kind
+from policyc_runtime.kinds import find_kinds
 from policyc_runtime.records import Record
 
 if TYPE_CHECKING:
@@ -242,20 +240,3 @@ class Derived(Mechanism):
 
     name: Literal["derived"] = "derived"
     accounting: Literal["none"] = "none"
-
-
-def _load(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if value.get("accounting") == "none":
-        return Derived.model_validate(value)
-    if value.get("accounting") == "stream":
-        return load_kind(stream_mechanism_kinds)(value)
-    if value.get("accounting") == "window":
-        from policyc_runtime.mechanisms.window_mechanism import window_mechanism_kinds
-
-        return load_kind(window_mechanism_kinds)(value)
-    return load_kind(mechanism_kinds)(value)
-
-
-AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(_load)]]
