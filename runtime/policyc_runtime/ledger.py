@@ -3,8 +3,8 @@
 A step is released at most once. Its noise is drawn inside the transaction that stores it, and nothing is published
 before that transaction is on disk; a second run finds the entry and returns it. Each entry carries the SHA-256 of the
 entry before it and of its own content; the head (how many entries, the last hash) changes in the same transaction, so
-altered, missing and cut-off entries are found. Whoever rewrites the whole file consistently is not found by the file
-alone: keep the published output, or a copy.
+altered, missing and cut-off entries are found; bytes that no entry uses are under the seal (`ledger_seal.py`). Whoever
+rewrites the whole file consistently is not found by the file alone: keep the published output, or a copy.
 
 An entry holds noisy and published values, and a fingerprint of the data behind the step, never raw data. The
 fingerprint is an HMAC under a random key in a private file beside the ledger (`<ledger>.key`): counts are few enough to
@@ -18,7 +18,7 @@ import hmac
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -42,6 +42,7 @@ from policyc_runtime.ledger_file import (
     lost,
     policy_hash,
 )
+from policyc_runtime.ledger_seal import UNSEALED, Seal, file_sha256, read_seal, seal_claim, write_seal
 from policyc_runtime.plan import Plan, canonical_json
 
 
@@ -69,7 +70,9 @@ class Ledger:
         self.entries: list[Entry] = []
         self.meta: dict[str, str] = {}
         self._connection = connection
-        self._hash = ""
+        self._hashes: list[str] = []
+        self._sha256 = ""
+        self._runs = False  # opened for a run, whose end puts a seal on the file
         self._key = b""
 
     @classmethod
@@ -99,6 +102,7 @@ class Ledger:
                     ledger._begin_or_check(plan, simulated)
                 with ledger._writing():  # the key comes after the ledger, so that a lone key means a lost ledger
                     ledger._key = load_key(file, create=not ledger.entries)
+                ledger._runs = True
         return ledger
 
     @classmethod
@@ -116,6 +120,7 @@ class Ledger:
             with ledger._closing_on_error():
                 ledger._connection.execute("BEGIN")
                 ledger._read()
+                ledger._sha256 = file_sha256(ledger._connection, file)
                 ledger._connection.execute("COMMIT")
         return ledger
 
@@ -125,7 +130,25 @@ class Ledger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._connection.close()
+        try:
+            if self._runs:
+                with suppress(LedgerError):  # what was released is on disk; without a seal `verify` says so
+                    self._seal()
+        finally:
+            self._connection.close()
+
+    def _seal(self) -> None:
+        """Put a seal on the file, but where nothing was added: then the seal that is there may tell of damage."""
+        with self.transaction(), guarded(self.path):
+            seal = Seal.of(self._hashes, file_sha256(self._connection, self.path))
+            old = read_seal(self.path)
+            if old is None or not old.sha256 or old[:2] != seal[:2]:
+                write_seal(self.path, seal)
+
+    @property
+    def _hash(self) -> str:
+        """Of the last entry, or of what is told before the first."""
+        return self._hashes[-1] if self._hashes else _genesis(self.meta)
 
     @property
     def start(self) -> int | None:
@@ -149,10 +172,9 @@ class Ledger:
         """Add entries inside a transaction; the first ones fix the start of the stream."""
         if not self.entries:
             self._put_meta({"start": "" if start is None else str(start)})
-            self._hash = _genesis(self.meta)
         rows = []
         for number, entry in enumerate(entries, len(self.entries) + 1):
-            self._hash = _chained(self._hash, number, entry)
+            self._hashes.append(_chained(self._hash, number, entry))
             rows.append((number, *entry, self._hash))
         with guarded(self.path):
             self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -179,6 +201,7 @@ class Ledger:
         where = str(self.path)
         count = f"{len(self.entries):,} entries"
         yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
+        yield seal_claim(self.path, self._hashes, self._sha256)
         same = self.meta["plan"] == plan.digest and self.meta["policy"] == policy_hash(plan)
         said = f"plan {self.meta['plan'][:16]}…"
         yield Claim("the ledger is of this plan", same, said, where, "E0821")
@@ -259,6 +282,7 @@ class Ledger:
         if tables == 0:
             if key_file(self.path).exists():
                 raise lost(self.path, key_file(self.path))
+            write_seal(self.path, UNSEALED)  # before the ledger, so that a ledger without one is one that lost it
             for statement in STATEMENTS:
                 self._connection.execute(statement)
             self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -285,14 +309,13 @@ class Ledger:
             fault = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if fault != "ok":
                 raise damaged(self.path, "parts of the file are damaged", RESTORE)
-            self._hash = _genesis(self.meta)
         rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (len(self.entries),))
         for number, *fields, stored in rows:
             entry = Entry(*fields)
-            self._hash = _chained(self._hash, len(self.entries) + 1, entry)
-            if number != len(self.entries) + 1 or self._hash != stored:
+            if number != len(self.entries) + 1 or _chained(self._hash, number, entry) != stored:
                 raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
             self.entries.append(entry)
+            self._hashes.append(stored)
         head = self._connection.execute("SELECT entries, hash FROM head").fetchall()
         if head != [(len(self.entries), self._hash if self.entries else "")]:
             raise altered(self.path, f"the end of the chain, after entry {len(self.entries)}")

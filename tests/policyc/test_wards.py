@@ -69,6 +69,6 @@ def test_it_runs_and_verifies(wards, tmp_path):
     assert values.sum(axis=1) == pytest.approx(np.full(30, 50_000))
     assert values[:, 1].max() <= 40
     write_release(released, tmp_path / "out.csv")
-    assert verify_release(wards.plan, tmp_path / "ledger", tmp_path / "out.csv") == (30, 30)
+    assert verify_release(wards.plan, tmp_path / "ledger", tmp_path / "out.csv") == (30, 30, True)
     assert all(claim.holds is not False for claim in verify_directory(directory))
     assert all(claim.holds is not False for claim in ledger_claims(wards.plan, tmp_path / "ledger"))

@@ -201,7 +201,7 @@ def test_verification_recomputes_and_changes_nothing(plan: Plan, path: Path) -> 
     """Every claim holds for an honest ledger, whose directory and bytes stay as they were."""
     before = {place.name: place.read_bytes() for place in path.parent.iterdir()}
     claims = list(ledger_claims(plan, path))
-    assert len(claims) == 5
+    assert len(claims) == 6
     assert all(claim.holds for claim in claims)
     with Ledger.open_read_only(path) as ledger:
         ledger.verify(plan)
@@ -224,7 +224,7 @@ def test_verification_finds_other_budgets(plan: Plan, path: Path) -> None:
         chain = module._chained(chain, number, entry)
         changes.append(f"UPDATE entry SET hash = '{chain}' WHERE number = {number}")
     tamper(path, *changes, f"UPDATE head SET hash = '{chain}'")
-    *good, last = ledger_claims(plan, path)
+    *good, last = (claim for claim in ledger_claims(plan, path) if claim.where == str(path))  # but for the seal
     assert all(claim.holds for claim in good)
     assert (last.holds, last.detail) == (False, "step 3 did not")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from plans import make_counts, make_plan, make_release, row
@@ -54,7 +55,7 @@ def test_a_file_reads_back_exactly(tmp_path: Path, suffix: str, integer: bool) -
     assert found.cells == list(done.cells) * 30
     verify_release(plan, tmp_path / "l", path)
     assert all(claim.holds for claim in release_claims(plan, tmp_path / "l", path))
-    assert {place.name for place in tmp_path.iterdir()} == {"l", "l.key", path.name}
+    assert {place.name for place in tmp_path.iterdir()} == {"l", "l.key", "l.seal", path.name}
 
 
 def test_the_columns_are_the_promised_ones(tmp_path: Path) -> None:
@@ -110,9 +111,25 @@ def test_an_altered_release_is_found(tmp_path: Path) -> None:
         assert (caught.value.where or "").endswith(place)
         assert caught.value.help
     path.write_text("\n".join(lines[:9]) + "\n")
-    assert verify_release(plan, tmp_path / "l", path) == (2, 3)
-    (claim,) = release_claims(plan, tmp_path / "l", path)
-    assert (claim.holds, claim.detail) == (True, "steps 0 to 1 of 3 compared")
+    assert verify_release(plan, tmp_path / "l", path) == (2, 3, True)
+    values, written = release_claims(plan, tmp_path / "l", path)
+    assert (values.holds, values.detail, written.holds) == (True, "steps 0 to 1 of 3 compared", True)
+
+
+def test_the_bytes_of_parquet_are_compared_where_one_duckdb_wrote_them(tmp_path: Path) -> None:
+    """A file that says in both places that another version made it has its values compared, and says so."""
+    plan, path = make_plan(), tmp_path / "out.parquet"
+    write_release(release(plan, make_counts(3), tmp_path / "l"), path)
+    assert verify_release(plan, tmp_path / "l", path) == (3, 3, True)
+    version = duckdb.__version__.encode()
+    other = b"9" + version[1:]
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"v" + version, b"v" + other))
+    with pytest.raises(ReleaseError, match="not written as a run writes it"):
+        verify_release(plan, tmp_path / "l", path)
+    path.write_bytes(content.replace(version, other))
+    assert verify_release(plan, tmp_path / "l", path) == (3, 3, False)
+    assert [claim.holds for claim in release_claims(plan, tmp_path / "l", path)] == [True, None]
 
 
 def test_several_releases_go_to_a_file_each(tmp_path: Path) -> None:
