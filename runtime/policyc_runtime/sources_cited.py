@@ -34,6 +34,7 @@ SOURCES: Final[dict[str, str]] = {
         "S. Denisov, H. B. McMahan, K. Rush, A. Smith, A. Guha Thakurta: Improved Differential Privacy for SGD via "
         "Optimal Private Linear Operators on Adaptive Streams. NeurIPS 2022."
     ),
+    "EM73": "B. Efron, C. Morris: Stein's Estimation Rule and Its Competitors. J. American Statistical Assoc., 1973.",
     "FHU23": (
         "H. Fichtenberger, M. Henzinger, J. Upadhyay: Constant Matters: Fine-grained Error Bound on Differentially "
         "Private Continual Observation. ICML 2023."

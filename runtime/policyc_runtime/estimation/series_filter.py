@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,9 +38,10 @@ def causal_means(model: SignalModel, values: Array, variances: Array, first: int
     steps = values.size
     means = np.empty(steps - first)
     seen = np.minimum(np.arange(first, steps) + delay, steps - 1) + 1  # values that each answer may use
-    moments = _learning_moments(steps)
-    for moment in np.unique([_last(moments, count) for count in seen.tolist()]):
-        rows = np.flatnonzero([_last(moments, count) == moment for count in seen.tolist()])
+    moments = np.array(_learning_moments(steps))
+    last = moments[np.searchsorted(moments, seen, side="right") - 1]
+    for moment in np.unique(last).tolist():
+        rows = np.flatnonzero(last == moment)
         process = learned_process(model, values[:moment], variances[:moment])
         if process is None:
             means[rows] = _nearest_before(values, first + rows)
@@ -58,10 +60,6 @@ def _learning_moments(steps: int) -> list[int]:
         moments.append(moment)
         moment = max(moment + 1, int(moment * LEARN_AGAIN))
     return moments
-
-
-def _last(moments: list[int], count: int) -> int:
-    return max(moment for moment in moments if moment <= count)
 
 
 def _nearest_before(values: Array, rows: NDArray[np.intp]) -> Array:
@@ -83,8 +81,8 @@ def fixed_lag_means(
 
     A learned process is only nearly right, and real series change now more and now less. So where nothing waits, how
     far a value is moved from its prediction towards the noisy one, 1 - noise / S, takes for S what the squared
-    surprises of the last noisy values say, in place of what the process says. Without that, values that are hardly
-    noisy would become worse than they are.
+    surprises of the last noisy values say, in place of what the process says, as far as that is no chance. Without
+    that, values that are hardly noisy would become worse than they are.
 
     Args:
         process: how values move.
@@ -123,7 +121,7 @@ def fixed_lag_means(
         if t > 0:  # before, nothing is known of the mean
             surprise, expected = FORGET * surprise + away**2 * total, FORGET * expected + 1
         if learned and delay == 0:
-            means[t] += max(0.0, total - variances[t] * expected / surprise) * away
+            means[t] += max(0.0, total - variances[t] / surprising(surprise, expected)) * away
             spread -= np.outer(column / total, column)
             continue
         back = np.arange(max(0, t - delay), t + 1)
@@ -132,6 +130,21 @@ def fixed_lag_means(
         waiting[back % (delay + 1)] -= np.outer(pull / total, column)
         spread -= np.outer(column / total, column)
     return means
+
+
+def surprising(squares: float, expected: float) -> float:
+    """How many times as large squared surprises are as they should be, as far as chance does not explain it.
+
+    The logarithm of their mean has a sampling variance of 2 / expected, by which it is shrunk towards 0.
+
+    Args:
+        squares: their sum, > 0.
+        expected: what it should be: how many there are.
+
+    Source: EM73
+    """
+    away = math.log(squares / expected)
+    return math.exp(away * max(0.0, 1.0 - 2.0 / (expected * away**2))) if away else 1.0
 
 
 def _start(process: SeriesProcess, values: Array, variances: Array) -> tuple[Array, Array]:

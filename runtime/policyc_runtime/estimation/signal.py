@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 FEWEST_VALUES = 8  # below, nothing is learned
+RESIDUAL_COST = 4.0  # the same of an AR(1) residual
 SEASON_COST = 4.0  # twice Akaike's two parameters: what a season must gain, in units of 2 log-likelihood
 STEADY = 0.999  # correlation of a declared season with that of a period later
 LEAST_SHARE = 1e-3  # of noise, below which an expected periodogram counts as rounding
@@ -124,7 +125,7 @@ class Periodogram:
 def learned_process(model: SignalModel, values: Array, variances: Array) -> SeriesProcess | None:
     """The process that explains noisy values best, where what the policy declares holds.
 
-    A season that explains too little to be told from chance is left out, unless its size is declared.
+    A season or a residual that explains too little to be told from chance is left out, unless it is declared.
 
     Args:
         model: what is declared.
@@ -152,6 +153,9 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
     if not model.observation_noise:
         known["observation_stddev"] = 0.0
     plain, misfit = _fitted(seen, {name: known[name] for name in known if name != "seasonal_stddev"}, 0, mean)
+    still = SeriesProcess(0.0, 0.0, mean=mean)
+    if not {"residual_stddev", "autocorrelation"} & set(known) and seen.misfit(still) < misfit + RESIDUAL_COST:
+        plain, misfit = still, seen.misfit(still)
     if not period or ("seasonal_stddev" not in known and np.isfinite(values).sum() < 2 * period + FEWEST_VALUES):
         return plain
     seasonal, better = _fitted(seen, known, period, mean)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from policyc_runtime.mechanisms.calibration import least_noise, raised
+from policyc_runtime.mechanisms.calibration import raised, require_room
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
 from policyc_runtime.records import PositiveDecimal
 from policyc_runtime.rounding import rounded_down
@@ -62,9 +62,9 @@ class Fast(StreamMechanism):
         nats, failing = rounded_down(epsilon), rounded_down(delta)
         fixed = {"samples": options.get("samples"), "process_sd": options.get("process_sd", Decimal(1))}
         plain = cls.model_validate({"scale": Decimal(1), **fixed})
-        near = float(discrete_laplace_scale(nats, failing, plain._changes(setting), setting.shift))
-        scale = least_noise(lambda scale: plain._of(scale).profile(setting).delta(nats) <= failing, near)
-        made = plain._of(scale)
+        scale = discrete_laplace_scale(nats, failing, plain._changes(setting), setting.shift)
+        require_room(float(scale))
+        made = plain.model_copy(update={"scale": scale})
         if "process_sd" in options:
             return made
         return made.model_copy(update={"process_sd": Decimal(repr(round(math.sqrt(made._noise), 6)))})

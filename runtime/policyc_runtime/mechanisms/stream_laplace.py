@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-from policyc_runtime.mechanisms.calibration import least_noise, raised
+from policyc_runtime.mechanisms.calibration import raised, require_room
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
 from policyc_runtime.records import PositiveDecimal
 from policyc_runtime.rounding import rounded_down
@@ -53,8 +53,9 @@ class StreamLaplace(StreamMechanism):
         from policyc_runtime.privacy.discrete_noise import discrete_laplace_scale
 
         nats, failing = rounded_down(epsilon), rounded_down(delta)
-        near = float(discrete_laplace_scale(nats, failing, setting.changes, setting.shift))
-        return cls._of(least_noise(lambda scale: cls._of(scale).profile(setting).delta(nats) <= failing, near))
+        scale = discrete_laplace_scale(nats, failing, setting.changes, setting.shift)
+        require_room(float(scale))
+        return cls(scale=scale)
 
     @classmethod
     def _of(cls, scale: float) -> Self:

@@ -211,7 +211,9 @@ def discrete_laplace_scale(epsilon: float, delta: float, changes: int, shift: in
     def profile(scale: Decimal | float) -> PrivacyProfile:
         return discrete_laplace_profile(Fraction(scale), changes, shift)
 
-    return min(most, _calibrated(profile, epsilon, delta, float(pure)))
+    # Many small losses are nearly normal, and as wide as those of Gaussian noise whose stddev is the scale.
+    start = min(float(pure), gaussian_stddev(epsilon, delta, shift * math.sqrt(changes)))
+    return min(most, _calibrated(profile, epsilon, delta, start))
 
 
 def _calibrated(

@@ -9,7 +9,7 @@ import pytest
 from demands import at_least_zero, change_at_most, demands
 
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
-from policyc_runtime.estimation.series_filter import causal_means, fixed_lag_means
+from policyc_runtime.estimation.series_filter import causal_means, fixed_lag_means, surprising
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, learned_process
 from policyc_runtime.estimation.spectrum import Spectrum, posterior_means, smoothed
 
@@ -180,6 +180,24 @@ def test_published_values_keep_the_constraints():
         assert (values >= 0).all()
         assert (values == np.rint(values)).all()
         assert (np.diff(values[:, 0]) <= 5 + 1e-9).all()
+
+
+def test_where_nothing_moves_the_filter_averages():
+    """Under much noise on a still series its error is at most 1.5 times that of the mean of all values so far."""
+    errors = np.zeros(2)
+    for seed in range(5):
+        noisy = 500 + 90 * np.random.default_rng(seed).standard_normal(300)
+        mean = np.cumsum(noisy) / np.arange(1, 301)
+        found = causal_means(SignalModel(period=7), noisy, np.full(300, 8100.0), 0, 0)
+        errors += [np.abs(values - 500)[8:].mean() for values in (found, mean)]
+    assert errors[0] < 1.5 * errors[1]
+
+
+def test_surprises_that_chance_explains_are_none():
+    """A mean of 20 squares up to 1.3 times too large or small changes nothing; ten times too large is believed."""
+    assert surprising(20 * 1.3, 20) == surprising(20 / 1.3, 20) == surprising(20.0, 20.0) == 1.0
+    assert 9 < surprising(200.0, 20.0) < 10
+    assert 0.1 < surprising(2.0, 20.0) < 0.11
 
 
 def test_a_learned_filter_follows_how_surprising_values_are():
