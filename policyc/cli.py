@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -14,6 +13,7 @@ import typer
 from policyc import __version__
 from policyc.cli_documents import register_documents, show_claims_as_json
 from policyc.cli_policies import register_policies, show_findings
+from policyc.progress import shown_progress
 
 if TYPE_CHECKING:
     from policyc_runtime.claims import Claim
@@ -149,7 +149,7 @@ def run(
     require_unchanged(directory, plan)
     book = _ledger_of(directory, ledger)
     before = _steps_in(book)
-    with _progress("releasing") as progress:
+    with shown_progress("releasing") as progress:
         released = release(
             plan,
             input_file,
@@ -291,7 +291,7 @@ def simulate(
 
     plan = _plan_of(target)
     signal = declared_signal(target, plan)
-    with _progress("simulating") as progress:
+    with shown_progress("simulating") as progress:
         result = simulate_plan(plan, seed, repeat, signal=signal, progress=progress)
     typer.echo("\n".join(result.table_lines()))
     if output is not None:
@@ -313,23 +313,6 @@ def _plan_of(target: Path) -> Plan:
 
 register_policies(app)
 register_documents(app)
-
-
-# ---------------------------------------------------------------- showing things
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error when it is a terminal, else nothing; told (done, total)."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 # ---------------------------------------------------------------- exit codes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ def register_documents(app: typer.Typer) -> None:
     app.command()(certificate)
     app.command()(sign)
     app.command()(diff)
+    app.command()(audit)
 
 
 def certificate(
@@ -121,6 +122,53 @@ def diff(
     else:
         typer.echo("\n".join(render_changes(changes)))
     if is_weaker(changes):
+        raise typer.Exit(FINDINGS)
+
+
+def audit(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What `policyc compile` wrote.")],
+    runs: Annotated[int, typer.Option("--runs", min=2, help="Runs on each of the two streams.")] = 20_000,
+    confidence: Annotated[float, typer.Option("--confidence", min=0.5, max=0.999999, help="Of all bounds.")] = 0.99,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: the record.")] = False,
+) -> None:
+    """Attack the plan's own noise: run it on two neighboring streams and try to tell them apart.
+
+    The lower bound of epsilon that follows must stay below the claim; exit 1 when it does not. The record goes to
+    audit.json and into the certificate's pages, dated. Such runs can find mistakes; `policyc verify` proves.
+
+    \b
+    policyc audit fleet.plan
+    policyc audit fleet.plan --runs 100000 --json
+    """
+    from datetime import UTC, datetime
+    from decimal import Decimal
+
+    from policyc.emit.beside import audit_words
+    from policyc.emit.directory import rewrite_certificate
+    from policyc.progress import shown_progress
+    from policyc_runtime.empirical import AUDIT
+    from policyc_runtime.empirical import audit as audit_plan
+    from policyc_runtime.files import write_text
+    from policyc_runtime.plan import load_plan
+
+    plan = load_plan(directory)
+    today = datetime.now(UTC).date().isoformat()
+    with shown_progress("auditing") as progress:
+        record = audit_plan(plan, today, runs, Decimal(repr(confidence)), progress=progress)
+    write_text(directory / AUDIT, record.render())
+    rewrite_certificate(directory)
+    if as_json:
+        typer.echo(record.render(), nl=False)
+    else:
+        words: Any = audit_words(record)
+        typer.echo(words["sentence"])
+        for attack in words["attacks"]:
+            typer.echo(f"\n  {attack['secret']}\n    by        {attack['statistic']}")
+            typer.echo(f"    claimed   at most {attack['claimed']}\n    proven    at least {attack['proven']}")
+            typer.echo(f"    control   {attack['control']}")
+        typer.echo(f"\n{directory / AUDIT}: the record; the certificate's pages show it")
+    if (refuted := record.refuted) is not None:
+        typer.echo(f"error[E0842]: an attack proves more than is claimed about {refuted.secret}", err=True)
         raise typer.Exit(FINDINGS)
 
 

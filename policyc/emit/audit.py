@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from policyc.emit.beside import read_beside
 from policyc.emit.directory import (
     ATTACHED,
     PAGE,
@@ -21,10 +22,11 @@ from policyc.emit.directory import (
     stored_name,
 )
 from policyc.emit.on_demand import on_demand_claims
-from policyc.emit.signatures import CERTIFICATE, signers_of
+from policyc.emit.signatures import CERTIFICATE
 from policyc.emit.steps import render_steps, step_rows
 from policyc.version import __version__
 from policyc_runtime.claims import Claim
+from policyc_runtime.empirical import audit_claims, read_audit
 from policyc_runtime.errors import KernelError, PlanRejectedError
 from policyc_runtime.plan import Plan, load_plan
 
@@ -41,7 +43,13 @@ def verify_directory(directory: str | Path) -> list[Claim]:
         detail = f"{error.message}: {error.because}" if error.because else error.message
         return [Claim("the plan can be read", False, detail, error.where, error.code)]
     readable = Claim("the plan can be read", True, f"plan {plan.digest[:16]}…", PLAN)
-    return [readable, *_policy_files(folder, plan), *_attached_files(folder), *_certificate(folder, plan)]
+    return [
+        readable,
+        *_policy_files(folder, plan),
+        *_attached_files(folder),
+        *_certificate(folder, plan),
+        *_audit(folder, plan),
+    ]
 
 
 def require_unchanged(directory: str | Path, plan: Plan) -> None:
@@ -125,7 +133,17 @@ def _certificate(folder: Path, plan: Plan) -> Iterator[Claim]:
     for name, content in files.items():
         yield _same(folder / name, rendered[name], content)
     text = files[CERTIFICATE].decode()
-    yield from on_demand_claims(folder, json.loads(text), signers_of(folder, text))
+    yield from on_demand_claims(folder, json.loads(text), read_beside(folder, text))
+
+
+def _audit(folder: Path, plan: Plan) -> Iterator[Claim]:
+    try:
+        record = read_audit(folder)
+    except KernelError as error:
+        yield Claim("the empirical audit can be read", False, error.message, error.where, error.code)
+        return
+    if record is not None:
+        yield from audit_claims(plan, record)
 
 
 def _same(path: Path, name: str, expected: bytes) -> Claim:

@@ -1,10 +1,10 @@
-"""The three forms of a certificate. HTML and Markdown are functions of the JSON content, and of who signed it."""
+"""The three forms of a certificate. HTML and Markdown are functions of the JSON content, and of what lies beside it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,14 +20,25 @@ def render_json(content: Json) -> str:
     return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def render_html(content: Json, signers: Sequence[str] = ()) -> str:
-    """One self-contained page: no script, no network, pictures inside; `signers` are the key ids that it names."""
-    return _templates().get_template("certificate.html.jinja").render(c=content, signers=signers) + "\n"
+@dataclass(frozen=True)
+class Beside:
+    """What lies beside a certificate and is shown in its pages: who signed, by key id, and what an audit found."""
+
+    signers: tuple[str, ...] = ()
+    audit: Json | None = None
 
 
-def render_markdown(content: Json, signers: Sequence[str] = ()) -> str:
+NOTHING_BESIDE = Beside()
+
+
+def render_html(content: Json, beside: Beside = NOTHING_BESIDE) -> str:
+    """One self-contained page: no script, no network, pictures inside."""
+    return _templates().get_template("certificate.html.jinja").render(c=content, beside=beside) + "\n"
+
+
+def render_markdown(content: Json, beside: Beside = NOTHING_BESIDE) -> str:
     """The same words without pictures."""
-    text = _templates().get_template("certificate.md.jinja").render(c=content, signers=signers)
+    text = _templates().get_template("certificate.md.jinja").render(c=content, beside=beside)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 

@@ -12,11 +12,13 @@ import shutil
 import tempfile
 from pathlib import Path, PurePosixPath
 
+from policyc.emit.beside import read_beside
 from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_demand
 from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signers_of
 from policyc.emit.steps import render_steps, step_rows
+from policyc_runtime.empirical import AUDIT
 from policyc_runtime.errors import KernelError
 from policyc_runtime.files import write_bytes
 from policyc_runtime.plan import Plan, load_plan
@@ -68,11 +70,11 @@ def rendered_certificate(plan: Plan, attachments: dict[str, str], directory: Pat
     """
     content = certificate_content(plan, attachments)
     text = render_json(content)
-    signers = signers_of(directory, text)
+    beside = read_beside(directory, text)
     return {
         CERTIFICATE: text.encode(),
-        PAGE: render_html(content, signers).encode(),
-        TEXT: render_markdown(content, signers).encode(),
+        PAGE: render_html(content, beside).encode(),
+        TEXT: render_markdown(content, beside).encode(),
     }
 
 
@@ -91,10 +93,9 @@ def rewrite_certificate(directory: Path) -> list[Path]:
     for name, content in files.items():
         write_bytes(directory / name, content)
     text = files[CERTIFICATE].decode()
-    signers = signers_of(directory, text)
-    if not signers:
+    if not signers_of(directory, text):
         (directory / ENVELOPE).unlink(missing_ok=True)
-    refresh_on_demand(directory, json.loads(text), signers)
+    refresh_on_demand(directory, json.loads(text), read_beside(directory, text))
     return [directory / name for name in files]
 
 
@@ -105,7 +106,7 @@ def write_on_demand(directory: Path, name: str) -> Path:
         KernelError: E0871, its extra is not installed.
     """
     text = (directory / CERTIFICATE).read_text(encoding="utf-8")
-    write_bytes(directory / name, render_on_demand(name, json.loads(text), signers_of(directory, text)))
+    write_bytes(directory / name, render_on_demand(name, json.loads(text), read_beside(directory, text)))
     return directory / name
 
 
@@ -135,6 +136,8 @@ def save(
     stale = _stale_files(directory, plan, set(files))
     if not signers_of(directory, files[CERTIFICATE].decode()):
         stale.append(directory / ENVELOPE)
+    if read_beside(directory, files[CERTIFICATE].decode()).audit is None:
+        stale.append(directory / AUDIT)
     if not _same_file(directory / PAGE, files[PAGE]):
         stale += [directory / name for name in ON_DEMAND]
     directory.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ They say nothing that certificate.json does not say, so one that lies in a direc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,28 +16,29 @@ from policyc_runtime.files import write_bytes
 
 if TYPE_CHECKING:
     from policyc.emit.blocks.wording import Json
+    from policyc.emit.certificate import Beside
 
 PDF, REGISTRY = "certificate.pdf", "registry.yaml"
 ON_DEMAND = (PDF, REGISTRY)
 ALTERED = "rendered again, it differs: it was altered, or other versions of policyc's libraries made it"
 
 
-def render_on_demand(name: str, content: Json, signers: Sequence[str]) -> bytes:
+def render_on_demand(name: str, content: Json, beside: Beside) -> bytes:
     """One of the documents; KernelError E0871 when its extra is not installed."""
-    return render_pdf(content, signers) if name == PDF else render_registry(content).encode()
+    return render_pdf(content, beside) if name == PDF else render_registry(content).encode()
 
 
-def refresh_on_demand(directory: Path, content: Json, signers: Sequence[str]) -> None:
-    """Render the documents of a directory again after its certificate or its signers changed."""
+def refresh_on_demand(directory: Path, content: Json, beside: Beside) -> None:
+    """Render the documents of a directory again after its certificate or what lies beside it changed."""
     for name in ON_DEMAND:
         path = directory / name
         if path.exists() and (name != PDF or pdf_installed()):
-            write_bytes(path, render_on_demand(name, content, signers))
+            write_bytes(path, render_on_demand(name, content, beside))
         else:
             path.unlink(missing_ok=True)
 
 
-def on_demand_claims(directory: Path, content: Json, signers: Sequence[str]) -> Iterator[Claim]:
+def on_demand_claims(directory: Path, content: Json, beside: Beside) -> Iterator[Claim]:
     """One claim for each document that lies in a directory."""
     for name in ON_DEMAND:
         path = directory / name
@@ -46,7 +47,7 @@ def on_demand_claims(directory: Path, content: Json, signers: Sequence[str]) -> 
         claim = f"`{name}` says what the certificate says"
         if name == PDF and not pdf_installed():
             yield Claim(claim, None, "not checked: it needs the extra `pdf`: pip install 'policyc[pdf]'", str(path))
-        elif path.read_bytes() == render_on_demand(name, content, signers):
+        elif path.read_bytes() == render_on_demand(name, content, beside):
             yield Claim(claim, True, "rendered again, equal byte for byte", str(path))
         else:
             yield Claim(claim, False, ALTERED, str(path), "E0803")

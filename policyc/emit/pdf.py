@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from policyc.emit.certificate import NOTHING_BESIDE, Beside, render_markdown
 from policyc.emit.certificate import picture as rendered_picture
-from policyc.emit.certificate import render_markdown
 from policyc_runtime.errors import KernelError
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ LONGEST_WORD = 32
 WIDE = 40  # characters of a cell, with its marks, from which its column takes what room there is
 
 
-def render_pdf(content: Json, signers: Sequence[str] = ()) -> bytes:
+def render_pdf(content: Json, beside: Beside = NOTHING_BESIDE) -> bytes:
     """The PDF of a certificate.
 
     Args:
         content: of certificate.json.
-        signers: key ids that the first page names.
+        beside: who signed, and what an audit found.
 
     Raises:
         KernelError: E0871, the extra is not installed.
@@ -62,7 +62,7 @@ def render_pdf(content: Json, signers: Sequence[str] = ()) -> bytes:
     import typst
     from markdown_it import MarkdownIt
 
-    tokens = MarkdownIt("commonmark").enable("table").parse(render_markdown(content, signers))
+    tokens = MarkdownIt("commonmark").enable("table").parse(render_markdown(content, beside))
     product: Any = content["product"]
     title = json.dumps(f"Privacy certificate: {product['name']}", ensure_ascii=False)
     pictures = [_figure(picture) for picture in _pictures(content)]

@@ -17,6 +17,10 @@ SOURCES: Final[dict[str, str]] = {
         "X. Cao, Y. Cao, P. Pappachan, A. Nakamura, M. Yoshikawa: Differentially Private Streaming Data Release under "
         "Temporal Correlations via Post-processing. DBSec 2023."
     ),
+    "CP34": (
+        "C. J. Clopper, E. S. Pearson: The Use of Confidence or Fiducial Limits Illustrated in the Case of the "
+        "Binomial. Biometrika 26(4), 1934."
+    ),
     "CKS20": "C. Canonne, G. Kamath, T. Steinke: The Discrete Gaussian for Differential Privacy. NeurIPS 2020.",
     "CSS11": (
         "T.-H. H. Chan, E. Shi, D. Song: Private and Continual Release of Statistics. ACM Transactions on Information "
@@ -41,6 +45,9 @@ SOURCES: Final[dict[str, str]] = {
     ),
     "DPREGISTRY": "OpenDP: Differential Privacy Deployments Registry, deployments-schema.yaml, July 2026.",
     "DSSE": "Secure Systems Lab: DSSE, Dead Simple Signing Envelope, version 1.0, 2021.",
+    "FISHER36": (
+        "R. A. Fisher: The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics 7(2), 1936."
+    ),
     "FX14": (
         "L. Fan, L. Xiong: An Adaptive Approach to Real-Time Aggregate Monitoring with Differential Privacy. "
         "IEEE Transactions on Knowledge and Data Engineering 26(9), 2014."
@@ -87,6 +94,10 @@ SOURCES: Final[dict[str, str]] = {
     "ZKL22": (
         "X. Zhang, M. M. Khalili, M. Liu: Differentially Private Real-Time Release of Sequential Data. "
         "ACM Transactions on Privacy and Security, 2022."
+    ),
+    "NP33": (
+        "J. Neyman, E. S. Pearson: On the Problem of the Most Efficient Tests of Statistical Hypotheses. Philosophical "
+        "Transactions of the Royal Society A 231, 1933."
     ),
     "RFC8785": "A. Rundgren, B. Jordan, S. Erdtman: JSON Canonicalization Scheme. RFC 8785, 2020.",
 }

@@ -97,6 +97,10 @@ class Laplace(StepMechanism):
                 noisy[steps] += discrete_laplace(Fraction(scale), len(steps) * cells, randomness).reshape(-1, cells)
         return noisy
 
+    def log_likelihood(self, noise: NDArray[np.int64], scale: Decimal) -> NDArray[np.float64]:
+        """- sum |x| / scale over the cells; balanced noise has the same form where it adds up to zero."""
+        return np.asarray(np.abs(noise).sum(axis=-1) / -float(scale))
+
 
 @lru_cache(maxsize=4096)
 def _balanced_variance(scale: float, cells: int) -> float:

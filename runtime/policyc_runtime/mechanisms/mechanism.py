@@ -92,6 +92,10 @@ class StepMechanism(Mechanism):
     def add_noise(self, raw: NDArray[np.int64], scales: list[Decimal], randomness: Randomness) -> NDArray[np.int64]:
         """Raw counts (steps, cells) plus fresh independent noise, step t with scales[t]."""
 
+    @abstractmethod
+    def log_likelihood(self, noise: NDArray[np.int64], scale: Decimal) -> NDArray[np.float64]:
+        """How likely rows of noise (..., cells) are at this scale, as a logarithm without its constant, (...)."""
+
 
 class StreamMechanism(Mechanism):
     """Measures a whole stream and accounts for all of it; see the module."""

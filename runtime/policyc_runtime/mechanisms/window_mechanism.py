@@ -159,6 +159,29 @@ class WindowMechanism(Mechanism):
             found.append(record)
         return found
 
+    def log_likelihoods(self, records: Sequence[StepRecord], raw: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How likely each record is if counts had been some of several, as logarithms without their constants.
+
+        Args:
+            records: of the steps 0, 1, ...; possibly of the same rule with less noise.
+            raw: what counts may have been, (steps, possibilities, cells).
+
+        Returns:
+            (steps, possibilities).
+        """
+        scale, sensitivity = float(self.distance_scale()), float(self.l1_sensitivity)
+        paid: list[int] = []
+        last = np.zeros(raw.shape[2], np.int64)
+        found = np.zeros(raw.shape[:2])
+        for step, record in enumerate(records):
+            found[step] = -np.abs(record[0] - np.abs(raw[step] - last).sum(axis=1)) / scale
+            units = max(1, self.next_units(paid)) if len(record) > 1 else 0
+            if units:
+                last = np.array(record[1:])
+                found[step] -= np.abs(last - raw[step]).sum(axis=1) * float(units * self.unit()) / sensitivity
+            paid.append(units)
+        return found
+
     def values(self, setting: Setting, records: Sequence[StepRecord]) -> NDArray[np.float64]:
         """The values published last, (steps, cells); 0 before any were."""
         self.paid(setting, records)

@@ -14,6 +14,7 @@ import yaml
 
 from policyc import compile_policy
 from policyc.emit import pdf, verify_directory
+from policyc.emit.certificate import Beside
 from policyc.emit.context import certificate_content
 from policyc.emit.directory import rewrite_certificate, save, write_on_demand
 from policyc.emit.on_demand import ON_DEMAND
@@ -81,7 +82,7 @@ def test_a_pdf_twice_is_the_same_bytes(content: Any) -> None:
     assert first == render_pdf(json.loads(json.dumps(content)))
     assert first.startswith(b"%PDF-")
     assert b"CreationDate" not in first
-    assert render_pdf(content, ["ed25519:00"]) != first
+    assert render_pdf(content, Beside(("ed25519:00",))) != first
 
 
 def test_words_of_a_policy_cannot_command_the_typesetter(traffic: Plan, attachments: dict[str, str]) -> None:

@@ -1,0 +1,60 @@
+"""What lies beside a certificate and is shown in its pages, though nobody knew it when the certificate was made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from policyc.emit.blocks.wording import Json
+from policyc.emit.certificate import Beside
+from policyc.emit.numbers import exact, grouped, plain, shown
+from policyc.emit.signatures import signers_of
+from policyc_runtime.empirical import AttackRecord, AuditRecord, read_audit
+from policyc_runtime.errors import KernelError
+
+
+def read_beside(directory: Path, certificate: str) -> Beside:
+    """Who signed, and what an audit of the same plan found; unreadable files say nothing, and `verify` finds them.
+
+    Args:
+        directory: where the files lie.
+        certificate: the text of certificate.json.
+    """
+    try:
+        record = read_audit(directory)
+    except KernelError:
+        record = None
+    if record is not None and record.plan_digest != json.loads(certificate)["integrity"]["plan_digest"]:
+        record = None
+    return Beside(signers_of(directory, certificate), None if record is None else audit_words(record))
+
+
+def audit_words(record: AuditRecord) -> Json:
+    """An audit as the pages tell it."""
+    refuted = record.refuted is not None
+    verdict = "MORE WAS PROVEN THAN IS CLAIMED" if refuted else "no attack proved more than is claimed"
+    return {
+        "date": record.date,
+        "refuted": refuted,
+        "sentence": f"On {record.date} the plan's own mechanism was run {grouped(record.runs)} times or more on each "
+        f"of two neighboring streams, and an attacker who knows everything else tried to tell which: {verdict}, at "
+        f"{plain(100 * record.confidence)} % confidence. "
+        "Such runs can find mistakes; what is recomputed from the plan is the proof.",
+        "attacks": [_attack_words(attack) for attack in record.attacks],
+    }
+
+
+def _attack_words(attack: AttackRecord) -> Json:
+    at = "" if attack.delta == 0 else f" at delta {exact(attack.delta)}"
+    proven = attack.found.epsilon_at_least
+    control = attack.control.epsilon_at_least
+    noticed = "would have been noticed" if attack.notices_half_the_noise else "would not have been noticed"
+    return {
+        "secret": attack.secret,
+        "statistic": attack.statistic,
+        "claimed": f"{shown(attack.epsilon)} nats{at}",
+        "proven": "nothing" if proven is None else f"{exact(proven)} nats",
+        "counts": f"{grouped(attack.found.hits)} against {grouped(attack.found.false_alarms)} of "
+        f"{grouped(attack.found.runs)}",
+        "control": f"{'nothing' if control is None else f'{exact(control)} nats'}: half the noise {noticed}",
+    }

@@ -1,0 +1,183 @@
+"""Attacks on mechanisms that account for the whole stream: is a user in it, who takes part as often as is allowed?
+
+All other users add a constant. The score is linear in the numbers of all records, with the weights that separate the
+two streams best (Fisher's discriminant): the spread is that of the first half of the runs, the difference that of pairs
+of runs with the same simulated noise, which leaves little but the user in it. Two events of that score are counted: at
+the promised delta, where few runs prove little, and at a delta where the stated noise allows an event that is seen
+often. The second holds the stated noise against its own privacy curve, from which the promise was computed.
+
+Source: FISHER36
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import ROUND_CEILING, Context, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_runtime.empirical.attack import Attack, Played, Progress
+from policyc_runtime.empirical.proof import Scores
+from policyc_runtime.errors import KernelError
+from policyc_runtime.measuring import measured
+from policyc_runtime.mechanisms import Setting, StepRecord, StreamMechanism
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.privacy.profile import PrivacyProfile
+from policyc_runtime.randomness import Randomness, SimulationRandomness
+from policyc_runtime.targets import NeighboringRelation, UserLevel
+from policyc_runtime.user_level import composed, promised_user_level, setting_of
+
+Whole = NDArray[np.int64]
+
+LONGEST = 64  # steps that are attacked, where a mechanism does not need all of them
+OTHERS = 20  # units of all other users in a step
+SEEN = 0.02  # a delta at which 20,000 runs prove something
+MOST_WEIGHTS = 600  # numbers of a run whose covariance is fitted; beyond, they are taken as uncorrelated
+EVERY = 250  # runs between two reports
+PAIRS = 200  # runs with the same noise on both streams
+STATISTIC = "Fisher's linear discriminant of everything that the mechanism gives away"
+
+
+class _Scene:
+    """Two neighboring streams, as long as they have to be."""
+
+    def __init__(self, plan: Plan, relation: NeighboringRelation) -> None:
+        self.parts = [release for release in plan.releases if release.stream_mechanism is not None]
+        self._plan, self._relation = plan, relation
+        bound = setting_of(plan, self.parts[0], relation).participation.steps
+        endings = [(self._last(count) + 1, count) for count in range(bound, 0, -1)]
+        steps, self.participations = next(pair for pair in endings if pair[0] <= LONGEST or pair[1] == 1)
+        found = next((length for length in range(steps, steps + 1024) if self._ready(length)), None)
+        if found is None:
+            steps, self.participations = endings[0]
+            found = plan.stream.horizon
+        if found is None or not self._ready(found):
+            raise KernelError(
+                "E0841",
+                "this plan cannot be audited by runs",
+                because="its mechanism gives nothing away for any number of steps that could be tried",
+                help="`policyc verify` recomputes its promise from the stated noise",
+            )
+        self.steps = found
+
+    def _setting(self, part: ReleasePlan, count: int) -> Setting:
+        return setting_of(self._plan, part, self._relation, count)
+
+    def _last(self, count: int) -> int:
+        return max(self._setting(part, count).earliest_changes[-1] for part in self.parts)
+
+    def _own(self, part: ReleasePlan) -> tuple[StreamMechanism, Setting]:
+        found = measured(self._plan, part)
+        assert found is not None, "these releases are measured"
+        mechanism, setting = found
+        assert isinstance(mechanism, StreamMechanism), "of promises about a user"
+        return mechanism, replace(setting, replaced=self._relation is NeighboringRelation.REPLACE_ONE)
+
+    def _ready(self, steps: int) -> bool:
+        return all(mechanism.ready(setting, steps) == steps for mechanism, setting in map(self._own, self.parts))
+
+    def profile(self) -> PrivacyProfile:
+        """What the stated noise allows an attacker to tell about a user who takes part as often as is attacked."""
+        return composed(self._own(part)[0].profile(self._setting(part, self.participations)) for part in self.parts)
+
+    def _raw(self, part: ReleasePlan) -> tuple[Whole, Whole]:
+        setting = self._setting(part, self.participations)
+        mine, other = (np.full((self.steps, setting.cells), OTHERS, dtype=np.int64) for _ in range(2))
+        count, spacing = self.participations, setting.participation.spacing
+        first = [spacing * turn for turn in range(count)]
+        mine[first, 0] += setting.contribution
+        if setting.replaced and setting.signed:
+            other[first, 0] -= setting.contribution
+        elif setting.replaced and setting.cells > 1:
+            other[first, 1] += setting.contribution
+        elif setting.replaced:
+            second = [step for step in setting.earliest_changes if step not in set(first)]
+            other[second, 0] += setting.contribution
+        return mine, other
+
+    def play(self, runs: int, factor: float, randomness: Randomness, progress: Progress) -> Played:
+        """Scores of runs with the user's data, and with the neighbor's."""
+        tables = []
+        for part in self.parts:
+            drawn = self._rows(part, runs, factor, lambda _: randomness, progress)
+            paired = self._rows(part, PAIRS, 1, SimulationRandomness, lambda _: None)
+            tables.append(_tables([*drawn, *paired]))
+        mine, other, paired_mine, paired_other = (np.hstack(blocks) for blocks in zip(*tables, strict=True))
+        difference = (paired_mine - paired_other).mean(axis=0)
+        direction = fisher(mine[: runs // 2], other[: runs // 2], difference)
+        return mine @ direction, other @ direction
+
+    def _rows(
+        self, part: ReleasePlan, runs: int, factor: float, source: Callable[[int], Randomness], progress: Progress
+    ) -> list[list[list[StepRecord]]]:
+        """The records of many runs on both streams; `source` gives the generator of a run."""
+        mechanism, setting = self._own(part)
+        mechanism = mechanism if factor == 1 else mechanism.with_noise(factor)
+        sides: list[list[list[StepRecord]]] = []
+        for raw in self._raw(part):
+            rows: list[list[StepRecord]] = []
+            for turn in range(runs):
+                rows.append(mechanism.measure(setting, raw, (), source(turn)))
+                if turn % EVERY == EVERY - 1 and part is self.parts[0]:
+                    progress(EVERY)
+            sides.append(rows)
+        return sides
+
+
+def _tables(sides: list[list[list[StepRecord]]]) -> list[Scores]:
+    """The numbers of all records of every run, (runs, numbers), for each side; OTHERS where a record is shorter."""
+    width = max(len(record) for rows in sides for row in rows for record in row)
+    return [
+        np.array([[n for r in row for n in (*r, *[OTHERS] * (width - len(r)))] for row in rows], dtype=np.float64)
+        for rows in sides
+    ]
+
+
+def fisher(mine: Scores, other: Scores, difference: Scores) -> Scores:
+    """The weights, (numbers,), that separate two samples, (runs, numbers) each, best, if both are equally spread."""
+    if mine.shape[1] > MOST_WEIGHTS:
+        return np.asarray(difference / (mine.var(axis=0) + other.var(axis=0) + 1e-6))
+    spread = np.cov(np.vstack([mine - mine.mean(axis=0), other - other.mean(axis=0)]).T)
+    return np.asarray(np.linalg.solve(np.atleast_2d(spread) + 1e-6 * np.eye(len(difference)), difference))
+
+
+def attacks_on_streams(plan: Plan) -> list[Attack]:
+    """The stated noise against its own curve, and every promise about all events of a user."""
+    attacks: list[Attack] = []
+    for relation in dict.fromkeys(target.relation for target in promised_user_level(plan)):
+        targets = [target for target in promised_user_level(plan) if target.relation is relation]
+        attacks += _attacks(plan, relation, targets)
+    return attacks
+
+
+def _attacks(plan: Plan, relation: NeighboringRelation, targets: list[UserLevel]) -> list[Attack]:
+    scene = _Scene(plan, relation)
+
+    kept: dict[tuple[int, float, Randomness], Played] = {}
+
+    def play(runs: int, factor: float, randomness: Randomness, progress: Progress) -> Played:
+        # the same runs serve every claim: each is a bound of its own, whatever the others found
+        key = runs, factor, randomness
+        if key in kept:
+            progress(2 * runs)
+        else:
+            kept[key] = scene.play(runs, factor, randomness, progress)
+        return kept[key]
+
+    epsilon, delta = seen_often(scene.profile(), max(target.epsilon for target in targets))
+    neighbor = "another user in their place" if relation is NeighboringRelation.REPLACE_ONE else "nobody"
+    secret = f"whether it is one user, in {scene.participations} of the first {scene.steps} steps, or {neighbor}"
+    return [
+        Attack("noise", secret, f"{STATISTIC}, held against the curve of the noise", epsilon, delta, play),
+        *(Attack("promise", secret, f"{STATISTIC}", t.epsilon, t.delta, play) for t in targets),
+    ]
+
+
+def seen_often(profile: PrivacyProfile, promised: Decimal) -> tuple[Decimal, Decimal]:
+    """A point of a privacy curve, its delta rounded up, whose delta is large enough for runs to prove something."""
+    tried = [promised * part / 8 for part in range(8, 0, -1)]
+    epsilon = next((e for e in tried if profile.delta(float(e)) >= SEEN), Decimal(0))
+    rounded = Context(prec=6, rounding=ROUND_CEILING)
+    return epsilon, rounded.create_decimal(Decimal(profile.delta(float(epsilon))))

@@ -1,0 +1,178 @@
+"""`policyc audit`: attacks on plans of every kind, and the record beside the certificate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from policyc import compile_policy
+from policyc.cli import app
+from policyc.emit import verify_directory
+from policyc_runtime.empirical import AuditRecord, audit, audit_claims
+from policyc_runtime.plan import Plan
+from policyc_runtime.randomness import SimulationRandomness
+
+RUNS = 1000
+MORE_RUNS = {"w-event that distributes": 2000}  # its largest budget is reached by few events
+CHAIN = """correlation markov(forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary,
+  evidence = "a survey")"""
+CELLS = 'cell place in {"A", "B"} otherwise "away"'
+USER = """target user_level(epsilon = {e}, delta = 0.1, neighbors = {n})
+participation at_most(2 steps, per_step = 1, enforced = keep_first)"""
+NO_CHAIN = 'correlation none(evidence = "x")\ndeliver realtime\n'
+W_EVENT = f"target w_event(epsilon = 1.0, window = 3 steps)\n{NO_CHAIN}"
+
+POLICIES = {
+    "alpha-DP_T": (CELLS, "count(trips) by place", f"target alpha_dpt(alpha = 1.0)\n{CHAIN}\ndeliver realtime"),
+    "a window under correlation": (
+        CELLS,
+        "count(trips) by place",
+        f"target alpha_dpt(alpha = 2.0, window = 2 steps)\n{CHAIN}\ndeliver offline",
+    ),
+    "a count without cells": (
+        "",
+        "count(trips)",
+        f"target event_level(epsilon = 0.5)\n{NO_CHAIN}",
+    ),
+    "w-event": (
+        CELLS,
+        "count(trips) by place",
+        W_EVENT + "mechanism laplace()",
+    ),
+    "w-event that absorbs": (
+        CELLS,
+        "count(trips) by place",
+        W_EVENT + "mechanism budget_absorption()",
+    ),
+    "w-event that distributes": (
+        CELLS,
+        "count(trips) by place",
+        W_EVENT.replace("1.0", "3.0") + "mechanism budget_distribution()",
+    ),
+    "a user added": (
+        "",
+        "count(trips)",
+        USER.format(e="1.0", n="add_remove") + "\ndeliver realtime\nmechanism gaussian()",
+    ),
+    "a user replaced": (
+        "",
+        "count(trips)",
+        USER.format(e="1.0", n="replace") + "\ndeliver realtime\nmechanism laplace()",
+    ),
+    "cells of a user replaced": (
+        CELLS.removesuffix(' otherwise "away"'),
+        "count(trips) by place",
+        USER.format(e="1.0", n="replace") + "\ndeliver realtime\nmechanism gaussian()",
+    ),
+    "a signed sum": (
+        "",
+        "sum(trips.height, clamp = -2 .. 2)",
+        USER.format(e="1.0", n="replace") + "\ndeliver realtime\nmechanism gaussian()",
+    ),
+    "sampled steps": (
+        "",
+        "count(trips)",
+        USER.format(e="1.0", n="add_remove") + "\ndeliver offline\nmechanism subsample(rate = 0.5)",
+    ),
+}
+
+
+def compiled(folder: Path, kind: str) -> Plan:
+    cell, release, rest = POLICIES[kind]
+    text = f"""policy audited "An audited plan"
+stream trips {{ user who time at {cell} step 1d horizon 8 steps population 100 }}
+release seen = {release}
+{rest}
+"""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "audited.policy"
+    path.write_text(text, encoding="utf-8")
+    return compile_policy(path).plan
+
+
+def audited(plan: Plan, noise: float = 1.0, runs: int = RUNS) -> AuditRecord:
+    return audit(plan, "2026-11-21", runs, randomness=SimulationRandomness(1), noise=noise)
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_no_attack_refutes_a_plan_and_half_the_noise_is_noticed(kind: str, tmp_path: Path) -> None:
+    """Every kind of plan withstands its attacks, and the same attacks refute it with half of its noise."""
+    plan = compiled(tmp_path, kind)
+    record = audited(plan, runs=MORE_RUNS.get(kind, RUNS))
+    assert record.refuted is None
+    assert record.attacks[0].notices_half_the_noise
+    assert all(claim.holds for claim in audit_claims(plan, record))
+
+
+def test_a_plan_whose_drawn_noise_is_half_is_refuted(tmp_path: Path) -> None:
+    """The audit proves more than is claimed, and its record does not verify."""
+    plan = compiled(tmp_path, "alpha-DP_T")
+    weak = audited(plan, noise=0.5)
+    assert weak.refuted is not None
+    assert not all(claim.holds for claim in audit_claims(plan, weak))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a plan that was audited from the command line."""
+    folder = tmp_path_factory.mktemp("audited")
+    compiled(folder, "alpha-DP_T")
+    compile_policy(folder / "audited.policy").save(folder / "audited.plan")
+    result = CliRunner().invoke(app, ["audit", str(folder / "audited.plan"), "--runs", "400", "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["runs"] == 400
+    return folder / "audited.plan"
+
+
+def test_an_audit_is_shown_in_the_pages_and_leaves_the_certificate_as_it_was(directory: Path) -> None:
+    """HTML and Markdown tell of it with its date; certificate.json, which is signed, is byte for byte the same."""
+    date = json.loads((directory / "audit.json").read_text())["date"]
+    for name in ("certificate.html", "certificate.md"):
+        assert f"Empirical audit of {date}" in (directory / name).read_text()
+    before = (directory / "certificate.json").read_bytes()
+    fresh = compile_policy(directory.parent / "audited.policy").save(directory.parent / "fresh.plan")
+    assert (fresh / "certificate.json").read_bytes() == before
+    assert all(claim.holds is not False for claim in verify_directory(directory))
+
+
+def fields(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        return [place for key, inner in value.items() for place in fields(inner, (*path, key))]
+    if isinstance(value, list):
+        return [place for index, inner in enumerate(value) for place in fields(inner, (*path, index))]
+    return [path]
+
+
+def test_every_altered_field_of_a_record_is_found(directory: Path) -> None:
+    """Each leaf of audit.json, altered with or without a digest that fits, makes a claim fail."""
+    path = directory / "audit.json"
+    original = path.read_text(encoding="utf-8")
+    content = json.loads(original)
+    assert len(fields(content)) > 20
+    try:
+        for place in fields(content):
+            altered = json.loads(original)
+            parent = altered
+            for key in place[:-1]:
+                parent = parent[key]
+            value = parent[place[-1]]
+            parent[place[-1]] = value + 1 if isinstance(value, int) else f"{value or ''}1"
+            path.write_text(json.dumps(altered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            assert any(claim.holds is False for claim in verify_directory(directory)), place
+    finally:
+        path.write_text(original, encoding="utf-8")
+
+
+def test_a_record_of_another_plan_is_taken_away_when_the_policy_is_compiled_again(tmp_path: Path) -> None:
+    """What an audit found is never shown of another plan."""
+    plan = compiled(tmp_path, "a count without cells")
+    folder = compile_policy(tmp_path / "audited.policy").save(tmp_path / "audited.plan")
+    (folder / "audit.json").write_text(audited(plan).render(), encoding="utf-8")
+    compiled(tmp_path, "alpha-DP_T")
+    compile_policy(tmp_path / "audited.policy").save(folder)
+    assert not (folder / "audit.json").exists()
+    assert "Empirical audit" not in (folder / "certificate.html").read_text(encoding="utf-8")
