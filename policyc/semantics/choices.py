@@ -144,6 +144,7 @@ _WISHES: Mapping[str, Signature] = {
         "dft": (
             Parameter("coefficients", reading.whole, "coefficients = 20", required=False),
             Parameter("choose", reading.truth, "choose = true", required=False),
+            Parameter("noise", reading.word("gaussian", "laplace"), "noise = laplace", required=False),
         ),
         "fast": (
             Parameter("samples", reading.whole, "samples = 60", required=False),
@@ -165,6 +166,7 @@ _WISHES: Mapping[str, Signature] = {
         "lmmse": (
             Parameter("weight", reading.fraction, "weight = 0.5", required=False),
             Parameter("decay", reading.fraction, "decay = 0.99", required=False),
+            Parameter("noise", reading.word("gaussian", "binomial"), "noise = binomial", required=False),
         ),
         "toeplitz": (),
     },

@@ -73,6 +73,8 @@ def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     [
         ("binomial()", "realtime"),
         ("fast(samples = 40)", "realtime"),
+        ("lmmse(weight = 0.5, noise = binomial)", "realtime"),
+        ("dft(coefficients = 20, noise = laplace)", "offline"),
         ("dft(coefficients = 20)", "offline"),
         ("dft(choose = true)", "within(13 steps)"),
     ],

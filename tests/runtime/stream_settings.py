@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import product
 
 import numpy as np
@@ -14,10 +15,22 @@ from policyc_runtime.privacy import Participation
 from policyc_runtime.randomness import Randomness, SimulationRandomness
 
 KINDS = sorted(stream_mechanism_kinds())
+OPTIONS = {"dft, laplace": {"noise": "laplace", "coefficients": 1}, "lmmse, binomial": {"noise": "binomial"}}
+NAMES = [*KINDS, *OPTIONS]  # kinds, and what else their options make of them
 WORKLOADS = (("identity", None), ("prefix", None), ("window", 4))
 WAITS = (0, None, 3)
 
 Series = NDArray[np.int64]
+
+
+def kind_of(name: str) -> type[StreamMechanism]:
+    """The mechanism of one of the names."""
+    return stream_mechanism_kinds()[name.split(",")[0]]
+
+
+def calibrated(name: str, setting: Setting, epsilon: str = "1", delta: str = "1e-6") -> StreamMechanism:
+    """One of the names, with noise for a promise."""
+    return kind_of(name).calibrate(setting, Decimal(epsilon), Decimal(delta), OPTIONS.get(name, {}))
 
 
 def settings(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from policyc_runtime.errors import KernelError
+from policyc_runtime.mechanisms.calibration import require_coins
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
 from policyc_runtime.randomness import MOST_COINS
 from policyc_runtime.rounding import rounded_down
@@ -63,13 +63,7 @@ class Binomial(StreamMechanism):
 
     @classmethod
     def _of(cls, half: int) -> Self:
-        if 2 * half > MOST_COINS:
-            raise KernelError(
-                "E0831",
-                "the noise scale is out of range",
-                because=f"the noise would need {2 * half:,} coins a value, and at most {MOST_COINS:,} are thrown",
-                help="write `mechanism gaussian()`, which loses no more",
-            )
+        require_coins(half)
         return cls(coins=2 * half)
 
     def with_noise(self, factor: float) -> Self:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from policyc_runtime.errors import KernelError
-from policyc_runtime.randomness import LARGEST_SCALE
+from policyc_runtime.randomness import LARGEST_SCALE, MOST_COINS
 
 TOLERANCE = 1e-13
 ROOM = 64  # standard deviations of noise, and sums of it, that must fit 64-bit integers
@@ -49,6 +49,21 @@ def require_room(noise: float) -> None:
             "the noise scale is out of range",
             because="so small an epsilon for so much that one user can change needs noise beyond 64-bit integers",
             help="a larger epsilon, fewer steps or a coarser grid needs less noise",
+        )
+
+
+def require_coins(half: int) -> None:
+    """Nothing when as many coins as twice this can be thrown for every value.
+
+    Raises:
+        KernelError: they cannot.
+    """
+    if 2 * half > MOST_COINS:
+        raise KernelError(
+            "E0831",
+            "the noise scale is out of range",
+            because=f"the noise would need {2 * half:,} coins a value, and at most {MOST_COINS:,} are thrown",
+            help="write `mechanism gaussian()`, which loses no more",
         )
 
 

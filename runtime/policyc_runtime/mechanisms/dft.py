@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
 
+from policyc_runtime.mechanisms.calibration import least_noise, require_room
 from policyc_runtime.mechanisms.grid_noise import GridNoise
+from policyc_runtime.rounding import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_runtime.mechanisms.mechanism import Options, StepRecord
     from policyc_runtime.mechanisms.setting import Setting
+    from policyc_runtime.privacy.profile import PrivacyProfile
     from policyc_runtime.randomness import Randomness
 
 LONGEST = 20_000  # steps of a block: its transform takes the square of that
@@ -25,7 +29,10 @@ ROWS = 256  # of a transform at a time
 
 
 class Dft(GridNoise):
-    """Adds Gaussian noise to the lowest `coefficients` of the real Fourier transform of every block; None: to all.
+    """Adds noise to the lowest `coefficients` of the real Fourier transform of every block; None: to all.
+
+    Noise is Gaussian, or Laplace as in the source, both of standard deviation `stddev`. Laplace noise hides what a user
+    moves in L1, which grows faster with steps and coefficients, but for every delta, 0 included.
 
     A block is the whole series offline, and d + 1 steps where values may wait for d (online DFT). With `choose`, the
     frequencies above which noise is more than signal are left out, chosen from the noisy coefficients alone.
@@ -42,6 +49,7 @@ class Dft(GridNoise):
     estimates: ClassVar[bool] = True
     coefficients: Annotated[int, Field(ge=1)] | None
     choose: bool
+    noise: Literal["gaussian", "laplace"] = "gaussian"
 
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:
@@ -58,9 +66,59 @@ class Dft(GridNoise):
 
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
-        """The least noise; options: coefficients of a block that are measured (else all), and choose."""
-        fixed = {"coefficients": options.get("coefficients"), "choose": options.get("choose", False)}
-        return cls._least(setting, epsilon, delta, **fixed)
+        """The least noise; options: coefficients of a block that are measured (else all), choose and noise."""
+        fixed = {
+            "coefficients": options.get("coefficients"),
+            "choose": options.get("choose", False),
+            "noise": options.get("noise", "gaussian"),
+        }
+        if fixed["noise"] == "gaussian":
+            return cls._least(setting, epsilon, delta, **fixed)
+        made = cls(stddev=Decimal(1), **fixed)  # type: ignore[arg-type]  # checked by its fields
+        nats, failing = rounded_down(epsilon), rounded_down(delta)
+        near = made._moved(setting) / made.grid / float(epsilon) * math.sqrt(2)
+        holds = lambda stddev: made._of(stddev).profile(setting).delta(nats) <= failing  # noqa: E731
+        return made._of(least_noise(holds, near))
+
+    def _of(self, stddev: float) -> Self:
+        require_room(stddev * self.grid)
+        return self.model_copy(update={"stddev": Decimal(repr(stddev))})
+
+    def profile(self, setting: Setting) -> PrivacyProfile:
+        """The curve of discrete noise on everything that is measured, an upper bound.
+
+        Laplace noise of scale b on whole numbers that move by so much in L1 loses at most that over b, whatever moves.
+        """
+        if self.noise == "gaussian":
+            return super().profile(setting)
+        from policyc_runtime.privacy.profile import pure_profile
+
+        return pure_profile(rounded_up(self._moved(setting) / self._scale))
+
+    @property
+    def _scale(self) -> Fraction:
+        """Of Laplace noise, in units of the grid, with this deviation."""
+        return Fraction(self.stddev * self.grid) * Fraction("0.7071067811865475")
+
+    def _moved(self, setting: Setting) -> int:
+        """How far one neighbor moves the numbers measured at most, L1, in units of the grid, rounded up.
+
+        Each change moves them by a column; and n numbers move by at most sqrt(n) times what they move in L2.
+        """
+        length = _block(setting)
+        sizes = {length, (setting.horizon or length) % length or length}
+        column = max(max(_longest_column(size, self._measured(size), self.grid) for size in sizes), 1)
+        blocks = setting.changes if setting.horizon is None else min(setting.changes, -(-setting.horizon // length))
+        numbers = blocks * self._measured(length) * (2 if setting.replaced and setting.cells > 1 else 1)
+        whole = math.isqrt(numbers * self.moved_square(setting)) + 1
+        return min(setting.changes * setting.shift * column, whole)
+
+    def _noise(self, numbers: NDArray[np.int64], randomness: Randomness) -> NDArray[np.int64]:
+        if self.noise == "gaussian":
+            return super()._noise(numbers, randomness)
+        from policyc_runtime.randomness import discrete_laplace
+
+        return discrete_laplace(self._scale, numbers.size, randomness).reshape(numbers.shape)
 
     def moved_square(self, setting: Setting) -> int:
         """At most the largest of all ratios of lengths, squared, times what one user moves.
@@ -152,6 +210,15 @@ def _blocks(setting: Setting, steps: int) -> Iterator[tuple[int, int]]:
 def _basis(size: int, count: int) -> Iterable[NDArray[np.float64]]:
     """As `_rows`; kept where it is small."""
     return _kept_basis(size, count) if size * count <= 2**20 else _rows(size, count)
+
+
+@lru_cache(maxsize=64)
+def _longest_column(size: int, count: int, grid: int) -> int:
+    """The largest L1 norm of what one step adds to the coefficients, in units of the grid: they are whole numbers."""
+    sums = np.zeros(size, dtype=np.int64)
+    for rows in _basis(size, count):
+        sums += np.abs(np.rint(rows * grid).astype(np.int64)).sum(axis=0)
+    return int(sums.max())
 
 
 @lru_cache(maxsize=4)

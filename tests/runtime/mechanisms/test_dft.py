@@ -87,3 +87,33 @@ def test_numbers_too_large_for_64_bit_sums_are_measured_exactly() -> None:
     raw = np.full((8, 1), 2**45, dtype=np.int64)
     values = mechanism.values(setting, run(mechanism, setting, raw, simulated(3)))
     assert np.abs(values / raw - 1).max() < 1e-6
+
+
+@pytest.mark.parametrize(("coefficients", "bound"), [(None, 12), (3, 12), (5, 2), (4, 1)])
+def test_no_user_moves_the_coefficients_further_in_l1_than_laplace_noise_hides(
+    coefficients: int | None, bound: int
+) -> None:
+    """Over many sets of steps and signs, the quantised transform moves less than the noise is made for."""
+    setting = replace(one_setting(Dft, steps=12, bound=bound), contribution=3)
+    options = {"noise": "laplace", **({"coefficients": coefficients} if coefficients else {})}
+    mechanism = Dft.calibrate(setting, Decimal(1), Decimal("1e-9"), options)
+    rows = np.rint(np.vstack(list(_basis(12, coefficients or 12))) * mechanism.grid)
+    generator, longest = np.random.default_rng(1), 0.0
+    for _ in range(3000):
+        user = np.zeros(12)
+        user[generator.choice(12, bound, replace=False)] = 3 * generator.choice([-1, 1], bound)
+        longest = max(longest, float(np.abs(rows @ user).sum()))
+    assert longest <= mechanism._moved(setting)
+    assert longest / float(mechanism._scale) <= 1.00001
+    assert mechanism.profile(setting).delta(1.0) <= 1e-9
+
+
+def test_laplace_noise_on_frequencies_has_the_law_that_is_said() -> None:
+    """Of 40,000 coefficients of nothing: variance and mean size are those of a Laplace law, and of no normal one."""
+    setting = one_setting(Dft, steps=400, bound=4)
+    mechanism = Dft.calibrate(setting, *PROMISE, {"noise": "laplace"})
+    raw = np.zeros((400, 1), dtype=np.int64)
+    noise = np.concatenate([np.array(run(mechanism, setting, raw, simulated(seed)))[:, 0] for seed in range(100)])
+    size = float(mechanism.stddev) * mechanism.grid
+    assert np.sqrt((noise / size) ** 2).mean() == pytest.approx(1 / math.sqrt(2), rel=0.02)
+    assert ((noise / size) ** 2).mean() == pytest.approx(1, rel=0.04)

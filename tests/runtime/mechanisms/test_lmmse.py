@@ -113,3 +113,43 @@ def test_a_weight_that_hardly_falls_is_rounded_against_the_plan(decay: str) -> N
     assert mechanism._l2_square(setting) >= sum(squares[-5:])
     constant = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), {})
     assert constant.stddev < mechanism.stddev < constant.stddev * Decimal("1.00000001")
+
+
+@pytest.mark.parametrize("weight", ["0.1", "0.5", "1"])
+def test_with_binomial_noise_it_is_the_same_algorithm(weight: str) -> None:
+    """Algorithm 2 word for word, on the coins that were thrown; weighted counts are rounded to the grid."""
+    setting = one_setting(Lmmse, steps=60, bound=60)
+    options = {"weight": Decimal(weight), "noise": "binomial"}
+    mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-7"), options)
+    z = np.rint(1000 + 300 * np.sin(np.arange(60) / 9)).astype(np.int64)
+    records = run(mechanism, setting, z[:, None], simulated(1))
+    weights = np.array([float(mechanism.weight_at(t)) for t in range(60)])
+    noise = np.array(records)[:, 0] / mechanism.grid - weights * z
+    expected = published(z.astype(float), noise, float(weight), float(mechanism.stddev) ** 2)
+    assert np.abs(mechanism.values(setting, records)[:, 0] / expected - 1).max() < 3e-12
+    assert noise.std() == pytest.approx(float(mechanism.stddev), rel=0.3)
+
+
+def test_a_weighted_whole_number_moves_by_whole_numbers() -> None:
+    """One user more moves no record by more than is accounted for, ceil(w c grid), whatever the count."""
+    setting = one_setting(Lmmse, steps=40, bound=40, contribution=3)
+    options = {"weight": Decimal("0.07"), "noise": "binomial"}
+    mechanism = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), options)
+    raw = np.arange(40)[:, None]
+    alone, joined = (np.array(run(mechanism, setting, raw + more, simulated(1)))[:, 0] for more in (0, 3))
+    steps = [math.ceil(Fraction(mechanism.weight_at(t)) * mechanism.grid * 3) for t in range(40)]
+    assert (joined - alone <= steps).all()
+    gaussian = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), {"weight": Decimal("0.07")})
+    assert mechanism.stddev >= gaussian.stddev
+
+
+def test_binomial_noise_is_as_large_as_is_said() -> None:
+    """The variance of 4,000 draws fits the stated deviation, and neither 5 % less nor 5 % more."""
+    setting = one_setting(Lmmse, steps=4000, bound=4)
+    options = {"weight": Decimal(1), "noise": "binomial"}
+    claimed = Lmmse.calibrate(setting, Decimal(1), Decimal("1e-6"), options)
+    for factor, accepted in ((1.0, True), (0.95, False), (1.05, False)):
+        mechanism = claimed if factor == 1 else claimed.with_noise(factor)
+        values = mechanism.values(setting, run(mechanism, setting, np.zeros((4000, 1), dtype=np.int64), simulated(5)))
+        score = ((values / float(claimed.stddev)) ** 2).mean() - 1
+        assert bool(abs(score) < 3.5 * math.sqrt(2 / 4000)) is accepted

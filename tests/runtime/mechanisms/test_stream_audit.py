@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
-from stream_settings import KINDS, one_setting, run, simulated
+from stream_settings import KINDS, calibrated, kind_of, one_setting, run, simulated
 
-from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanism_kinds
+from policyc_runtime.mechanisms import Setting, StreamMechanism
 
 RUNS = {True: 20_000, False: 2_500}  # of the full audit, and of the one that every test run can afford
 FEW = 2_500
@@ -55,13 +54,13 @@ def proven_epsilon(without: Rows, present: Rows) -> float:
     return bound(slice(half, None), best)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [*KINDS, "lmmse, binomial"])
 def test_no_attack_proves_more_than_is_claimed_and_half_the_noise_is_noticed(name: str, full: bool) -> None:
     """Runs on two neighboring streams prove no more than is promised; with half the noise they do."""
-    setting = one_setting(stream_mechanism_kinds()[name], steps=STEPS, bound=2, contribution=3)
+    setting = one_setting(kind_of(name), steps=STEPS, bound=2, contribution=3)
     totals = replace(setting, workload="prefix")  # where running totals are measured, theirs are attacked
-    setting = setting if stream_mechanism_kinds()[name].reason_not_here(totals) else totals
-    mechanism = stream_mechanism_kinds()[name].calibrate(setting, Decimal(str(EPSILON)), Decimal(str(DELTA)), {})
+    setting = setting if kind_of(name).reason_not_here(totals) else totals
+    mechanism = calibrated(name, setting, str(EPSILON), str(DELTA))
     without, present = (seen(mechanism, setting, there, RUNS[full], seed) for seed, there in ((1, False), (2, True)))
     assert proven_epsilon(without, present) <= EPSILON
     weak = mechanism.with_noise(0.5)

@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
-from stream_settings import KINDS, one_setting, run, settings, simulated, truth
+from stream_settings import KINDS, NAMES, calibrated, kind_of, one_setting, run, settings, simulated, truth
 
-from policyc_runtime.mechanisms import AnyMechanism, Setting, StreamMechanism, stream_mechanism_kinds
+from policyc_runtime.mechanisms import AnyMechanism, Setting
 from policyc_runtime.privacy import Participation
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.sources_cited import SOURCES
@@ -23,34 +23,30 @@ VALUES = 100_000
 LONG = 1000
 
 
-def calibrated(name: str, setting: Setting, epsilon: str = "1", delta: str = "1e-6") -> StreamMechanism:
-    return stream_mechanism_kinds()[name].calibrate(setting, Decimal(epsilon), Decimal(delta), {})
-
-
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_calibrated_noise_keeps_the_promise_and_wastes_nothing(name: str) -> None:
     """Delta at the promised epsilon is at most the promised one, exactly; with 1e-9 less noise it is not."""
-    for setting in settings(stream_mechanism_kinds()[name]):
+    for setting in settings(kind_of(name)):
         for epsilon, delta in PROMISES:
-            mechanism = stream_mechanism_kinds()[name].calibrate(setting, epsilon, delta, {})
+            mechanism = calibrated(name, setting, str(epsilon), str(delta))
             nats = rounded_down(epsilon)
             assert Fraction(mechanism.profile(setting).delta(nats)) <= Fraction(delta)
             assert Fraction(mechanism.with_noise(1 - 1e-9).profile(setting).delta(nats)) > Fraction(delta)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_variant_keeps_the_promise(name: str) -> None:
     """So do the options that are tried under `auto`."""
-    setting = one_setting(stream_mechanism_kinds()[name])
-    for options in stream_mechanism_kinds()[name].variants(setting):
-        mechanism = stream_mechanism_kinds()[name].calibrate(setting, Decimal(1), Decimal("1e-6"), options)
+    setting = one_setting(kind_of(name))
+    for options in kind_of(name).variants(setting):
+        mechanism = kind_of(name).calibrate(setting, Decimal(1), Decimal("1e-6"), options)
         assert Fraction(mechanism.profile(setting).delta(1.0)) <= Fraction("1e-6")
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_more_promise_means_less_noise(name: str) -> None:
     """Variance falls with epsilon and delta, and rises with participation and contribution."""
-    kind = stream_mechanism_kinds()[name]
+    kind = kind_of(name)
     setting = one_setting(kind)
 
     def noise(setting: Setting, epsilon: str, delta: str) -> float:
@@ -64,10 +60,10 @@ def test_more_promise_means_less_noise(name: str) -> None:
     assert noise(replace(setting, replaced=True), "1", "1e-6") >= middle
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_more_noise_tells_less(name: str) -> None:
     """Delta falls with noise, and rises with participation."""
-    setting = one_setting(stream_mechanism_kinds()[name])
+    setting = one_setting(kind_of(name))
     mechanism = calibrated(name, setting)
     middle = mechanism.profile(setting).delta(0.5)
     assert mechanism.with_noise(1.5).profile(setting).delta(0.5) < middle
@@ -78,7 +74,7 @@ def test_more_noise_tells_less(name: str) -> None:
 
 def errors_of(name: str, factor: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Errors of about 100,000 values of still streams, and the variances that are claimed for them."""
-    setting = one_setting(stream_mechanism_kinds()[name], steps=LONG)
+    setting = one_setting(kind_of(name), steps=LONG)
     claimed = calibrated(name, setting)
     mechanism = claimed if factor == 1 else claimed.with_noise(factor)
     raw = np.full((LONG, 1), 50, dtype=np.int64)
@@ -108,10 +104,10 @@ def test_values_have_no_bias(name: str) -> None:
     assert abs(runs.mean()) < 4 * runs.std(ddof=1) / np.sqrt(len(runs)) + 1e-9
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_same_generator_gives_the_same_records(name: str) -> None:
     """Under a seeded generator a run replays exactly, another seed gives another one, and raw values are left alone."""
-    setting = one_setting(stream_mechanism_kinds()[name], steps=40)
+    setting = one_setting(kind_of(name), steps=40)
     mechanism = calibrated(name, setting)
     raw = np.arange(40, dtype=np.int64)[:, None]
     first, second, other = (run(mechanism, setting, raw, simulated(seed)) for seed in (1, 1, 2))
@@ -120,10 +116,10 @@ def test_the_same_generator_gives_the_same_records(name: str) -> None:
     assert (raw[:, 0] == np.arange(40)).all()
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_in_pieces_keeps_what_it_has(name: str) -> None:
     """Interrupted and resumed from what the ledger holds, a run is the one that was not interrupted."""
-    setting = one_setting(stream_mechanism_kinds()[name], steps=24)
+    setting = one_setting(kind_of(name), steps=24)
     mechanism = calibrated(name, setting)
     raw = (50 + np.arange(24, dtype=np.int64) ** 2)[:, None]
     kept: list[tuple[int, ...]] = []
@@ -139,10 +135,10 @@ def test_a_run_in_pieces_keeps_what_it_has(name: str) -> None:
     assert mechanism.measure(setting, raw, kept, simulated(5)) == []
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_records_alone_give_the_values(name: str) -> None:
     """Records are whole numbers that go through JSON; values come from them, and do not change when others follow."""
-    setting = one_setting(stream_mechanism_kinds()[name], steps=24)
+    setting = one_setting(kind_of(name), steps=24)
     mechanism = calibrated(name, setting)
     records = run(mechanism, setting, np.full((24, 1), 9, dtype=np.int64), simulated(6))
     read = [tuple(record) for record in json.loads(json.dumps(records))]
@@ -157,11 +153,11 @@ def test_records_alone_give_the_values(name: str) -> None:
         assert (np.isnan(values) | (values == np.rint(values))).all()
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_several_cells_are_measured(name: str) -> None:
     """Where a mechanism takes cells, every cell has its value."""
-    setting = replace(one_setting(stream_mechanism_kinds()[name]), cells=3)
-    if stream_mechanism_kinds()[name].reason_against(setting) is not None:
+    setting = replace(one_setting(kind_of(name)), cells=3)
+    if kind_of(name).reason_against(setting) is not None:
         return
     mechanism = calibrated(name, setting)
     raw = np.array([[10**6, 2 * 10**6, 3 * 10**6]] * 12, dtype=np.int64)
@@ -170,17 +166,17 @@ def test_several_cells_are_measured(name: str) -> None:
     assert (np.diff(np.nanmean(values, axis=0)) > 0).all()
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_plan_reads_the_mechanism_back(name: str) -> None:
     """Written into a plan and read again, it is the same record."""
-    mechanism = calibrated(name, one_setting(stream_mechanism_kinds()[name]))
+    mechanism = calibrated(name, one_setting(kind_of(name)))
     read: object = TypeAdapter(AnyMechanism).validate_python(json.loads(mechanism.model_dump_json()))
     assert read == mechanism
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_stream_mechanism_cites_its_source(name: str) -> None:
     """Every mechanism says where it comes from, with keys that exist."""
-    found = re.search(r"Source: ([A-Z0-9, ]+)", stream_mechanism_kinds()[name].__doc__ or "")
+    found = re.search(r"Source: ([A-Z0-9, ]+)", kind_of(name).__doc__ or "")
     assert found is not None
     assert set(re.split(r",\s*", found.group(1).strip())) <= set(SOURCES)
