@@ -2,7 +2,8 @@
 
 A row is a series, a promise and a delivery. Every method of a row keeps the same (epsilon, delta) for the same users by
 the kernel's own accounting, and sees the same true values; `auto` is what `policyc compile` makes of a policy that
-names neither mechanism nor estimator.
+names neither mechanism nor estimator, and that says what is known beforehand: the season's period, that no value is
+negative, and whether values have observation noise. All others have what their authors tune on the true values.
 """
 
 from __future__ import annotations
@@ -96,6 +97,9 @@ target user_level(epsilon = {self.epsilon}, delta = {self.delta}, neighbors = ad
 participation at_most({self.bound} steps, assumed = "part of a benchmark")
 signal seasonal_ar1(period = {self.series.period} steps, learned = true{observed})
 deliver {"offline" if self.offline else "realtime"}
+postprocess shown {{
+  shown >= 0
+}}
 objective mean_absolute_error
 """
         path = folder / "row.policy"
@@ -213,7 +217,11 @@ def _shown(
     start = time.process_time()
     while len(shown) < runs and (len(shown) < FEWEST_RUNS or time.process_time() - start < seconds):
         values, variances = method.noisy(len(shown))
-        shown.append(unit * (values if estimator is None else estimator.expected(values, variances, 0, setting.wait)))
+        if estimator is not None:
+            values = estimator.expected(values, variances, 0, setting.wait)
+        if estimator is not None and estimator.name not in PLAIN:
+            values = np.maximum(values, 0.0)  # as the policy has it; the sources publish what there is
+        shown.append(values * unit)
     return shown
 
 
