@@ -128,6 +128,9 @@ def run(
     output: Annotated[Path, typer.Option("--output", metavar="OUT", help="Released values: CSV or Parquet.")],
     ledger: LedgerOption = None,
     counts: Annotated[bool, typer.Option("--counts", help="The input has ready counts, not events.")] = False,
+    continued: Annotated[
+        bool, typer.Option("--continued", help="The input has new rows only; earlier ones are known from runs before.")
+    ] = False,
     steps: Annotated[
         int | None,
         typer.Option("--steps", min=1, help="Release the first N steps only. Default: through the last event."),
@@ -155,6 +158,7 @@ def run(
             input_file,
             book,
             counts=counts,
+            continued=continued,
             steps=steps,
             output=output,
             progress=progress,

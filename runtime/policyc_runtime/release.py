@@ -42,6 +42,7 @@ def release(
     ledger: str | Path,
     *,
     counts: bool = False,
+    continued: bool = False,
     steps: int | None = None,
     output: str | Path | None = None,
     progress: Progress | None = None,
@@ -55,6 +56,7 @@ def release(
         events_or_counts: a CSV or Parquet file of events; or counts in memory, (steps, cells), or one array a release.
         ledger: the sqlite file that remembers; begun when there is none.
         counts: the file holds ready counts instead of events.
+        continued: the file has new rows only; what is needed of earlier ones is in a private file beside the ledger.
         steps: only the first this many; default all, through the step of the last event.
         output: where the caller will write; checked before anything is spent. An earlier release there without a
             ledger is a sign of a lost ledger; any other file is not written over.
@@ -91,7 +93,10 @@ def release(
             require_own(outputs[part.name], part.query.by)
     with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
         _check_outputs(plan, book, outputs)
-        raw = _read(plan, events_or_counts, counts, steps, book)
+        if continued:
+            raw = _carried_on(plan, events_or_counts, counts, steps, book)
+        else:
+            raw = _read(plan, events_or_counts, counts, steps, book)
         if raw.dropped is not None:
             write_private(book.path, raw.steps, raw.dropped)
         run = _Run(plan, raw, book, source)
@@ -110,6 +115,29 @@ def _read(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger)
     if counts:
         return read_counts(data, plan, start=book.start, steps=steps)
     return read_events(data, plan, start=book.start, steps=steps, at_least=book.steps)
+
+
+def _carried_on(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger) -> StepCounts:
+    """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
+    from policyc_runtime.sources.history import History
+
+    check_request(plan, steps)
+    if counts or not isinstance(data, str | Path):
+        raise DataError(
+            "E0839",
+            "only a file of events can be carried on",
+            because="counts do not say whose they are, so nobody's bound could be kept over several runs",
+            help="give the whole history from step 0 on, without `--continued`",
+        )
+    with History(book.path, plan) as history:
+        raw = history.read(data, start=book.start, steps=steps)
+        for entry in book.entries:
+            if entry.step >= history.steps:
+                raise _changed(book.path, entry.step, gone=True)
+            if entry.step < raw.steps and entry.data != book.fingerprint(entry.step, raw.digests[entry.step]):
+                raise _changed(book.path, entry.step, gone=not raw.digests[entry.step])
+        history.keep()
+    return raw
 
 
 def _check_outputs(plan: Plan, book: Ledger, outputs: Mapping[str, Path]) -> None:

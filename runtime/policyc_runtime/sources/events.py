@@ -48,20 +48,38 @@ def read_events(
     table = open_table(connection, path)
     try:
         with reading(table.path):
-            _load(connection, table, plan)
-            first, last = _check_rows(connection, table.path, plan)
-            step = step_microseconds(plan)
-            if start is None:
-                start = declared_start(plan)
-            taken = start is None
-            if start is None:
-                start = whole_step_before(first, step)
-            _check_horizon(connection, table.path, plan, start, taken)
-            total = steps if steps is not None else max((last - start) // step + 1, at_least)
+            first, last = load_events(connection, table, plan)
+            start = first_step(connection, table.path, plan, start, first)
+            total = steps if steps is not None else max((last - start) // step_microseconds(plan) + 1, at_least)
             check_steps(plan, total, str(path))
-            return _count(connection, str(path), plan, start, total)
+            return count_events(connection, str(path), plan, start, total)
     finally:
         connection.close()
+
+
+def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> tuple[int, int]:
+    """The table `event` of a file; the first and the last moment.
+
+    Raises:
+        DataError: a column is missing, or a row cannot be used.
+    """
+    _load(connection, table, plan)
+    return _check_rows(connection, table.path, plan)
+
+
+def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int | None, first: int) -> int:
+    """The moment of step 0: what an earlier run fixed, or the plan's, or from the first event; all events fit to it.
+
+    Raises:
+        DataError: an event lies before it or beyond the horizon.
+    """
+    if start is None:
+        start = declared_start(plan)
+    taken = start is None
+    if start is None:
+        start = whole_step_before(first, step_microseconds(plan))
+    _check_horizon(connection, path, plan, start, taken)
+    return start
 
 
 def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
@@ -198,8 +216,8 @@ def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start
         )
 
 
-def _count(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, steps: int) -> StepCounts:
-    """Counts of the table `event`: one cell a user and step."""
+def count_events(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, steps: int) -> StepCounts:
+    """Counts of the table `event`; under a participation bound the table `before` says what users did already."""
     states = len(plan.stream.cell.states) if plan.stream.cell else 1
     step = step_microseconds(plan)
     connection.execute(  # each user's name is hashed once; a step's digest adds up the hashes of who was where

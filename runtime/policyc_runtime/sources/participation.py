@@ -74,10 +74,16 @@ def _units(name: str, query: SumQuery) -> str:
 
 
 def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord) -> dict[str, int]:
-    """The table `kept` of users' steps that count, and how many were dropped."""
+    """The table `kept` of users' steps that count, and how many were dropped.
+
+    Steps that earlier runs kept stand in `before`: going forward, what is kept of later ones is the same with nothing
+    else of the earlier ones.
+    """
+    connection.execute("CREATE TABLE IF NOT EXISTS before (person VARCHAR, step BIGINT)")
     rows = connection.execute(
         "SELECT id, step, md5_number_lower(concat(low, ':', high, ':', step)) AS rank "
-        "FROM (SELECT DISTINCT id, step FROM part) JOIN person USING (id) ORDER BY id, step"
+        "FROM (SELECT id, step FROM part UNION SELECT id, step FROM before JOIN person USING (person)) "
+        "JOIN person USING (id) ORDER BY id, step"
     ).fetchnumpy()
     users, steps = np.asarray(rows["id"], dtype=np.int64), np.asarray(rows["step"], dtype=np.int64)
     keep = np.ones(len(users), dtype=np.bool_)

@@ -1,0 +1,234 @@
+"""What a run keeps of its data when later runs bring only new rows: a private file beside the ledger.
+
+It holds protected data, for the owner alone: what each step counted, and in which steps every user's part was kept,
+users by a keyed hash. A step is taken in once, before any of its noise is drawn, in one transaction: so a run that
+breaks off anywhere finds its data again, and no user is kept in more steps than the bound, however the stream is cut.
+Rows of steps that were taken in already are compared with what was taken, and change nothing.
+"""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.errors import DataError, LedgerError
+from policyc_runtime.ledger_file import BUSY_SECONDS, policy_hash
+from policyc_runtime.sources.events import count_events, first_step, load_events
+from policyc_runtime.sources.moments import step_microseconds
+from policyc_runtime.sources.participation import measured_releases, sum_columns
+from policyc_runtime.sources.step_counts import StepCounts, check_steps
+from policyc_runtime.sources.tables import connect, open_table, reading
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from duckdb import DuckDBPyConnection
+
+    from policyc_runtime.plan import Plan
+
+KEY_BYTES = 32
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE step (step INTEGER PRIMARY KEY, counts TEXT NOT NULL, digest TEXT NOT NULL, rows TEXT NOT NULL);
+CREATE TABLE kept (person TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (person, step)) WITHOUT ROWID;
+CREATE TABLE cut (person TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+
+
+def history_file(ledger: str | Path) -> Path:
+    """Where the data of a ledger's steps is kept; protected data."""
+    return Path(f"{ledger}.history")
+
+
+class History:
+    """An open file, in one transaction until it is closed; nothing is kept without `keep`."""
+
+    def __init__(self, ledger: str | Path, plan: Plan) -> None:
+        """Open the history of a ledger, begun where there is none.
+
+        Raises:
+            DataError: the plan's bound cannot be kept by going forward.
+            LedgerError: the file is of another policy, or in use.
+        """
+        record = plan.participation
+        if record is None or record.enforced == "keep_sample":
+            raise DataError(
+                "E0839",
+                "this plan needs all rows of the stream at once",
+                because="only what `participation at_most(...)` bounds going forward in time can be carried on from "
+                "earlier runs",
+                help="give the whole history from step 0 on, without `--continued`",
+            )
+        self.path = history_file(ledger)
+        self._plan = plan
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._file = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            self._file.execute("PRAGMA synchronous = FULL")
+            self._file.execute("BEGIN IMMEDIATE")
+            if not self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
+                    self._file.execute(statement)
+                self._set("policy", policy_hash(plan))
+                self._set("key", secrets.token_hex(KEY_BYTES))
+            self._meta = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
+        except sqlite3.Error as error:
+            self._file.close()
+            raise _unusable(self.path, "it is in use, or no such file") from error
+        if self._meta.get("policy") != policy_hash(plan):
+            self._file.close()
+            raise _unusable(self.path, "it belongs to another policy")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken in: 0, 1, ... without gaps."""
+        return int(self._file.execute("SELECT count(*) FROM step").fetchone()[0])
+
+    def read(self, path: str | Path, *, start: int | None, steps: int | None) -> StepCounts:
+        """All steps, those of earlier runs and those that the file brings.
+
+        Args:
+            path: events, CSV or Parquet; steps that were taken in need not be there again.
+            start: the moment of step 0 that the ledger fixed.
+            steps: through this many steps; default through the step of the last event.
+
+        Raises:
+            DataError: the file cannot be used.
+            LedgerError: rows of a step that was taken in have changed.
+        """
+        plan, done = self._plan, self.steps
+        known = self._meta.get("start")
+        connection = connect()
+        table = open_table(connection, path)
+        try:
+            with reading(table.path):
+                first, last = load_events(connection, table, plan)
+                start = first_step(connection, table.path, plan, start if known is None else int(known), first)
+                step = step_microseconds(plan)
+                total = max(done, steps if steps is not None else (last - start) // step + 1)
+                check_steps(plan, total, str(path))
+                rows = self._rows(connection, start, step)
+                self._check_again(rows, done)
+                connection.execute(f"DELETE FROM event WHERE moment < {start + done * step}")
+                self._bring_kept(connection)
+                new = count_events(connection, str(path), plan, start, total)
+                self._take(connection, new, rows, done, start)
+        finally:
+            connection.close()
+        return self._all(start, steps)
+
+    def keep(self) -> None:
+        """Commit what was taken in."""
+        self._file.execute("COMMIT")
+
+    def _rows(self, connection: DuckDBPyConnection, start: int, step: int) -> dict[int, str]:
+        """One keyed hash of all rows of each step that has any."""
+        values = "".join(f", ':', {name}" for name, _ in sum_columns(self._plan))
+        found = connection.execute(
+            f"SELECT (moment - {start}) // {step} AS step, count(*), "
+            f"sum(md5_number_lower(concat(?, person, ':', moment, ':', code{values}))) FROM event GROUP BY ALL",
+            [self._meta["key"]],
+        ).fetchall()
+        return {int(at): f"{count}:{total}" for at, count, total in found}
+
+    def _check_again(self, rows: dict[int, str], done: int) -> None:
+        for step, known in self._file.execute("SELECT step, rows FROM step ORDER BY step"):
+            if step in rows and rows[step] != known:
+                raise LedgerError(
+                    "E0825",
+                    f"the data of step {step} changed after it was taken in",
+                    where=str(self.path),
+                    because=f"{done:,} steps were taken in by earlier runs; what users may still do follows from them",
+                    help="leave the rows of these steps out, or give them as they were; if the step was not over when "
+                    "it was taken in, run on complete steps only next time: `--steps N`",
+                )
+
+    def _bring_kept(self, connection: DuckDBPyConnection) -> None:
+        """The table `before` of steps in which users of the file were kept already."""
+        hashes = connection.execute(
+            "SELECT person, md5(concat(?, person)) AS hash FROM (SELECT DISTINCT person FROM event)",
+            [self._meta["key"]],
+        ).fetchall()
+        found = [
+            (person, step)
+            for person, name in hashes
+            for (step,) in self._file.execute("SELECT step FROM kept WHERE person = ?", (name,))
+        ]
+        connection.execute("CREATE TABLE before (person VARCHAR, step BIGINT)")
+        if found:
+            connection.executemany("INSERT INTO before VALUES (?, ?)", found)
+
+    def _take(
+        self, connection: DuckDBPyConnection, new: StepCounts, rows: dict[int, str], done: int, start: int
+    ) -> None:
+        """Write the new steps; `keep` commits them."""
+        if "start" not in self._meta:
+            self._set("start", str(start))
+        for step in range(done, new.steps):
+            counts = {name: values[step].tolist() for name, values in new.counts.items()}
+            row = (step, json.dumps(counts), new.digests[step], rows.get(step, ""))
+            self._file.execute("INSERT INTO step VALUES (?, ?, ?, ?)", row)
+        record = self._plan.participation
+        if record is None or record.enforced is None:
+            return
+        key = [self._meta["key"]]
+        kept = connection.execute(
+            "SELECT md5(concat(?, person)), step FROM kept JOIN person USING (id) "
+            f"WHERE step >= {done} AND step < {new.steps}",
+            key,
+        ).fetchall()
+        self._file.executemany("INSERT INTO kept VALUES (?, ?)", kept)
+        cut = connection.execute(
+            "SELECT DISTINCT md5(concat(?, person)) FROM part JOIN person USING (id) ANTI JOIN kept USING (id, step)",
+            key,
+        ).fetchall()
+        self._file.executemany("INSERT OR IGNORE INTO cut VALUES (?)", cut)
+        for name in ("participations", "events"):
+            self._set(name, str(int(self._meta.get(name, "0")) + (new.dropped or {}).get(name, 0)))
+
+    def _all(self, start: int, steps: int | None) -> StepCounts:
+        rows = self._file.execute(
+            "SELECT counts, digest FROM step ORDER BY step LIMIT ?", (-1 if steps is None else steps,)
+        )
+        found = rows.fetchall()
+        parts = [json.loads(counts) for counts, _ in found]
+        counts = {
+            release.name: np.array([part[release.name] for part in parts], dtype=np.int64).reshape(
+                len(parts), len(release.cells)
+            )
+            for release in measured_releases(self._plan)
+        }
+        dropped = None
+        if "participations" in self._meta:
+            users = int(self._file.execute("SELECT count(*) FROM cut").fetchone()[0])
+            dropped = {"users": users, **{name: int(self._meta[name]) for name in ("participations", "events")}}
+        return StepCounts(start, counts, tuple(digest for _, digest in found), dropped)
+
+    def _set(self, name: str, value: str) -> None:
+        self._file.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+        if hasattr(self, "_meta"):
+            self._meta[name] = value
+
+
+def _unusable(path: Path, reason: str) -> LedgerError:
+    return LedgerError(
+        "E0840",
+        "what earlier runs kept of their data cannot be used",
+        where=str(path),
+        because=f"{reason}; without it nobody knows how often users took part already",
+        help="restore the file, or give the whole history from step 0 on, without `--continued`",
+    )

@@ -1,0 +1,160 @@
+"""A stream that comes in pieces: the bound holds over all runs, and what is published is that of one run."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policyc import compile_policy
+from policyc_runtime.errors import DataError, KernelError, LedgerError
+from policyc_runtime.plan import Plan
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.release import release
+from policyc_runtime.sources import read_events
+from policyc_runtime.sources.history import History, history_file
+
+POLICY = """
+policy visits "visitors"
+stream seen {{
+  user person
+  time at
+  step 1h
+  horizon 48 steps
+  start "2026-01-01"
+}}
+release there = count(seen)
+release spent = sum(seen.money, clamp = -5 .. 20)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(3 steps, per_step = 2, spacing = 2 steps, {how})
+deliver {deliver}
+objective mean_squared_error
+"""
+
+
+def planned(folder: Path, how: str = "enforced = keep_first", deliver: str = "realtime") -> Plan:
+    (folder / "visits.policy").write_text(POLICY.format(how=how, deliver=deliver))
+    return compile_policy(folder / "visits.policy").plan
+
+
+@pytest.fixture
+def rows() -> list[tuple[int, str]]:
+    """Step and line of 900 events of 30 users, many more than the bound keeps."""
+    generator = np.random.default_rng(5)
+    found = []
+    for _ in range(900):
+        hour, user, minute = (int(n) for n in generator.integers((0, 0, 0), (48, 30, 60)))
+        moment = f"2026-01-{1 + hour // 24:02}T{hour % 24:02}:{minute:02}:00"
+        found.append((hour, f"u{user},{moment},{generator.uniform(-9, 30):.2f}"))
+    return found
+
+
+def written(folder: Path, rows: list[tuple[int, str]], first: int, stop: int) -> Path:
+    """The events of some steps, in a file."""
+    path = folder / f"{first}-{stop}.csv"
+    path.write_text("\n".join(["person,at,money", *(line for hour, line in rows if first <= hour < stop)]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("how", ["enforced = keep_first", 'assumed = "tickets"'])
+@pytest.mark.parametrize("cuts", [[48], [1, 7, 30, 48], list(range(1, 49))])
+def test_pieces_count_what_the_whole_counts(how, cuts, rows, tmp_path):
+    """However the stream is cut, every step counts the same events, and the same is noted as dropped."""
+    plan = planned(tmp_path, how)
+    whole = read_events(written(tmp_path, rows, 0, 48), plan, steps=48)
+    for first, stop in zip([0, *cuts], cuts, strict=False):
+        with History(tmp_path / "l", plan) as history:
+            found = history.read(written(tmp_path, rows, first, stop), start=None, steps=stop)
+            history.keep()
+    assert all(np.array_equal(found.counts[name], whole.counts[name]) for name in ("there", "spent"))
+    assert (found.digests, found.dropped, found.start) == (whole.digests, whole.dropped, whole.start)
+
+
+def test_no_user_is_kept_more_often_than_the_bound_over_all_runs(tmp_path):
+    """One user in every step, one step a run: three steps count, as the rule going forward says."""
+    plan = planned(tmp_path)
+    one = [(hour, f"u,2026-01-{1 + hour // 24:02}T{hour % 24:02}:30:00,1") for hour in range(48)]
+    for step in range(12):
+        with History(tmp_path / "l", plan) as history:
+            found = history.read(written(tmp_path, one, step, step + 1), start=None, steps=None)
+            history.keep()
+    assert np.flatnonzero(found.counts["there"][:, 0]).tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("deliver", ["realtime", "offline"])
+def test_runs_on_new_rows_release_what_one_run_releases(deliver, rows, tmp_path):
+    """Released in two runs a stream has all its steps, and its ledger takes the whole history just as well."""
+    plan = planned(tmp_path, deliver=deliver)
+    randomness = SimulationRandomness(7)
+    whole = release(plan, written(tmp_path, rows, 0, 48), tmp_path / "w", steps=48, randomness=SimulationRandomness(7))
+    if deliver == "realtime":
+        release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20, randomness=randomness)
+    else:
+        with History(tmp_path / "l", plan) as history:
+            history.read(written(tmp_path, rows, 0, 20), start=None, steps=20)
+            history.keep()
+    done = release(
+        plan, written(tmp_path, rows, 20, 48), tmp_path / "l", continued=True, steps=48, randomness=randomness
+    )
+    again = release(plan, written(tmp_path, rows, 0, 48), tmp_path / "l", steps=48, randomness=randomness)
+    for name in ("there", "spent"):
+        assert done.series[name].released.shape == whole.series[name].released.shape
+        assert np.array_equal(done.series[name].noisy, again.series[name].noisy)
+
+
+def test_a_run_that_breaks_off_takes_nothing_in_twice(rows, tmp_path):
+    """Taken in and not released, rows count once when they come again; not committed, they were never there."""
+    plan = planned(tmp_path)
+    path = written(tmp_path, rows, 0, 10)
+    with History(tmp_path / "l", plan) as history:
+        history.read(path, start=None, steps=10)
+    with History(tmp_path / "l", plan) as history:
+        assert history.steps == 0
+        first = history.read(path, start=None, steps=10)
+        history.keep()
+    with History(tmp_path / "l", plan) as history:
+        second = history.read(path, start=None, steps=10)
+    assert all(np.array_equal(first.counts[name], second.counts[name]) for name in first.counts)
+    assert first.dropped == second.dropped
+
+
+def test_rows_that_changed_or_history_that_is_lost_stop_the_run(rows, tmp_path):
+    """Other rows of a step that was taken in are refused; so are new rows when nobody knows the earlier ones."""
+    plan = planned(tmp_path)
+    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True, steps=10)
+    with pytest.raises(LedgerError, match="step 9 changed"):
+        release(
+            plan, written(tmp_path, [*rows, (9, "u99,2026-01-01T09:59:00,1")], 0, 12), tmp_path / "l", continued=True
+        )
+    history_file(tmp_path / "l").unlink()
+    with pytest.raises(LedgerError) as refused:
+        release(plan, written(tmp_path, rows, 10, 20), tmp_path / "l", continued=True)
+    assert refused.value.code == "E0825"
+    done = release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20)
+    assert len(done.times) == 20
+
+
+def test_the_file_is_private_and_names_nobody(rows, tmp_path):
+    """Only its owner may read it, and users stand in it by a keyed hash."""
+    plan = planned(tmp_path)
+    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True)
+    file = history_file(tmp_path / "l")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert b"u12" not in file.read_bytes()
+
+
+def test_it_says_where_it_does_not_apply(rows, tmp_path):
+    """Samples over all of a user's steps, ready counts, another policy and a file in use are refused."""
+    path = written(tmp_path, rows, 0, 48)
+    with pytest.raises(DataError, match="all rows"):
+        release(planned(tmp_path, "enforced = keep_sample", "offline"), path, tmp_path / "s", continued=True)
+    plan = planned(tmp_path)
+    with pytest.raises(DataError, match="carried on"):
+        release(plan, path, tmp_path / "c", counts=True, continued=True)
+    release(plan, path, tmp_path / "l", continued=True)
+    other = planned(tmp_path, "enforced = keep_first", "offline")
+    with pytest.raises(KernelError) as refused:
+        History(tmp_path / "l", other)
+    assert refused.value.code == "E0840"
