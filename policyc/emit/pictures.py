@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 LARGEST_POINTS = 600
+LETTER = 6.4  # width of a letter of a name
+LONGEST_BAR = 4  # times the shortest; a longer one is cut, and marked
 WIDTH, HEIGHT = 720.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 16.0, 44.0
 
@@ -38,6 +40,7 @@ class Frame:
     low_x: float
     high_x: float
     high_y: float
+    low_y: float = 0.0
 
     def x(self, value: float) -> float:
         """Picture coordinate of a step."""
@@ -45,8 +48,8 @@ class Frame:
         return LEFT + (value - self.low_x) / span * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        """Picture coordinate of a height, zero at the bottom."""
-        return HEIGHT - BOTTOM - value / self.high_y * (HEIGHT - TOP - BOTTOM)
+        """Picture coordinate of a height, `low_y` at the bottom."""
+        return HEIGHT - BOTTOM - (value - self.low_y) / (self.high_y - self.low_y) * (HEIGHT - TOP - BOTTOM)
 
 
 def nice_ticks(high: float, wanted: int = 4) -> list[float]:
@@ -59,6 +62,14 @@ def nice_ticks(high: float, wanted: int = 4) -> list[float]:
     return [step * i for i in range(math.ceil(high / step - 1e-9) + 1)]
 
 
+def ticks_between(low: float, high: float) -> list[float]:
+    """Round numbers from `low` up to at least `high`, about five of them."""
+    if low == 0:
+        return nice_ticks(high, 5)
+    step = nice_ticks(high - low, 5)[1]
+    return [step * i for i in range(math.ceil(low / step - 1e-9), math.ceil(high / step - 1e-9) + 1)]
+
+
 def _number(value: float) -> str:
     return f"{value:,.10g}"
 
@@ -68,13 +79,17 @@ def _at(value: float) -> str:
 
 
 def line_picture(picture: dict[str, Any]) -> str:
-    """A line for every series of points (step, value), with an optional level (such as alpha) drawn across."""
+    """A line for every series of points (step, value), with an optional level (such as alpha) drawn across.
+
+    Heights start at 0, or at the picture's `low`.
+    """
     series = [[(float(x), float(y)) for x, y in s["points"]] for s in picture["series"]]
     xs = [x for line in series for x, _ in line]
     level = picture.get("level")
     highest = max([y for line in series for _, y in line] + ([float(level["value"])] if level else []))
-    frame = Frame(min(xs), max(xs), highest * 1.08 or 1.0)
-    ticks = [tick for tick in nice_ticks(highest, 5) if tick <= frame.high_y]
+    low = float(picture.get("low", 0))
+    frame = Frame(min(xs), max(xs), low + (highest - low) * 1.08 if highest > low else low + 1.0, low)
+    ticks = [tick for tick in ticks_between(low, highest) if tick <= frame.high_y]
     parts = [*_y_axis(frame, ticks), *_x_axis(frame)]
     if level:
         y = _at(frame.y(float(level["value"])))
@@ -123,25 +138,30 @@ def _x_axis(frame: Frame) -> list[str]:
     if ticks[-1] != span:
         ticks.append(round(span))
     y = HEIGHT - BOTTOM + 18
-    return [f'<text class="tick middle" x="{_at(frame.x(frame.low_x + t))}" y="{y:g}">{t:,}</text>' for t in ticks]
+    places = [round(frame.low_x) + t for t in ticks]
+    return [f'<text class="tick middle" x="{_at(frame.x(x))}" y="{y:g}">{x:,}</text>' for x in places]
 
 
 def bar_picture(picture: dict[str, Any]) -> str:
     """A horizontal bar for every entry, its value beside it; the chosen one stands out."""
     bars = picture["bars"]
-    row, name_width = 30.0, 250.0
+    row = 30.0
+    name_width = max(150.0, 16 + LETTER * max(len(bar["name"]) for bar in bars))
     height = 14 + row * len(bars) + 34
-    largest = max(float(bar["value"]) for bar in bars) or 1.0
+    values = [float(bar["value"]) for bar in bars]
+    largest = min(max(values), LONGEST_BAR * min(values)) or max(values) or 1.0  # outliers would hide the others
     room = WIDTH - name_width - 100
     parts = []
     for index, bar in enumerate(bars):
         y = 10 + row * index
-        width = max(float(bar["value"]) / largest * room, 1.5)
+        cut = float(bar["value"]) > largest
+        width = room if cut else max(float(bar["value"]) / largest * room, 1.5)
         kind = "bar chosen" if bar["chosen"] else "bar"
         parts.append(f'<text class="name end" x="{name_width - 10:g}" y="{y + 16:g}">{escape(bar["name"])}</text>')
         parts.append(f'<rect class="{kind}" x="{name_width:g}" y="{y + 3:g}" width="{_at(width)}" height="18" rx="2"/>')
         parts.append(
-            f'<text class="value" x="{_at(name_width + width + 8)}" y="{y + 16.5:g}">{escape(bar["value"])}</text>'
+            f'<text class="value" x="{_at(name_width + width + 8)}" y="{y + 16.5:g}">'
+            f"{'▸ ' if cut else ''}{escape(bar['value'])}</text>"
         )
     parts.append(f'<line class="axis" x1="{name_width:g}" x2="{name_width:g}" y1="8" y2="{10 + row * len(bars):g}"/>')
     return _svg(picture, height, parts, axis_x=name_width)

@@ -11,6 +11,7 @@ from decimal import Context, Decimal
 from policyc.emit.blocks.wording import Json, JsonValue, event, span, user
 from policyc.emit.numbers import exact, plain, round_up
 from policyc_runtime.plan import Plan
+from policyc_runtime.privacy.profile import PrivacyProfile
 from policyc_runtime.targets import AlphaDPT, Target, UserLevel, window_of
 from policyc_runtime.user_level import stream_profile
 
@@ -91,16 +92,21 @@ def _exact_curve(plan: Plan, target: UserLevel) -> Rows:
     curve = [(0.0, profile.delta(0.0)), *((e, profile.delta(e)) for e in _grid(largest))]
     beliefs = []
     for prior in PRIORS:
-        odds = math.log(float((1 - prior) / prior))
-        right = float(1 - prior) + float(prior) * profile.delta(math.nextafter(odds, 0.0) if odds else 0.0)
-        # Rounding of these few operations is far below the last digit shown, which is rounded up.
-        beliefs.append((max(prior, 1 - prior), _up(Decimal(min(1.0, right * (1 + 1e-12))))))
+        beliefs.append((max(prior, 1 - prior), _up(Decimal(best_guess(profile, prior)))))
     tests = []
     for rate in FALSE_POSITIVES:
         x = float(rate)
         bounds = [math.exp(e) * x + d for e, d in curve] + [1 - math.exp(-e) * max(0.0, 1 - x - d) for e, d in curve]
         tests.append((rate, _up(Decimal(min(1.0, *(bound * (1 + 1e-12) for bound in bounds))))))
     return beliefs, tests
+
+
+def best_guess(profile: PrivacyProfile, prior: Decimal) -> float:
+    """How often the best guess about something of this prior probability, in (0, 1/2], can be right, rounded up."""
+    odds = math.log(float((1 - prior) / prior))
+    right = float(1 - prior) + float(prior) * profile.delta(math.nextafter(odds, 0.0) if odds else 0.0)
+    # Rounding of these few operations is far below the last digit shown, which is rounded up.
+    return min(1.0, right * (1 + 1e-12))
 
 
 def _grid(largest: float) -> list[float]:
@@ -135,4 +141,31 @@ def posterior_picture(plan: Plan) -> Json | None:
         "stepped": False,
         "level": None,
         "series": [{"name": "after", "points": after}, {"name": "before", "points": before}],
+    }
+
+
+def user_posterior_picture(plan: Plan) -> Json:
+    """How often the best guess about a user can be right after, against before, for the strictest promise."""
+    targets = [target for target in plan.targets if isinstance(target, UserLevel)]
+    target = min(targets, key=lambda one: one.epsilon)
+    profile = stream_profile(plan, target.relation)
+    after: list[JsonValue] = []
+    for sure in range(50, 101, 5):
+        rare = Decimal(100 - sure) / 100
+        guessed = 1.0 if rare == 0 else best_guess(profile, rare)
+        after.append([str(sure), _up(Decimal(guessed))])
+    return {
+        "id": "posterior",
+        "title": "What an attacker can come to believe",
+        "description": f"How often the best guess about all events of {user(plan)} can be right after, against before, "
+        f"in percent, over {span(plan)}.",
+        "x": "best guess right before, %",
+        "y": "right after at most, %",
+        "stepped": False,
+        "level": None,
+        "low": "40",
+        "series": [
+            {"name": "after", "points": after},
+            {"name": "before", "points": [[str(sure), str(sure)] for sure in range(50, 101, 5)]},
+        ],
     }

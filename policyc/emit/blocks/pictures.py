@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from policyc.emit.accounting import Accounting, Array
-from policyc.emit.blocks.meaning import posterior_picture
+import numpy as np
+
+from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
+from policyc.emit.blocks.example import example_picture
+from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
 from policyc.emit.blocks.mechanism import objective_words
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import about, duration, exact, round_up
 from policyc.emit.pictures import thinned
+from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.targets import AlphaDPT, UserLevel
+
+LONGEST_NOISE = 10_000
 
 
 def pictures(accounting: Accounting) -> Json:
@@ -22,13 +28,17 @@ def pictures(accounting: Accounting) -> Json:
         content["leakage"] = _leakage(accounting)
     if (posterior := posterior_picture(plan)) is not None:
         content["posterior"] = posterior
+    if (example := example_picture(plan)) is not None:
+        content["example"] = example
     content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
     return content
 
 
 def user_level_pictures(plan: Plan) -> Json:
     """What is left when the participation bound fails, the expected error of each step, and of every candidate."""
-    content: Json = {}
+    content: Json = {"posterior": user_posterior_picture(plan), "noise": _noise(plan)}
+    if (example := example_picture(plan)) is not None:
+        content["example"] = example
     claim, record = plan.claims.user_level[0], plan.participation
     if claim.beyond and record is not None:
         pairs = [(record.bound, claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
@@ -65,6 +75,25 @@ def _budgets(plan: Plan, budgets: Array) -> Json:
         "stepped": True,
         "level": None,
         "series": [{"name": "budget", "points": _points(budgets)}],
+    }
+
+
+def _noise(plan: Plan) -> Json:
+    """The noise of every step, where it is accounted for the whole stream; a gap where a step has none."""
+    steps = min(plan.stream.horizon or ENDLESS_STRETCH, LONGEST_NOISE)
+    known = {release.name: noise_stddevs(plan, release, steps) for release in plan.releases[:3]}
+    return {
+        "id": "noise",
+        "title": "Noise of each step",
+        "description": f"Standard deviation of the noise against step, over the first {steps:,} steps.",
+        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
+        "y": "standard deviation",
+        "stepped": True,
+        "level": None,
+        "series": [
+            {"name": name, "points": [[str(t), about(float(values[t]), 4)] for t in map(int, thinned(values))]}
+            for name, values in ((name, np.nan_to_num(values)) for name, values in known.items())
+        ],
     }
 
 

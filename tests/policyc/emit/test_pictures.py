@@ -71,3 +71,21 @@ def test_ticks_are_round_and_reach_the_top() -> None:
     assert nice_ticks(1.0, 5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert nice_ticks(0.0) == [0.0, 1.0]
     assert nice_ticks(287.0, 5)[-1] >= 287
+
+
+def test_a_picture_may_start_above_zero() -> None:
+    """With a `low` the smallest value is drawn near the axis, and no tick lies below it."""
+    root = ET.fromstring(line_picture({**LINE, "level": None, "low": "0.5"}))
+    path = next(part.attrib["d"] for part in root if part.tag == "path")
+    assert float(path[1:].split("L")[0].split(" ")[1]) == 226.0
+    ticks = [float(part.text or "") for part in root if part.attrib.get("class") == "tick end"]
+    assert min(ticks) >= 0.5
+
+
+def test_an_outlier_is_cut_and_marked() -> None:
+    """A bar far longer than the others does not make them invisible: it is cut, and says so."""
+    bars = [{"name": "a", "value": "10", "chosen": True}, {"name": "b", "value": "4000", "chosen": False}]
+    root = ET.fromstring(bar_picture({**BARS, "bars": bars}))
+    widths = [float(part.attrib["width"]) for part in root if part.tag == "rect"]
+    assert widths[0] == pytest.approx(widths[1] / 4, rel=0.01)
+    assert "▸ 4000" in [part.text for part in root]

@@ -1,0 +1,58 @@
+"""A run of the plan on simulated values: what a reader will see, and how far it is from the truth. Not a release."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.emit.blocks.wording import Json, JsonValue, quoted
+from policyc.emit.numbers import about, duration, exact
+from policyc_runtime.errors import KernelError
+from policyc_runtime.output import NOT_A_RELEASE
+from policyc_runtime.plan import Plan
+from policyc_runtime.simulation import simulate
+from policyc_runtime.targets import UserLevel
+from policyc_runtime.user_level import unit_of
+
+SHOWN = 60  # steps that are drawn
+SEED = 0  # the same picture from the same plan; nothing real is ever drawn with it
+
+
+def example_picture(plan: Plan) -> Json | None:
+    """One cell of the first release over the first steps: true, noisy, published; None where nothing fits."""
+    try:
+        result = simulate(plan, SEED, 1, [], steps=SHOWN)
+    except KernelError:
+        return None
+    part = plan.releases[0]
+    made = result.example.series[part.name]
+    step = exact(unit_of(plan, part)) if any(isinstance(target, UserLevel) for target in plan.targets) else "1"
+    cell = f", {part.query.by} {part.cells[0]}" if part.query.by is not None else ""
+    shown = slice(0, SHOWN)
+    noisy = np.where(made.skipped, np.nan, made.noisy[:, 0].astype(np.float64))[shown]
+    columns = {
+        "true": np.asarray(result.truth[part.name][shown, 0], dtype=np.float64),
+        "noisy": noisy,
+        "published": np.asarray(made.released[shown, 0], dtype=np.float64),
+    }
+    if np.array_equal(columns["noisy"], columns["published"]):
+        del columns["noisy"]
+    values = np.concatenate(list(columns.values()))
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    return {
+        "id": "example",
+        "title": f"An example on simulated values, {NOT_A_RELEASE}: {part.name}{cell}",
+        "description": f"True and published values, and noisy ones where they differ, of the "
+        f"first {len(noisy)} steps of a simulated run. "
+        f"{'; '.join(result.said)}. Values are in multiples of {quoted(step)}.",
+        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
+        "y": "value",
+        "stepped": False,
+        "level": None,
+        "low": about(low - 0.08 * (high - low), 3) if low > 0.3 * high else about(min(0.0, low), 3),
+        "series": [{"name": name, "points": _points(column)} for name, column in columns.items()],
+    }
+
+
+def _points(values: NDArray[np.float64]) -> list[JsonValue]:
+    return [[str(step), about(float(value), 5)] for step, value in enumerate(values) if not np.isnan(value)]
