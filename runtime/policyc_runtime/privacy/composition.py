@@ -102,9 +102,8 @@ def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> floa
     if target >= sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
         return min(1.0, -math.expm1(kept) * (1 + 4 * UNIT))
     tilt = _saddle(parts, target)
-    size, lowest, F, log_mass = _transform(parts, tilt)
-    rounding = UNIT * (10 + math.log2(size) + sum(times for _, times in parts))
-    law = np.maximum(np.fft.irfft(F, size) + rounding * float(np.abs(F).mean()) * 2, 0.0)
+    size, lowest, F, log_mass, rounding = _transform(parts, tilt)
+    law = np.maximum(np.fft.irfft(F, size) + rounding, 0.0)
     start = lowest % size
     index = lowest + np.arange(size)
     above = index > target
@@ -114,7 +113,9 @@ def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> floa
     distance = index[above] - target
     value = float(np.sum(law * np.exp(-tilt * distance) * -np.expm1(-gap))) * math.exp(log_mass - tilt * target)
     value += _beyond(parts, tilt, lowest + size, value * 1e-12)
-    return min(1.0, value * (1 + 4 * rounding + 1e-12) - math.expm1(kept))
+    times = sum(times for _, times in parts)
+    slack = 1e-12 + 4 * UNIT * (10 + math.log2(size) + 2 * times + abs(log_mass) + abs(tilt * target))
+    return min(1.0, value * (1 + slack) - math.expm1(kept))
 
 
 def _tilted(law: LossLaw, tilt: float) -> tuple[float, float, float, Floats]:
@@ -154,19 +155,33 @@ def _saddle(parts: Sequence[tuple[LossLaw, int]], target: float) -> float:
     return tilt
 
 
-def _transform(parts: Sequence[tuple[LossLaw, int]], tilt: float) -> tuple[int, int, NDArray[np.complex128], float]:
-    """Window size and start, the transform of the tilted sum, and the log of what tilting multiplied it by."""
+def _transform(
+    parts: Sequence[tuple[LossLaw, int]], tilt: float
+) -> tuple[int, int, NDArray[np.complex128], float, float]:
+    """Window size and start, the transform of the tilted sum, the log of what tilting multiplied it by, and rounding.
+
+    Each of the log2(size) stages of a transform of a probability law adds at most 4 roundings of 1 to every number of
+    it; its n-th power multiplies that by n; transforming back takes the mean, and adds the roundings of its own stages.
+    """
     log_mass, mean, variance = _moments(parts, tilt)
     reach = math.ceil(REACH * math.sqrt(variance)) + 8
     whole = sum(times * (law.log_probabilities.size - 1) for law, times in parts) + 1
     size = 2 ** math.ceil(math.log2(max(2, min(2 * reach, whole))))
     lowest = sum(times * law.first for law, times in parts) if whole <= size else math.floor(mean) - size // 2
     F = np.ones(size // 2 + 1, dtype=np.complex128)
+    first, rest = np.zeros(F.size), np.ones(F.size)  # |F| less one factor of each kind, times its power; and |F|
     for law, times in parts:
         weights = _tilted(law, tilt)[3]
         place = (law.first + np.arange(weights.size)) % size
-        F *= np.fft.rfft(np.bincount(place, weights, size)) ** times
-    return size, lowest, F, log_mass
+        one = np.fft.rfft(np.bincount(place, weights, size))
+        F *= one**times
+        power = np.abs(one) ** (times - 1)
+        first = first * power * np.abs(one) + times * power * rest
+        rest *= power * np.abs(one)
+    stages = math.log2(size) + 1
+    count = sum(times for _, times in parts)
+    rounding = 2 * UNIT * (stages * float(first.mean()) + (stages + 2 * count) * float(rest.mean()))
+    return size, lowest, F, log_mass, rounding
 
 
 def _beyond(parts: Sequence[tuple[LossLaw, int]], tilt: float, top: int, enough: float) -> float:

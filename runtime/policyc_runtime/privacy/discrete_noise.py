@@ -162,7 +162,8 @@ def discrete_laplace_profile(scale: Fraction | float, changes: int, shift: int =
     j = np.arange(shift + 1)  # the value drawn, cut to 0..c, tells all: its loss is (2 j - c) / s
     log_weights = (j - shift) / s + math.log(-math.expm1(-1 / s))
     log_weights[0], log_weights[-1] = -shift / s, 0.0
-    law = LossLaw(2 / s, -shift / s, 0, log_weights - math.log1p(math.exp(-1 / s)) + 1e-15)
+    log_weights = log_weights * (1 - 2**-50) - math.log1p(math.exp(-1 / s)) + 1e-15  # none is above 0
+    law = LossLaw(2 / s, -shift / s, 0, log_weights)
     return PrivacyProfile(losses=(LatticeLoss([(law, changes)]),))
 
 

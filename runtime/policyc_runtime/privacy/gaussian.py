@@ -5,7 +5,8 @@ x = epsilon/mu - mu/2 the two densities agree, exp(epsilon) phi(x + mu) = phi(x)
 delta = phi(x) (M(x) - M(x + mu)) = phi(x) integral of -M' over [x, x + mu], which neither overflows nor cancels.
 Independent Gaussian releases compose exactly: their mu^2 add.
 
-Every delta here is an upper bound: the value in floating point, accurate to about 4e-13, raised by a relative 2e-12.
+Every delta here is an upper bound: the value in floating point, accurate to about 4e-13, raised by a relative 2e-12, or
+more where epsilon and mu are so large that their difference x loses digits.
 
 Source: BW18
 """
@@ -23,7 +24,7 @@ place and |x| < 39 where delta is a normal number, so 39^2 2^-52 < 4e-13; the ot
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The delta of a Gaussian release at `epsilon`: exact but for upward rounding by at most a relative 4e-12.
+    """The delta of a Gaussian release at `epsilon`: exact but for upward rounding, a relative 4e-12 up to mu 50.
 
     Args:
         epsilon: nats, >= 0.
@@ -49,7 +50,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         value = _density(x) * (_mills(x) - _mills(x + mu))
     else:
         value = 0.5 * math.erfc(x * math.sqrt(0.5)) - _density(x) * _mills(x + mu)
-    return min(1.0, max(value * (1 + SLACK), sys.float_info.min))
+    lost = 1e-15 * (epsilon / mu + mu / 2) * (abs(x) + 2)  # log delta falls by at most |x| + 2 where x grows by 1
+    return min(1.0, max(value * (1 + max(SLACK, lost)), sys.float_info.min))
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:

@@ -146,7 +146,10 @@ class PrivacyProfile:
     def compose(self, other: PrivacyProfile) -> PrivacyProfile:
         """Both, made independently."""
         fineness = max(self.fineness, other.fineness)
-        return PrivacyProfile(math.hypot(self.mu, other.mu), self.losses + other.losses, fineness)
+        mu = math.hypot(self.mu, other.mu)
+        if self.mu and other.mu:
+            mu = math.nextafter(mu, math.inf)
+        return PrivacyProfile(mu, self.losses + other.losses, fineness)
 
     def delta(self, epsilon: float) -> float:
         """Upper bound on delta at `epsilon` (nats, >= 0)."""

@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from policyc_runtime.privacy.composition import least, least_near
 from policyc_runtime.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_stddev
 from policyc_runtime.privacy.profile import GaussianMixture, PrivacyProfile, log_excess
+from policyc_runtime.rounding import UNIT
 
 Floats = NDArray[np.float64]
 
 NEVER = 1e-300  # a probability far below any delta
 CLOSE = 1e-12
-ROUNDING = 1e-11  # every weight is raised by this: recurrences of a few thousand steps lose less than 1e-12
+ROUNDING = 1e-11  # every weight is raised by this, and by what its own recurrence may have lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,7 @@ def poisson_sample(participations: int, rate: float | Fraction) -> StepSample:
     Source: KOGA22
     """
     _check(participations >= 1 and 0 < rate <= 1)
-    return StepSample(_binomial(participations, float(rate)) * (1 + ROUNDING))
+    return StepSample(_binomial(participations, float(rate)))
 
 
 def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSample:
@@ -134,13 +135,10 @@ def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSampl
     _check(1 <= participations <= horizon and 1 <= size <= horizon)
     weights = np.zeros(participations + 1)
     low, high = max(0, size + participations - horizon), min(participations, size)
-    logs = [0.0]
-    for m in range(low, high):  # ratios of neighbors in the hypergeometric law
-        up = (participations - m) * (size - m)
-        logs.append(logs[-1] + math.log(up / ((m + 1) * (horizon - participations - size + m + 1))))
-    masses = np.exp(np.array(logs) - max(logs))
-    weights[low : high + 1] = masses / masses.sum()
-    return StepSample(weights * (1 + ROUNDING))
+    m = np.arange(low, high)  # ratios of neighbors in the hypergeometric law
+    up = (participations - m) * (size - m)
+    weights[low : high + 1] = _law(up / ((m + 1) * (horizon - participations - size + m + 1)))
+    return StepSample(weights)
 
 
 def stratified_sample(participations: int, horizon: int, block: int) -> StepSample:
@@ -155,7 +153,7 @@ def stratified_sample(participations: int, horizon: int, block: int) -> StepSamp
     short = min(participations, rest)  # steps of a shorter block are likelier to be chosen
     total = Fraction(short, rest or 1) + Fraction(participations - short, block)
     most = min(participations, blocks + (rest > 0))  # blocks a user takes part in
-    return StepSample(_binomial(most, min(1.0, float(total / most))) * (1 + ROUNDING), convex=True)
+    return StepSample(_binomial(most, min(1.0, float(total / most))), convex=True)
 
 
 def filtered_l2_sensitivity(matrix: NDArray[np.float64], participations: int, presence: float = 1.0) -> float:
@@ -184,15 +182,28 @@ def filtered_l2_sensitivity(matrix: NDArray[np.float64], participations: int, pr
 
 
 def _binomial(trials: int, probability: float) -> Floats:
-    """The binomial law, shape (trials + 1,): ratios of neighbors, summed from the mode's side."""
+    """The binomial law, shape (trials + 1,), rounded up."""
     if probability in {0.0, 1.0}:
         law = np.zeros(trials + 1)
         law[trials if probability else 0] = 1.0
         return law
     m = np.arange(trials)
-    logs = np.concatenate([[0.0], np.cumsum(np.log((trials - m) / (m + 1) * (probability / (1 - probability))))])
-    masses = np.exp(logs - logs.max())
-    return np.asarray(masses / masses.sum())
+    return _law((trials - m) / (m + 1) * (probability / (1 - probability)))
+
+
+def _law(ratios: Floats) -> Floats:
+    """A law with one mode from the ratios of neighbors, each right to a few roundings: (ratios + 1,), rounded up.
+
+    Logarithms are added from the mode outward, so that what matters most has lost least; n sums lose at most n
+    roundings of the largest, and dividing by the sum of all weights loses what these have lost on average.
+    """
+    mode = int(np.searchsorted(-ratios, -1.0))
+    steps = np.log(ratios)
+    logs = np.concatenate([-np.cumsum(steps[:mode][::-1])[::-1], [0.0], np.cumsum(steps[mode:])])
+    masses = np.exp(logs)
+    lost = (np.abs(np.arange(logs.size) - mode) * (np.abs(logs) + 4) + 8) * UNIT
+    total = masses.sum()
+    return np.asarray(masses / total * (1 + ROUNDING + 1.1 * lost + 1.1 * float(masses @ lost / total)))
 
 
 def _check(holds: bool) -> None:
