@@ -219,12 +219,19 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
         if not same:
             yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
             return
-        profile = stream_profile(plan, target.relation)
-        failing = profile.delta(rounded_down(claim.epsilon))
+        failing = _delta_at(plan, target.relation, claim.epsilon)
         name = f"all events of one user together leak at most {claim.epsilon} nats, but for delta {claim.delta}"
         detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
         yield Claim(name, Fraction(failing) <= Fraction(claim.delta), detail, place)
         yield _check_beyond(plan, index)
+
+
+def _delta_at(plan: Plan, relation: NeighboringRelation, epsilon: Decimal) -> float:
+    """What all releases together leave to chance at `epsilon`; 1 for noise so small or large that none can be told."""
+    try:
+        return stream_profile(plan, relation).delta(rounded_down(epsilon))
+    except (ArithmeticError, ValueError):
+        return 1.0
 
 
 def _check_beyond(plan: Plan, index: int) -> Claim:

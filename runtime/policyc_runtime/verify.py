@@ -8,6 +8,7 @@ in exact rationals.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -28,6 +29,8 @@ from policyc_runtime.spending import (
 )
 from policyc_runtime.targets import AlphaDPT, EventLevel, UserLevel, WEvent, window_of
 from policyc_runtime.user_level import check_user_level
+
+_UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 def verify(plan: Plan) -> None:
@@ -141,6 +144,9 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
         detail = f"{horizon:,} steps, more than this version can check ({LARGEST_HORIZON:,})"
         yield _claim("the horizon can be checked", False, detail, "stream.horizon")
         return
+    if _milliseconds(plan.stream.step_text) != plan.stream.step_milliseconds:
+        detail = f"`{plan.stream.step_text}` is not {plan.stream.step_milliseconds:,} ms"
+        yield _claim("a step is as long as is said", False, detail, "stream.step_text")
     for index, release in enumerate(plan.releases):
         place = f"releases.{index}"
         length, what = _length(release)
@@ -152,12 +158,19 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
         )
         cells = ("",) if release.query.by is None or plan.stream.cell is None else plan.stream.cell.states
         inside = all(0 <= cell < len(cells) for row in release.constraints for cell, _ in (*row.current, *row.previous))
+        named = release.query.by in {None, plan.stream.cell.column if plan.stream.cell else None}
         yield _claim(
             f"`{release.name}` publishes the cells of the stream",
-            release.cells == cells and inside,
+            release.cells == cells and inside and named,
             f"{len(release.cells)} values a step" if inside else "a constraint names a cell that does not exist",
             f"{place}.cells",
         )
+
+
+def _milliseconds(text: str) -> Fraction | None:
+    """How long a duration is that people read."""
+    found = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)\s*(ms|s|min|h|d|w)", text)
+    return Fraction(found[1].replace("_", "")) * _UNITS[found[2]] if found else None
 
 
 def _length(release: ReleasePlan) -> tuple[int | None, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from policyc import compile_policy
 from policyc.emit import verify_directory
@@ -338,3 +339,26 @@ def test_the_order_of_rows_does_not_choose_which_events_count(make, tmp_path):
         for order in (rows, rows[::-1], [rows[1], rows[2], rows[3], rows[0]])
     }
     assert len(sums) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("releases", 0, "query", "by"), "place"),
+        (("stream", "step_milliseconds"), 1),
+        (("stream", "step_text"), "1d"),
+        (("stream", "step_text"), "some time"),
+        (("releases", 0, "mechanism", "stddev"), "1e-300"),
+        (("participation", "spacing"), 0),
+        (("participation", "per_step"), 2),
+    ],
+)
+def test_a_resealed_plan_whose_words_are_not_its_numbers_is_refused(make, path, value):
+    """Another length of a step than is said, cells that the stream does not have, noise that cannot be accounted."""
+    content = json.loads(make().to_json())
+    inner = content
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises((KernelError, ValidationError)):
+        verify(resealed(make(), content))
