@@ -112,6 +112,11 @@ _SIGNALS: Signature = {
         _OBSERVATION_NOISE,
         Parameter("evidence", reading.text, 'evidence = "..."', required=False),
     ),
+    "binomial_ar1": (
+        Parameter("mean", reading.number, "mean = 900"),
+        Parameter("autocorrelation", reading.number, "autocorrelation = 0.4"),
+        Parameter("evidence", reading.text, 'evidence = "..."', required=False),
+    ),
     "seasonal_ar1": (
         Parameter("period", reading.step_count, "period = 7 steps"),
         Parameter("learned", reading.truth, "learned = true", required=False),
@@ -236,6 +241,30 @@ def resolve_signal(scope: Scope, statement: CallStatement) -> Signal | None:
     """How the released numbers move; for utility only."""
     read = _call(scope, statement, _SIGNALS)
     return None if read is None else Signal(read[0], read[1], statement.span)
+
+
+def with_population(scope: Scope, signal: Signal | None, population: int | None) -> Signal | None:
+    """A binomial AR(1) process as the AR(1) process with the same first two moments, which is all that is used of it.
+
+    Each of n users is counted with probability p, and is still or again so a step later, independently of all others:
+    the mean is n p, the variance n p (1 - p) (E0223 where n is not known, or below the mean).
+    """
+    if signal is None or signal.kind != "binomial_ar1":
+        return signal
+    mean = cast(Decimal, signal.arguments["mean"])
+    if population is None or not 0 < mean < population:
+        scope.refuse(
+            "E0223",
+            "a binomial process needs to know of how many users",
+            signal.span,
+            because="so many of the users of `population` are counted on average, and how far their number moves "
+            "follows from both",
+            hint="add `population 12_000` to the stream, above the mean, or write `ar1(mean = ..., sd = ..., "
+            "autocorrelation = ...)`",
+        )
+        return None
+    told = {name: value for name, value in signal.arguments.items() if value is not None}
+    return Signal("ar1", {**told, "sd": (mean * (1 - mean / population)).sqrt()}, signal.span)
 
 
 def resolve_delivery(scope: Scope, statement: CallStatement | WordStatement) -> Delivery | None:

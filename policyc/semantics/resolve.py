@@ -18,6 +18,7 @@ from policyc.semantics.choices import (
     resolve_signal,
     resolve_target,
     resolve_wish,
+    with_population,
 )
 from policyc.semantics.constraints import resolve_postprocess
 from policyc.semantics.correlations import resolve_correlation
@@ -65,7 +66,8 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
     correlations = [resolve_correlation(scope, cast(Correlation, s), states) for s in statements.get("correlation", [])]
     targets = [resolve_target(scope, cast(CallStatement, s)) for s in statements.get("target", [])]
     participation = _one(scope, statements, "participation", resolve_participation)
-    signal = _one(scope, statements, "signal", resolve_signal)
+    population = None if stream is None else stream.population
+    signal = with_population(scope, _one(scope, statements, "signal", resolve_signal), population)
     delivery = _one(scope, statements, "deliver", resolve_delivery) or Delivery("offline")
     objective = _one(scope, statements, "objective", resolve_objective) or "mean_squared_error"
     budget = _one(scope, statements, "budget", resolve_wish) or Wish("auto")

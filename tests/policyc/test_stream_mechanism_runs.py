@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +92,14 @@ def test_other_mechanisms_of_the_sources_run_on_the_same_rentals(gallery, rides,
     assert done.noisy.shape == (DAYS, 1)
     assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))
     assert float(np.abs(done.noisy[:, 0] - counts).mean()) < 300
+
+
+def test_a_binomial_process_is_declared_by_its_users(gallery, tmp_path):
+    """300 of 1,200 users on average: a variance of 300 (1 - 1/4), which the mechanism predicts by."""
+    text = (gallery / "bikeshare.policy").read_text().replace("(weight = 0.5)", "()")
+    text = text.replace("  horizon  365 steps", "  horizon  365 steps\n  population 1_200")
+    place = tmp_path / "binomial.policy"
+    place.write_text(text.replace("ar1(learned = true)", "binomial_ar1(mean = 300, autocorrelation = 0.9)"))
+    signal = compile_policy(place).plan.releases[0].mechanism.signal
+    assert (signal.mean, signal.autocorrelation) == (300, Decimal("0.9"))
+    assert signal.sd == Decimal(225).sqrt()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from stream_settings import run, simulated
 
 from policyc_runtime.mechanisms import Setting
@@ -64,3 +66,41 @@ def test_records_of_another_mechanism_are_refused():
     """Records at other steps than those measured are none of its own."""
     with pytest.raises(ValueError, match="no records"):
         made("0.2").values(Setting(Participation(2, 20), wait=None), [(1,)] * 20)
+
+
+def circular(steps: int, block: int) -> np.ndarray:
+    """The same weights around every step of a circle, (steps, steps)."""
+    matrix = np.zeros((steps, steps))
+    for away in range(1 - block, block):
+        matrix[np.arange(steps), (np.arange(steps) + away) % steps] = (block - abs(away)) / block**2
+    return matrix
+
+
+def theorem_4(matrix: np.ndarray, rate: float, participations: int, failing: float) -> float:
+    """KOGA22, Theorem 4: what one user moves of rows that are drawn at this rate, but for a probability `failing`.
+
+    By its Theorem 3, a matrix Chernoff bound of Tropp's, the drawn rows' largest eigenvalue exceeds (1 + e) mean
+    with probability at most 2 r (exp(e) / (1 + e)^(1 + e))^(mean / largest row), r being the stable rank.
+    """
+    top = float(np.linalg.norm(matrix, 2)) ** 2
+    row, rank = float((matrix**2).sum(axis=1).max()), float((matrix**2).sum()) / top
+    mean = rate * top
+
+    def excess(e: float) -> float:
+        return math.log(2 * rank) + mean / row * (e - (1 + e) * math.log1p(e)) - math.log(failing)
+
+    e = row / mean if excess(row / mean) <= 0 else brentq(excess, row / mean, 1e9)
+    return math.sqrt(participations * min((1 + e) * mean, top))
+
+
+@pytest.mark.parametrize(("steps", "bound", "rate"), [(300, 50, "0.1"), (300, 60, "0.05")])
+def test_noise_for_the_measured_steps_is_less_than_half_of_what_theorem_4_asks(steps, bound, rate):
+    """The source's bound holds for drawn rows, their own bound is below it, and that of even ones far below."""
+    matrix, generator = circular(steps, round(1 / float(rate))), np.random.default_rng(1)
+    reference = theorem_4(matrix, float(rate), bound, 5e-6)
+    for _ in range(20):
+        drawn = matrix[generator.random(steps) < float(rate)]
+        assert filtered_l2_sensitivity(drawn, bound) < reference
+        assert np.linalg.norm(drawn, 2) * math.sqrt(bound) < reference
+    ours = math.sqrt(made(rate).moved_square(Setting(Participation(bound, steps), wait=None))) / FilterSubsample.grid
+    assert 2.2 * ours < reference < math.sqrt(bound) * np.linalg.norm(matrix, 2) * (1 + 1e-12)
