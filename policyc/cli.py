@@ -218,16 +218,17 @@ def verify(
         show_claims_as_json(claims)
         return
     failed: Claim | None = None
-    count = 0
+    count = unchecked = 0
     for claim in claims:
         mark = {True: "holds", False: "FAILS", None: "not checked"}[claim.holds]
         typer.echo(f"{mark:<11}  {claim.name} ({claim.detail})")
         count += claim.holds is True
+        unchecked += claim.holds is None
         if claim.holds is False and failed is None:
             failed = claim
     if failed is not None:
         _fail_claim(failed)
-    typer.echo(f"{count} claims hold")
+    typer.echo(f"{count} claims hold" + (f", {unchecked} not checked" if unchecked else ""))
 
 
 def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path]) -> Iterator[Claim]:

@@ -185,6 +185,8 @@ def show_claims_as_json(claims: Iterable[Claim]) -> None:
         for claim in claims
     ]
     failed = [record for record in records if record["holds"] is False]
-    typer.echo(json.dumps({"holds": not failed, "claims": records}, indent=2, ensure_ascii=False))
+    unchecked = sum(record["holds"] is None for record in records)
+    found = {"holds": not failed, "not_checked": unchecked, "claims": records}
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     if failed:
         raise typer.Exit(FINDINGS)

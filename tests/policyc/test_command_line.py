@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from policyc_runtime.ledger_seal import UNSEALED
+
 COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff".split()
 
 
@@ -235,3 +237,21 @@ def test_verification_as_json(fleet):
     done = policyc("verify", "altered.plan", "--json", cwd=fleet)
     assert done.returncode == 1
     assert next(claim["code"] for claim in json.loads(done.stdout)["claims"] if claim["holds"] is False) == "E0803"
+
+
+def test_a_claim_whose_check_did_not_run_is_not_counted_as_one_that_holds(fleet):
+    """After a run that was killed: every claim has its line, in words and for programs, and says what was found."""
+    seal = fleet / "fleet.plan" / "ledger.sqlite.seal"
+    written = seal.read_text()
+    seal.write_text(UNSEALED.text)
+    done = policyc("verify", "fleet.plan", cwd=fleet)
+    told = json.loads(policyc("verify", "fleet.plan", "--json", cwd=fleet).stdout)
+    seal.write_text(written)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    marks = {True: "holds", False: "FAILS", None: "not checked"}
+    assert [line[:11].strip() for line in lines[:-1]] == [marks[claim["holds"]] for claim in told["claims"]]
+    unchecked = [claim for claim in told["claims"] if claim["holds"] is None]
+    assert [Path(claim["where"]).name for claim in unchecked] == ["ledger.sqlite.seal"]
+    assert lines[-1] == f"{len(told['claims']) - 1} claims hold, 1 not checked"
+    assert (told["holds"], told["not_checked"]) == (True, 1)
