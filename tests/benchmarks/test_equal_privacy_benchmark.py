@@ -109,7 +109,7 @@ def test_equal_privacy(tmp_path: Path) -> None:
     """The table is written; every error is finite, and no method is better than the truth would let it be."""
     results = []
     rows = whole_rows(Path(FOLDER)) if FOLDER else small_rows()
-    for row in sorted(rows, key=lambda one: one.series.steps):
+    for row in sorted(rows, key=lambda one: (one.paper, one.series.steps)):
         if ROWS in row.name:
             results.append(measure(row, RUNS, tmp_path, SECONDS))
             write(results)
