@@ -147,7 +147,8 @@ def _pictures(content: Json) -> Iterator[dict[str, Any]]:
                 yield picture
 
 
-def _svg(picture: dict[str, Any]) -> str:
+def standalone_svg(picture: dict[str, Any]) -> str:
+    """A picture of a certificate as an SVG file of its own, in the colors of paper."""
     text = str(rendered_picture(picture))
     head, rest = text.split(">", 1)
     if "xmlns=" not in head:
@@ -163,5 +164,5 @@ def _figure(picture: dict[str, Any]) -> str:
         legend.append((picture["level"]["name"], "#a33a3a"))
     keys = "".join(f' #h(1em) #text(fill: rgb("{color}"))[{_text(str(name))}]' for name, color in legend)
     caption = f"#strong[{_text(picture['title'])}]{keys}"
-    image = f'#image(bytes({json.dumps(_svg(picture), ensure_ascii=False)}), format: "svg", width: 100%)'
+    image = f'#image(bytes({json.dumps(standalone_svg(picture), ensure_ascii=False)}), format: "svg", width: 100%)'
     return f"#block(breakable: false)[#text(9pt)[{caption}]\n\n{image}]"

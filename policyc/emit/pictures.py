@@ -181,7 +181,8 @@ def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float
             f'<text class="label middle" transform="translate(13 {y:g}) rotate(-90)">{beside}</text>',
         ]
     else:
-        parts = [*parts, f'<text class="label" x="{axis_x:g}" y="{height - 8:g}">{escape(picture["x"])}</text>']
+        label = f'<text class="label end" x="{WIDTH - RIGHT:g}" y="{height - 8:g}">{escape(picture["x"])}</text>'
+        parts = [*parts, label]
     kind = "lines" if axis_x is None else "bars"
     return (
         f'<svg class="{kind}" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc">'
