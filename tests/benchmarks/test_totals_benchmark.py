@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -12,7 +14,8 @@ from policyc_runtime.mechanisms import Setting, StreamMechanism
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.gaussian import Gaussian
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
-from policyc_runtime.privacy import Participation
+from policyc_runtime.privacy import Participation, gaussian_stddev
+from policyc_runtime.privacy.strategies import tree_l2_square
 from policyc_runtime.randomness import SimulationRandomness
 
 RUNS = 200
@@ -28,6 +31,14 @@ def measured_rms(mechanism: StreamMechanism, setting: Setting, *, cumulated: boo
         values = mechanism.values(setting, mechanism.measure(setting, raw, [], randomness))
         squares.append(float(((np.cumsum(values) if cumulated else values) ** 2).mean()))
     return float(np.sqrt(np.mean(squares)))
+
+
+def as_published(participation: Participation) -> float:
+    """Rms error of the tree of CSS11: over a power of two of steps, totals of nodes as they were measured."""
+    steps = participation.horizon or 1
+    padded = replace(participation, horizon=1 << (steps - 1).bit_length())
+    nodes = np.mean([step.bit_count() for step in range(1, steps + 1)])
+    return gaussian_stddev(1.0, 1e-6, math.sqrt(tree_l2_square(padded))) * math.sqrt(nodes)
 
 
 @pytest.mark.slow
@@ -47,6 +58,7 @@ def test_running_totals(steps: int, bound: int, spacing: int) -> None:
         "tree": measured_rms(BinaryTree.calibrate(total, *promise), total, cumulated=False),
         "tree offline": measured_rms(BinaryTree.calibrate(offline, *promise), offline, cumulated=False),
     }
+    errors["tree as published"] = as_published(participation)
     best = errors["toeplitz"]
     ratios = ", ".join(f"{name} {error:.1f} ({error / best:.2f})" for name, error in errors.items())
     print(f"\nT {steps}, k {bound}, spacing {spacing}: {ratios}; planned in {seconds:.2f} s")

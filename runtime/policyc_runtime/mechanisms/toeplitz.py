@@ -2,13 +2,15 @@
 
 What is measured is C x + z with independent noise z; what is published is W C^-1 (C x + z), so its noise W C^-1 z is
 correlated over steps in a way that cancels in the totals W. C = (1 - decay L)^(-exponent), L the shift by one step, is
-chosen for the least mean square error under the participation bound, from the setting alone.
+chosen for the least mean square error under the participation bound, from the setting alone. Where participations are
+so far apart that a band of coefficients does not reach from one to the next, these are chosen one by one instead.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from policyc_runtime.mechanisms.grid_noise import GridNoise
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord
@@ -33,11 +35,15 @@ Part = Annotated[Decimal, Field(ge=0, le=1)]
 BITS = 64  # of the coefficients beyond their grid, while they are computed
 BLOCK = 512  # steps whose part in later values is computed together
 PIECE = 4096  # steps that are measured together, each with as much history as the last of them
+LONGEST_BAND = 64  # coefficients that are chosen one by one
 DIGITS = Decimal("1e-9")  # of decay and exponent
 
 
 class Toeplitz(GridNoise):
     """Measures C x, C = (1 - decay L)^(-exponent) rounded to the grid, under discrete Gaussian noise on that grid.
+
+    With a `band`, it is the first column of C, in whole units of the grid, zero after its end; decay and exponent are
+    0 then.
 
     The coefficients are whole numbers of the grid, computed in whole numbers, and the sensitivity is exactly theirs:
     that of a user who takes part as early and as densely as participation allows. Running totals and windows have the
@@ -49,7 +55,18 @@ class Toeplitz(GridNoise):
     name: Literal["toeplitz"] = "toeplitz"
     decay: Part
     exponent: Part
+    band: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     grid: ClassVar[int] = 2**12
+
+    @model_validator(mode="after")
+    def _band_falls(self) -> Self:
+        if self.band is None:
+            return self
+        if not self.band or self.band[0] == 0 or list(self.band) != sorted(self.band, reverse=True):
+            raise ValueError("the coefficients of a band do not rise, and the first is above 0")
+        if self.decay or self.exponent:
+            raise ValueError("with a band, decay and exponent are 0")
+        return self
 
     @classmethod
     def variants(cls, setting: Setting) -> Sequence[Options]:
@@ -59,8 +76,19 @@ class Toeplitz(GridNoise):
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:  # noqa: ARG003
         """The least noise with the C of least mean square error; there are no options."""
+        near = _near(setting.participation)
         decay, exponent = _best(setting.participation, setting.workload, setting.window)
-        return cls._least(setting, epsilon, delta, decay=decay, exponent=exponent)
+        whole: dict[str, object] = {"decay": decay, "exponent": exponent, "band": None}
+        if setting.workload == "identity" or not 1 < near.spacing <= LONGEST_BAND:
+            return cls._least(setting, epsilon, delta, **whole)
+        column = _coefficients(decay, exponent, cls.grid, near.horizon or 1).astype(np.float64)
+        band = _best_band(near, setting.workload, setting.window, column)
+        banded = np.zeros(column.size)
+        banded[: len(band)] = band
+        errors = [_error(c, near, setting.workload, setting.window)[0] for c in (column, banded)]
+        if errors[1] < errors[0]:
+            whole = {"decay": Decimal(0), "exponent": Decimal(0), "band": band}
+        return cls._least(setting, epsilon, delta, **whole)
 
     def moved_square(self, setting: Setting) -> int:
         """How far one neighbor moves what is measured, L2 squared, in squared units of the grid, exact."""
@@ -69,12 +97,16 @@ class Toeplitz(GridNoise):
 
     def _column(self, setting: Setting) -> NDArray[np.int64]:
         assert setting.horizon is not None, "it does not apply to endless streams"
-        return _coefficients(self.decay, self.exponent, self.grid, setting.horizon)
+        if self.band is None:
+            return _coefficients(self.decay, self.exponent, self.grid, setting.horizon)
+        column = np.zeros(setting.horizon, dtype=np.int64)
+        column[: len(self.band)] = self.band[: setting.horizon]
+        return column
 
     def _answer(self, setting: Setting) -> Array:
         """The first column of W C^-1, (horizon,), in units to a unit of the grid."""
         assert setting.horizon is not None, "it does not apply to endless streams"
-        return _answers(self.decay, self.exponent, self.grid, setting.horizon, setting.workload, setting.window)
+        return _answers(self._column(setting).tobytes(), setting.workload, setting.window)
 
     def variances(self, setting: Setting, steps: int) -> Array:
         """The variance of the noise of every step, (steps,): exact, as what is undone is the rounded C."""
@@ -111,16 +143,20 @@ def _coefficients(decay: Decimal, exponent: Decimal, grid: int, steps: int) -> N
 
 
 @lru_cache(maxsize=64)
-def _answers(decay: Decimal, exponent: Decimal, grid: int, steps: int, workload: str, window: int | None) -> Array:
-    """The first column of W C^-1, (steps,): a power series is inverted by Newton's method, twice as far each time."""
-    column = _coefficients(decay, exponent, grid, steps).astype(np.float64)
+def _answers(column: bytes, workload: str, window: int | None) -> Array:
+    """The first column of W C^-1, (steps,), from that of C."""
+    return _totals(_inverse(np.frombuffer(column, dtype=np.int64).astype(np.float64)), workload, window)
+
+
+def _inverse(column: Array) -> Array:
+    """That of a power series, as long: Newton's method, twice as far each time."""
     inverse = np.array([1 / column[0]])
-    while inverse.size < steps:
+    while inverse.size < column.size:
         size = 2 * inverse.size
         short = -_product(column[:size], inverse, size)
         short[0] += 2
         inverse = _product(inverse, short, size)
-    return _totals(inverse[:steps], workload, window)
+    return inverse[: column.size]
 
 
 def _product(first: Array, second: Array, size: int) -> Array:
@@ -186,3 +222,52 @@ def _best(participation: Participation, workload: str, window: int | None) -> tu
         options={"xatol": 2e-3, "fatol": 1e-5, "initial_simplex": [(2.0, 0.5), (min(4.0, longest), 0.7), (4.0, 0.3)]},
     ).x
     return Decimal(-math.expm1(-found[0])).quantize(DIGITS), Decimal(found[1]).quantize(DIGITS)
+
+
+def _near(participation: Participation) -> Participation:
+    """Of a long stream a part that says enough of it to choose coefficients by."""
+    return replace(participation, horizon=min(participation.horizon or PIECE, PIECE))
+
+
+def _error(column: Array, participation: Participation, workload: str, window: int | None) -> tuple[float, Array]:
+    """Log of mean square error times squared sensitivity, and its gradient by the entries of the column."""
+    steps = column.size
+    weights = 1 - np.arange(steps) / steps
+    inverse = _inverse(column)
+    answer = _totals(inverse, workload, window)
+    twice = _totals(_product(inverse, inverse, steps), workload, window)
+    moved = earliest_user(column, participation)
+    taken = np.zeros(steps)
+    taken[np.arange(participation.steps) * participation.spacing] = 1
+    noise, square = float(weights @ answer**2), float(moved @ moved)
+    # entry j moves answer_t by -twice_(t - j), and what a user moves by taken_(t - j)
+    falls = _product((2 * weights * answer)[::-1], twice, steps)[::-1]
+    rises = _product((2 * moved)[::-1], taken, steps)[::-1]
+    return math.log(noise * square), rises / square - falls / noise
+
+
+@lru_cache(maxsize=64)
+def _best_band_of(participation: Participation, workload: str, window: int | None, begin: tuple[float, ...]) -> Array:
+    from scipy.optimize import minimize
+
+    steps, width = participation.horizon or 1, len(begin)
+
+    def error(falls: Array) -> tuple[float, Array]:
+        column = np.zeros(steps)
+        column[:width] = np.cumsum(falls[::-1])[::-1]
+        value, slope = _error(column, participation, workload, window)
+        return value, np.cumsum(slope[:width])
+
+    first = np.array(begin) - np.append(begin[1:], 0.0)
+    found = minimize(
+        error, first, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * width, options={"maxiter": 300, "ftol": 1e-10}
+    )
+    column = np.cumsum(found.x[::-1])[::-1]
+    return np.asarray(column / column[0])
+
+
+def _best_band(participation: Participation, workload: str, window: int | None, column: Array) -> tuple[int, ...]:
+    """As many coefficients as steps between participations, of least mean square error, in units of the grid."""
+    begin = tuple((column / column[0])[: participation.spacing].tolist())
+    found = _best_band_of(participation, workload, window, begin)
+    return tuple(np.rint(found * Toeplitz.grid).astype(np.int64).tolist())

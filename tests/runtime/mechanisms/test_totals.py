@@ -151,9 +151,9 @@ def test_runs_in_pieces_measure_the_same(name: str) -> None:
 
 
 def test_toeplitz_reaches_what_the_literature_promises() -> None:
-    """A year's running total, 30 days of each user 12 apart: 2.5 times less rms error than independent noise.
+    """A year's running total, 30 days of each user 12 apart: 2.9 times less rms error than independent noise.
 
-    And 3 times less than the tree as published: over a power of two of steps, totals of its measurements alone. Our
+    And 3.6 times less than the tree as published: over a power of two of steps, totals of its measurements alone. Our
     tree measures no node that never ends and uses Honaker's estimates: 1.9 times less than that.
     """
     participation = YEAR.participation
@@ -165,9 +165,9 @@ def test_toeplitz_reaches_what_the_literature_promises() -> None:
     published *= np.sqrt(np.mean([step.bit_count() for step in range(1, 366)]))
     refined = rms(calibrated("binary_tree", YEAR), YEAR)
     print(f"\nindependent {independent / toeplitz:.2f}, tree {published / toeplitz:.2f}, ours {refined / toeplitz:.2f}")
-    assert independent > 2.5 * toeplitz
-    assert published > 3 * toeplitz
-    assert refined > 1.9 * toeplitz
+    assert independent > 2.95 * toeplitz
+    assert published > 3.6 * toeplitz
+    assert refined > 2.1 * toeplitz
 
 
 @pytest.mark.parametrize("wait", [0, None])
@@ -221,3 +221,24 @@ def test_what_does_not_apply_is_refused(name: str) -> None:
         type(mechanism).model_validate({**mechanism.model_dump(), "stddev": Decimal("0.0001")})
     with pytest.raises(ValueError):
         mechanism.values(YEAR, [(1, 2, 3, 4), (5,)])
+
+
+def test_a_band_of_coefficients_is_chosen_one_by_one_where_it_helps() -> None:
+    """Participations 12 steps apart: 12 coefficients that fall, 6 % less error than the best power; else the power."""
+    band = calibrated("toeplitz", YEAR)
+    assert isinstance(band, Toeplitz)
+    assert band.band is not None
+    assert len(band.band) == 12
+    assert list(band.band) == sorted(band.band, reverse=True)
+    power = Toeplitz._least(YEAR, EPSILON, DELTA, decay=Decimal("0.907268215"), exponent=Decimal("0.808271806"))
+    assert rms(band, YEAR) < 0.94 * rms(power, YEAR)
+    sparse = calibrated("toeplitz", Setting(Participation(4, 1440, 30), workload="prefix"))
+    assert isinstance(sparse, Toeplitz)
+    assert sparse.band is None
+
+
+@pytest.mark.parametrize("band", [(), (0, 0), (4096, 4097)])
+def test_a_band_that_rises_is_refused(band: tuple[int, ...]) -> None:
+    """The sensitivity is known for coefficients that fall alone."""
+    with pytest.raises(ValidationError):
+        Toeplitz(stddev=Decimal(10), decay=Decimal(0), exponent=Decimal(0), band=band)
