@@ -24,6 +24,7 @@ SLOPE = 0.0  # in place of a frequency
 SLOWEST = 0.75  # cycles in the whole series: below, the slope and the spectrum say more
 FINE = 4  # frequencies that are looked at, relative to the steps
 STEPS_A_LINE = 10
+NEARLY = 1.5  # times as much as at the best frequency looked at, an exact one might explain at most
 EXACT = 0.02  # cycles in the whole series, to which the frequency of a line is found
 
 
@@ -43,12 +44,14 @@ class Lines:
 
     def __post_init__(self) -> None:
         self.steps = self.coefficients.size + 1
-        self._weights = 1.0 / self.variances
-        self._columns = np.empty((self.coefficients.size, 0))
-        given, self.frequencies = self.frequencies, []
+        self._columns = np.hstack([np.empty((self.steps - 1, 0)), *map(self._made, self.frequencies)])
+        self.weigh(self.variances)
+
+    def weigh(self, variances: Array) -> None:
+        """Fits the same lines where other squares are expected of coefficients without them."""
+        self.variances = variances
+        self._weights = 1.0 / variances
         self._fit()
-        for frequency in given:
-            self._add(frequency)
 
     @property
     def cost(self) -> float:
@@ -90,9 +93,10 @@ class Lines:
         places = np.arange(power.size) * (2 * self.steps / size)
         power /= np.interp(places, np.arange(1, self.steps), self._weights)
         first = math.ceil(SLOWEST * size / self.steps)
-        if power.size <= 2 * first:
+        within_ends = power[first:-first]
+        if not within_ends.size or NEARLY * within_ends.max() / self.steps < self._cost(1.0):
             return
-        best = (first + int(np.argmax(power[first:-first]))) / size
+        best = (first + int(np.argmax(within_ends))) / size
         ends, within = (best - 1 / size, best + 1 / size), {"xatol": EXACT / self.steps}
         found = minimize_scalar(lambda one: -self._gain(one), bounds=ends, method="bounded", options=within)
         yield float(found.x)

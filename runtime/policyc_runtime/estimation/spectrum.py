@@ -144,9 +144,12 @@ def _likeliest_even(
     a spectrum took for its own is found the second way only.
     """
 
+    def expected(spectrum: Spectrum) -> Array:
+        return spectrum.variances(values.size) + noise + spectrum.observation_variance
+
     def misfit(spectrum: Spectrum, left: Array) -> float:
-        expected = spectrum.variances(values.size) + noise + spectrum.observation_variance
-        return float((np.log(expected) + left**2 / expected).sum())
+        squares = expected(spectrum)
+        return float((np.log(squares) + left**2 / squares).sum())
 
     least, best = math.inf, None
     for shape in SHAPES:
@@ -157,24 +160,18 @@ def _likeliest_even(
             for _ in range(ROUNDS):  # lines that are found lower the rest, which shows others
                 before = len(lines.frequencies)
                 if spectrum is not None:
-                    lines = _under(spectrum, noise, lines)
+                    lines.weigh(expected(spectrum))
                 lines.search(most)
                 if spectrum is not None and len(lines.frequencies) == before:
                     break
                 spectrum, _ = search(partial(misfit, left=lines.left), start=spectrum)
             assert spectrum is not None, "there was a round"
-            lines = _under(spectrum, noise, lines)
+            lines.weigh(expected(spectrum))
             cost = misfit(spectrum, lines.left) / 2 + (shape == "ar1") + lines.cost
             if cost < least:
                 least, best = cost, (spectrum, lines)
     assert best is not None, "every cost is finite"
     return best
-
-
-def _under(spectrum: Spectrum, noise: float, lines: Lines) -> Lines:
-    """The same lines, fitted by what this spectrum lets expect."""
-    expected = spectrum.variances(lines.steps) + noise + spectrum.observation_variance
-    return Lines(lines.coefficients, expected, lines.frequencies)
 
 
 def _likeliest_uneven(values: Array, variances: Array, given: NDArray[np.bool_], observation_noise: bool) -> Spectrum:
