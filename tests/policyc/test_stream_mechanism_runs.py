@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -103,3 +103,39 @@ def test_a_binomial_process_is_declared_by_its_users(gallery, tmp_path):
     signal = compile_policy(place).plan.releases[0].mechanism.signal
     assert (signal.mean, signal.autocorrelation) == (300, Decimal("0.9"))
     assert signal.sd == Decimal(225).sqrt()
+
+
+def test_speeds_run_on_passages_and_their_sums_add_up(gallery, tmp_path):
+    """A clamped sum, a count and its running total of one morning: the bound is enforced, files and ledger verify."""
+    generator = np.random.default_rng(4)
+    lines = ["plate,seen_at,speed"]
+    for minute in range(90):
+        for plate in generator.choice(60, 8, replace=False):
+            lines.append(f"p{plate},2026-03-02T{minute // 60:02}:{minute % 60:02}:30,{generator.normal(95, 40):.1f}")
+    (tmp_path / "passages.csv").write_text("\n".join(lines) + "\n")
+    found = compile_policy(gallery / "speeds.policy")
+    assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
+    done = release(found.plan, tmp_path / "passages.csv", tmp_path / "l", output=tmp_path / "o.csv")
+    assert {name: series.released.shape for name, series in done.series.items()} == dict.fromkeys(
+        ("speed", "cars", "so_far"), (90, 1)
+    )
+    assert (done.series["cars"].released >= 0).all()
+    assert all(claim.holds for claim in ledger_claims(found.plan, tmp_path / "l"))
+
+
+def test_checkins_are_published_once_the_week_is_over(gallery, tmp_path):
+    """A tenth of the steps is measured, all have a value, and nothing is released before the last step."""
+    generator = np.random.default_rng(6)
+    start, lines = datetime(2026, 1, 5, tzinfo=UTC), ["visitor_id,arrived_at"]
+    for visitor in range(300):
+        for step in generator.choice(1800, 100, replace=False).tolist():
+            lines.append(f"v{visitor},{start + timedelta(minutes=5 * step):%Y-%m-%dT%H:%M:%S}")
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+    plan = compile_policy(gallery / "checkins.policy").plan
+    with pytest.raises(KernelError, match="nothing can be released"):
+        release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=900)
+    done = release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=1800)
+    (series,) = done.series.values()
+    assert 100 < (~series.skipped).sum() < 280
+    assert abs(float(series.released.mean()) - 300 * 100 / 1800) < 5
+    assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))
