@@ -41,7 +41,7 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     for release in () if _user_level(policy) else policy.releases:
         if release.kind != "count":
             name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
-            yield name, release.span, "publish `count(...)` meanwhile"
+            yield name, release.span, _instead_of_totals(policy)
     for chain in policy.chains:
         if policy.stream.horizon is None and chain.initial not in (None, "stationary"):
             missing = "a start that is not stationary over an unbounded horizon"
@@ -60,6 +60,16 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         )
     elif not _has_mechanism(policy):
         yield f"mechanism `{wish.name}`", wish.span or policy.stream.span, "write `mechanism auto`, or leave it out"
+
+
+def _instead_of_totals(policy: Policy) -> str:
+    """One event is all events of somebody who has one: a user-level promise says it, and plans sums and totals."""
+    if any(not isinstance(target, EventLevelTarget) for target in policy.targets):
+        return "publish `count(...)` meanwhile"
+    return (
+        "for single events write `target user_level(epsilon = ..., delta = ..., neighbors = ...)` with `participation "
+        'at_most(1 step, assumed = "one event is protected")`, which plans them; or publish `count(...)`'
+    )
 
 
 def _user_level(policy: Policy) -> bool:

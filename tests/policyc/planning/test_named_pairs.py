@@ -120,3 +120,13 @@ def test_a_rate_that_shows_next_to_nothing_is_refused(mechanism: str, tmp_path: 
     ((code, said),) = findings(tmp_path, f"mechanism {mechanism}\ndeliver offline")
     assert code == "E0755"
     assert "or more" in said or "or less" in said
+
+
+def test_running_totals_of_single_events_are_told_how_to_be_promised(tmp_path: Path) -> None:
+    """Under `event_level` the finding names the promise that plans them; written so, the total is measured."""
+    single = "target event_level(epsilon = 1.0)"
+    total = " \nrelease so_far = prefix(visitors)"
+    found = findings(tmp_path, "deliver realtime", target=single, by=total)
+    assert any("user_level(" in said and "at_most(1 step" in said for code, said in found if code == "E0702")
+    plan = compile_policy(write(tmp_path, "deliver realtime\nmechanism toeplitz()", by=total, bound="1")).plan
+    assert {release.mechanism.name for release in plan.releases} == {"toeplitz"}
