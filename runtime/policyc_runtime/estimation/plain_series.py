@@ -68,9 +68,10 @@ class SeriesFilter(PlainSeries):
 
     The series is an AR(1) process, with a season on top where the policy names its period. What the policy does not
     declare is learned, by likelihood, from the noisy values that may be used, whose noise is known; of the mean nothing
-    is assumed. Until eight values are there, they are published as they are.
+    is assumed. A season or residual that chance explains is left out. Until eight values are there, they are published
+    as they are.
 
-    Source: KAL60, SOL19
+    Source: KAL60, SOL19, EM73
     """
 
     name: Literal["series_filter"] = "series_filter"
@@ -94,11 +95,12 @@ class SeriesFilter(PlainSeries):
 class SeriesSmoother(PlainSeries):
     """Posterior mean of a series given all noisy values, earlier and later, as a Gaussian process in the cosine basis.
 
-    Its spectrum is that of an integrated random walk or of an AR(1) process, whichever is likelier, with single
-    frequencies that stand out; all of it is learned from the noisy values, whose noise is known. Of the mean nothing is
-    assumed. With `observation_noise` true values are taken to have noise of their own, which is smoothed away too.
+    Its spectrum is that of an integrated random walk or of an AR(1) process, whichever is likelier, beside rhythms of
+    any frequency and a slope, where they stand out; all of it is learned from the noisy values, whose noise is known.
+    Of the mean nothing is assumed. With `observation_noise` true values are taken to have noise of their own, which is
+    smoothed away too.
 
-    Source: RW06
+    Source: RW06, MZ93, SCH78
     """
 
     offline: ClassVar[str | None] = SMOOTHER_WAITS
