@@ -7,6 +7,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc.diagnostics import PolicyError
+from policyc.planning.series import mean_at_expected_noise
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.verify import verified_claims
@@ -65,7 +66,7 @@ def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
         part = plan_of(signal=signal, deliver=deliver).releases[0]
         errors = [row.predicted_error for row in part.candidates if row.predicted_error is not None]
         assert part.candidates[0].chosen
-        assert part.predicted.published == errors[0] <= 1.01 * min(errors)
+        assert part.predicted.published == errors[0] <= 1.02 * min(errors)
         assert part.predicted.published < part.predicted.without_postprocessing
         assert {"laplace", "gaussian"} <= {row.mechanism.split("(")[0] for row in part.candidates}
 
@@ -84,6 +85,18 @@ def test_the_predicted_error_is_that_of_a_run(plan_of, tmp_path):
         done = release(plan, counts, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn))
         errors.append(np.abs(done.series["there"].released - counts).mean())
     assert np.mean(errors) == pytest.approx(plan.releases[0].predicted.published, rel=0.25)
+
+
+def test_noise_that_was_drawn_too_large_is_no_reason_against_a_mechanism():
+    """Errors that go with the noise are taken as if it had its expected size: twice as near to the true mean."""
+    rng, plain, corrected = np.random.default_rng(5), [], []
+    for _ in range(50):
+        noise = rng.standard_normal(1000)
+        plain.append(np.abs(noise).mean())
+        corrected.append(mean_at_expected_noise(np.abs(noise), noise**2))
+    truth = (2 / np.pi) ** 0.5
+    assert np.std(corrected) < 0.5 * np.std(plain)
+    assert np.mean(corrected) == pytest.approx(truth, rel=0.005)
 
 
 def test_planning_needs_no_protected_data_and_is_the_same_each_time(plan_of, tmp_path):
