@@ -10,24 +10,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from fractions import Fraction
 
 from policyc_runtime.claims import Claim
-from policyc_runtime.correlation import ChainRecord
-from policyc_runtime.errors import InvalidMatrixError, KernelError, PlanRejectedError
+from policyc_runtime.errors import PlanRejectedError
+from policyc_runtime.leakage_claims import check_chains, check_leakage, check_windows
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.queries import CountQuery
-from policyc_runtime.rounding import rounded_down
 from policyc_runtime.spending import (
     LARGEST_HORIZON,
     budget_sum,
     largest_budget,
-    leakage_of_group,
-    window_budget,
 )
-from policyc_runtime.targets import AlphaDPT, EventLevel, UserLevel, WEvent, window_of
+from policyc_runtime.targets import EventLevel, UserLevel
 from policyc_runtime.user_level import check_user_level
 
 _UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -68,13 +64,9 @@ def require_sealed(plan: Plan) -> None:
         )
 
 
-def _claim(name: str, holds: bool, detail: str, where: str, code: str = "E0801") -> Claim:
-    return Claim(name, holds, detail, where, code)
-
-
 def _check_digest(plan: Plan) -> Iterator[Claim]:
     intact = plan.digest == plan.computed_digest()
-    yield _claim(
+    yield Claim(
         "the plan is as it was compiled",
         intact,
         f"sha256 {plan.digest[:16]}…" if intact else "its content does not match its own digest: a field was altered",
@@ -87,10 +79,10 @@ def _check_targets(plan: Plan) -> Iterator[Claim]:
     users = [target for target in plan.targets if isinstance(target, UserLevel)]
     if users and len(users) < len(plan.targets):
         detail = "budgets of steps and noise for the whole stream do not add up to one promise here"
-        yield _claim("all targets are of one kind", False, detail, "targets")
+        yield Claim("all targets are of one kind", False, detail, "targets")
     if len({release.name for release in plan.releases}) < len(plan.releases):
         detail = "two have the same, and the values of one would get the noise of the other"
-        yield _claim("every release has its own name", False, detail, "releases")
+        yield Claim("every release has its own name", False, detail, "releases")
 
 
 def _scheduled(plan: Plan) -> list[tuple[int, ReleasePlan]]:
@@ -102,11 +94,11 @@ def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
     for index, release in _scheduled(plan):
         if not isinstance(release.query, CountQuery):
             detail = "no sensitivity of one step is known for it"
-            yield _claim(f"`{release.name}` counts users at each step", False, detail, f"releases.{index}.query")
+            yield Claim(f"`{release.name}` counts users at each step", False, detail, f"releases.{index}.query")
             return
         least, reason = required_l1_sensitivity(release)
         stated = min(release.l1_sensitivity, getattr(release.mechanism, "l1_sensitivity", release.l1_sensitivity))
-        yield _claim(
+        yield Claim(
             f"the L1 sensitivity of `{release.name}` is {release.l1_sensitivity}",
             stated >= least,
             f"recomputed {least}: {reason}",
@@ -121,7 +113,7 @@ def _check_balance(plan: Plan) -> Iterator[Claim]:
             continue
         every_cell = plan.stream.cell is not None and release.cells == plan.stream.cell.states
         public = every_cell and release.query.by is not None and plan.stream.population is not None
-        yield _claim(
+        yield Claim(
             f"the noise of `{release.name}` adds up to zero over cells whose total is public",
             public and release.mechanism.balanced_cells == len(release.cells),
             "replacing one user's cell leaves the population as it is"
@@ -142,15 +134,15 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
     horizon = plan.stream.horizon
     if horizon is not None and horizon > LARGEST_HORIZON:
         detail = f"{horizon:,} steps, more than this version can check ({LARGEST_HORIZON:,})"
-        yield _claim("the horizon can be checked", False, detail, "stream.horizon")
+        yield Claim("the horizon can be checked", False, detail, "stream.horizon")
         return
     if _milliseconds(plan.stream.step_text) != plan.stream.step_milliseconds:
         detail = f"`{plan.stream.step_text}` is not {plan.stream.step_milliseconds:,} ms"
-        yield _claim("a step is as long as is said", False, detail, "stream.step_text")
+        yield Claim("a step is as long as is said", False, detail, "stream.step_text")
     for index, release in enumerate(plan.releases):
         place = f"releases.{index}"
         length, what = _length(release)
-        yield _claim(
+        yield Claim(
             f"`{release.name}` has {what} for every step",
             length == horizon,
             f"{_steps(length)} of {_steps(horizon)}",
@@ -159,7 +151,7 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
         cells = ("",) if release.query.by is None or plan.stream.cell is None else plan.stream.cell.states
         inside = all(0 <= cell < len(cells) for row in release.constraints for cell, _ in (*row.current, *row.previous))
         named = release.query.by in {None, plan.stream.cell.column if plan.stream.cell else None}
-        yield _claim(
+        yield Claim(
             f"`{release.name}` publishes the cells of the stream",
             release.cells == cells and inside and named,
             f"{len(release.cells)} values a step" if inside else "a constraint names a cell that does not exist",
@@ -198,105 +190,12 @@ def _check_scales(plan: Plan) -> Iterator[Claim]:
                     worst = worst or (f"a step without budget has noise scale {scale}", "")
             elif scale == 0 or release.step_mechanism.privacy_loss(scale) > Fraction(epsilon):
                 worst = worst or (f"noise scale {scale} is too small for a budget of {epsilon} nats", "")
-        yield _claim(
+        yield Claim(
             f"the noise of `{release.name}` pays for its budget at every step",
             worst is None,
             worst[0] if worst else f"{len(pairs):,} different budgets, compared in exact fractions",
             f"releases.{index}.schedule",
         )
-
-
-def _check_chains(plan: Plan) -> Iterator[Claim]:
-    states = len(plan.stream.cell.states) if plan.stream.cell else None
-    for index, record in enumerate(plan.correlation.chains):
-        place = f"correlation.chains.{index}"
-        name = f"the chain{_group(record)} is a chain on the stream's cells"
-        try:
-            found = record.chain().states
-        except KernelError as error:
-            yield _claim(name, False, error.message, place)
-            return
-        moving = record.initial is not None and record.initial != "stationary"
-        if moving and record.forward is not None and record.backward is not None:
-            detail = "a start that is not stationary has backward matrices of its own; `backward` contradicts them"
-            yield _claim(name, False, detail, place)
-            return
-        ordered = list(record.lags) == sorted(set(record.lags)) and record.lags[0] == 1
-        yield _claim(name, found == states and ordered, f"{found} states, rows sum to 1 within 1e-9", place)
-
-
-def _group(record: ChainRecord) -> str:
-    return f" of group `{record.group}`" if record.group else ""
-
-
-def _check_leakage(plan: Plan) -> Iterator[Claim]:
-    alphas = [target.alpha for target in plan.targets if isinstance(target, AlphaDPT)]
-    claimed = plan.claims.total_leakage
-    if not alphas:
-        yield _claim("no total leakage is claimed", claimed is None, "no alpha-DP_T target", "claims.total_leakage")
-        return
-    alpha = min(alphas)
-    if claimed is None or claimed > alpha:
-        yield _claim("total leakage is claimed", False, "the claim is missing or above alpha", "claims.total_leakage")
-        return
-    for record in plan.correlation.chains:
-        name = f"total leakage{_group(record)} never exceeds {claimed} nats (promised {alpha})"
-        try:
-            found, step = leakage_of_group(plan, record)
-        except (PlanRejectedError, InvalidMatrixError) as error:
-            yield _claim(name, False, error.message, "claims.total_leakage")
-            return
-        place = "in the limit" if step is None else f"at step {step}"
-        detail = f"total leakage {place} is at most {found!r} nats, promised {alpha}"
-        yield _claim(name, found <= rounded_down(claimed), detail, "claims.total_leakage")
-    if plan.correlation.kind == "none":
-        largest = largest_budget(plan)
-        name = f"without correlation total leakage is the budget of one step, at most {claimed} nats"
-        yield _claim(name, largest <= Fraction(claimed), f"recomputed {float(largest)!r}", "claims.total_leakage")
-
-
-def _check_windows(plan: Plan) -> Iterator[Claim]:
-    """Targets over several steps: each has its claim, each claim is recomputed."""
-    wide = [target for target in plan.targets if window_of(target) > 1]
-    needed = {("leakage" if isinstance(t, AlphaDPT) else "budget", window_of(t)) for t in wide}
-    claimed = {(claim.kind, claim.window): claim.nats for claim in plan.claims.windows}
-    if needed != claimed.keys() or len(claimed) != len(plan.claims.windows):
-        yield _claim(
-            "every window that is promised has its claim", False, "claims and targets differ", "claims.windows"
-        )
-        return
-    for target in plan.targets:
-        if isinstance(target, WEvent):
-            spent = window_budget(plan, target.window)
-            stated = claimed.get(("budget", target.window), target.epsilon)
-            name = f"any {_in_a_row(target.window)} spend at most {stated} nats (promised {target.epsilon})"
-            holds = spent <= Fraction(stated) and stated <= target.epsilon
-            yield _claim(name, holds, f"recomputed {float(spent)!r}, in exact fractions", "claims.windows")
-        elif isinstance(target, AlphaDPT) and target.window > 1:
-            yield from _window_leakage(plan, target, claimed["leakage", target.window])
-
-
-def _window_leakage(plan: Plan, target: AlphaDPT, claimed: Decimal) -> Iterator[Claim]:
-    for record in plan.correlation.chains:
-        words = f"leakage{_group(record)} about any {_in_a_row(target.window)} never exceeds {claimed} nats"
-        name = f"{words} (promised {target.alpha})"
-        try:
-            found, step = leakage_of_group(plan, record, target.window)
-        except (PlanRejectedError, InvalidMatrixError) as error:
-            yield _claim(name, False, error.message, "claims.windows")
-            return
-        place = "in the limit" if step is None else f"from step {step}"
-        detail = f"the window {place} leaks at most {found!r} nats, promised {target.alpha}"
-        yield _claim(name, found <= rounded_down(claimed) and claimed <= target.alpha, detail, "claims.windows")
-    if plan.correlation.kind == "none":
-        spent = window_budget(plan, target.window)
-        name = f"without correlation any {_in_a_row(target.window)} leak what they spend, at most {claimed} nats"
-        holds = spent <= Fraction(claimed) and claimed <= target.alpha
-        yield _claim(name, holds, f"recomputed {float(spent)!r}", "claims.windows")
-
-
-def _in_a_row(width: int) -> str:
-    return "one step" if width == 1 else f"{width:,} steps in a row"
 
 
 def _check_shares(plan: Plan) -> Iterator[Claim]:
@@ -306,34 +205,34 @@ def _check_shares(plan: Plan) -> Iterator[Claim]:
         return
     if len(plan.releases) == 1 or not _scheduled(plan):
         if shared or plan.sharing is not None:
-            yield _claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
+            yield Claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
         return
     period = plan.stream.horizon or math.lcm(*(len(r.budgets.segments[-1].epsilons) for r in plan.releases))
     if len(shared) < len(plan.releases) or plan.sharing is None or period > LARGEST_HORIZON:
-        yield _claim("every release has its share of the budget", False, "a share is missing", "releases")
+        yield Claim("every release has its share of the budget", False, "a share is missing", "releases")
         return
     rows = set(zip(*(release.budgets.epsilons(period) for release in plan.releases), strict=True))
     for index, release in enumerate(plan.releases):
         share = Fraction(release.share or 0)
         holds = all(Fraction(row[index]) <= share * sum(map(Fraction, row), Fraction(0)) for row in rows)
         name = f"`{release.name}` takes at most {float(share):.6%} of every step's budget".replace("%", " %")
-        yield _claim(name, holds, f"{len(rows):,} different steps, in exact fractions", f"releases.{index}.share")
+        yield Claim(name, holds, f"{len(rows):,} different steps, in exact fractions", f"releases.{index}.share")
 
 
 def _check_budgets(plan: Plan) -> Iterator[Claim]:
     claimed = plan.claims.largest_budget
     if not _scheduled(plan) or claimed is None:
         without = not _scheduled(plan) and claimed is None and plan.claims.budget_sum is None
-        yield _claim("no step has a budget of its own", without, "claims and releases compared", "claims")
+        yield Claim("no step has a budget of its own", without, "claims and releases compared", "claims")
         return
     largest = largest_budget(plan)
     for target in plan.targets:
         if isinstance(target, EventLevel):
             holds = largest <= Fraction(target.epsilon)
             name = f"one event is promised {target.epsilon} nats at every step"
-            yield _claim(name, holds, f"largest budget {float(largest)!r}", "releases")
+            yield Claim(name, holds, f"largest budget {float(largest)!r}", "releases")
     name = f"no step spends more than {claimed} nats"
-    yield _claim(name, largest <= Fraction(claimed), f"recomputed {float(largest)!r}", "claims.largest_budget")
+    yield Claim(name, largest <= Fraction(claimed), f"recomputed {float(largest)!r}", "claims.largest_budget")
     total = budget_sum(plan)
     stated = plan.claims.budget_sum
     if total is None or stated is None:
@@ -341,7 +240,7 @@ def _check_budgets(plan: Plan) -> Iterator[Claim]:
     else:
         holds, detail = total <= Fraction(stated), f"recomputed {float(total)!r} nats"
     said = "has no bound over an endless stream" if stated is None else f"is at most {stated} nats"
-    yield _claim(f"the sum of all budgets {said}", holds, detail, "claims.budget_sum")
+    yield Claim(f"the sum of all budgets {said}", holds, detail, "claims.budget_sum")
 
 
 CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
@@ -351,9 +250,9 @@ CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     _check_balance,
     _check_shape,
     _check_scales,
-    _check_chains,
-    _check_leakage,
-    _check_windows,
+    check_chains,
+    check_leakage,
+    check_windows,
     _check_shares,
     _check_budgets,
     check_user_level,
