@@ -71,6 +71,23 @@ def test_rendering_twice_gives_the_same_bytes(content: Any, request: pytest.Fixt
     assert render_markdown(content) == render_markdown(json.loads(render_json(content)))
 
 
+def test_the_first_part_answers_what_an_auditor_asks_first(content: Any) -> None:
+    """Unit, neighbors, adversary, span, total, assumptions and their failure, noise, reruns, accuracy come early."""
+    page = Words()
+    page.feed(render_html(content).split("<h2>What it means</h2>")[0])
+    words = re.sub(r"[\s`]", "", "".join(page.words))
+    for sentence in (
+        content["promises"][0]["sentence"],
+        content["promises"][0]["neighbors"],
+        content["not_covered"][0]["text"],
+        *(text for entry in content["assumptions"] for text in (entry["statement"], entry["if_it_fails"])),
+        content["operation"]["randomness"],
+        content["operation"]["rerun"],
+        content["accuracy"][0]["sentence"],
+    ):
+        assert re.sub(r"[\s`]", "", sentence) in words
+
+
 def test_two_computations_agree(traffic: Plan, attachments: dict[str, str]) -> None:
     """Computing the content again gives the same content."""
     assert certificate_content(traffic, attachments) == certificate_content(traffic, attachments)

@@ -7,15 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import beta
 from stream_settings import KINDS, calibrated, kind_of, one_setting, run, simulated
 
+from policyc_runtime.empirical.proof import counted
+from policyc_runtime.empirical.streams import fisher
 from policyc_runtime.mechanisms import Setting, StreamMechanism
 
 RUNS = {True: 20_000, False: 2_500}  # of the full audit, and of the one that every test run can afford
 FEW = 2_500
 STEPS = 6
 OTHERS = 20  # what all other users add up to in a step
+CONFIDENCE = 0.998
 EPSILON, DELTA = 1.0, 0.1  # where an attack on few runs still proves something
 
 Rows = NDArray[np.float64]
@@ -33,25 +35,14 @@ def seen(mechanism: StreamMechanism, setting: Setting, present: bool, runs: int,
 
 
 def proven_epsilon(without: Rows, present: Rows) -> float:
-    """A lower bound of epsilon at DELTA, with 99.9 % confidence on each side; the first half fits the attack."""
+    """A lower bound of epsilon at DELTA, with 99.8 % confidence; the first half of the runs fits the attack."""
     half = len(present) // 2
     features = min(without.shape[1], present.shape[1])
     without, present = without[:, :features], present[:, :features]
-    fitted = np.vstack([without[:half], present[:half]])
-    spread = np.cov(fitted.T) + 1e-6 * np.eye(features)
-    direction = np.linalg.solve(spread, present[:half].mean(axis=0) - without[:half].mean(axis=0))
-    score_without, score_present = without @ direction, present @ direction
-
-    def bound(rows: slice, threshold: float) -> float:
-        hits, count = int((score_present[rows] > threshold).sum()), len(score_present[rows])
-        alarms, others = int((score_without[rows] > threshold).sum()), len(score_without[rows])
-        low = beta.ppf(0.001, hits, count - hits + 1) if hits else 0.0
-        high = beta.ppf(0.999, alarms + 1, others - alarms) if alarms < others else 1.0
-        return float(np.log((low - DELTA) / high)) if low > DELTA else -np.inf
-
-    thresholds = np.quantile(score_without[:half], np.linspace(0.5, 0.999, 60))
-    best = max(thresholds, key=lambda threshold: bound(slice(0, half), threshold))
-    return bound(slice(half, None), best)
+    difference = present[:half].mean(axis=0) - without[:half].mean(axis=0)
+    direction = fisher(present[:half], without[:half], difference)
+    counts = counted(present @ direction, without @ direction, DELTA, CONFIDENCE)
+    return counts.proven_epsilon(DELTA, CONFIDENCE)
 
 
 @pytest.mark.parametrize("name", [*KINDS, "lmmse, binomial"])
