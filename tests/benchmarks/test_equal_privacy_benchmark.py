@@ -8,7 +8,7 @@ it (what is missing there is left out):
 
 MAE is the mean absolute error. RE, as in ZKL22, is the L2 norm of the errors over steps and the largest true value.
 Both are means over runs, with their standard deviation. POLICYC_BENCHMARK_ROWS takes only rows whose names contain it,
-POLICYC_BENCHMARK_SECONDS repeats a method that takes longer only three times; the table then says how often.
+POLICYC_BENCHMARK_SECONDS repeats a method three times, then for so many seconds at most; the table says how often.
 """
 
 from __future__ import annotations
