@@ -49,7 +49,16 @@ class Stage(StrEnum):
 
 
 PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A policy, such as traffic.policy.")]
-PlanDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="What `policyc compile` wrote.")]
+
+
+def _directory(named: Path) -> Path:
+    """The directory of a plan that is named by its `plan.json`."""
+    return named.parent if named.name == "plan.json" else named
+
+
+PlanDirectory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="What `policyc compile` wrote.", callback=_directory)
+]
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", metavar="FILE", help="The ledger. Default: ledger.sqlite in DIR.")
 ]
@@ -291,10 +300,12 @@ def simulate(
     policyc simulate fleet.plan --seed 7 --output example.csv
     """
     from policyc.pipeline import declared_signal
-    from policyc_runtime.output import write_release
+    from policyc_runtime.output import output_paths, write_release
     from policyc_runtime.simulation import simulate as simulate_plan
 
     plan = _plan_of(target)
+    if output is not None:
+        output_paths((release.name for release in plan.releases), output)
     signal = declared_signal(target, plan)
     with shown_progress("simulating") as progress:
         result = simulate_plan(plan, seed, repeat, signal=signal, progress=progress)
@@ -306,9 +317,12 @@ def simulate(
 
 def _plan_of(target: Path) -> Plan:
     from policyc_runtime.plan import load_plan
+    from policyc_runtime.verify import require_sealed
 
     if target.is_dir() or target.suffix in {".plan", ".json"}:
-        return load_plan(target)
+        plan = load_plan(target)
+        require_sealed(plan)
+        return plan
     from policyc.pipeline import compile_policy
 
     compilation = compile_policy(target)
@@ -334,16 +348,22 @@ def _guarded(command: Callable[[], object]) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else FINDINGS
     except KeyboardInterrupt:
-        typer.echo("interrupted; what the ledger holds is safe, run the same command again", err=True)
-        return FINDINGS
+        return _interrupted()
     except BrokenPipeError:
         return FINDINGS
     except OSError as error:
-        typer.echo(f"error: the system refused: {error.strerror or type(error).__name__}", err=True)
+        place = f"\n  --> {error.filename}" if isinstance(error.filename, str) else ""
+        typer.echo(f"error: the system refused: {error.strerror or type(error).__name__}{place}", err=True)
         return FINDINGS
     except Exception as error:  # the last line of defence: a message instead of a traceback with values in it
-        return _report(error)
+        stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # what duckdb makes of Ctrl-C
+        return _interrupted() if stopped else _report(error)
     return 0
+
+
+def _interrupted() -> int:
+    typer.echo("interrupted; what the ledger holds is safe, run the same command again", err=True)
+    return FINDINGS
 
 
 def _report(error: Exception) -> int:

@@ -96,10 +96,11 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path], before: i
     of_all = "" if horizon is None else f" of {horizon:,}"
     first, last = released.times[0], released.times[-1]
     steps = len(released.times)
-    lines = [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - before:,} new, {before:,} from before"]
+    known = min(before, steps)  # fewer steps may be asked for than are out
+    lines = [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - known:,} new, {known:,} from before"]
     lines += [f"  {path}" for path in written]
     for name, series in released.series.items():
         if any(series.processes):
-            lines.append(f"  {name}: computed with the {described_processes(series.processes)}")
+            lines.append(f"  {name}: process used: {described_processes(series.processes)}")
     lines.append("running this again gives the same values; new steps are released when the input has them")
     return "\n".join(lines)

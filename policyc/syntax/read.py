@@ -9,6 +9,7 @@ from pathlib import Path
 from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
 
 MAX_BYTES = 1 << 20
+DATA_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
 
 
 def read_source(path: str | PathLike[str]) -> Source:
@@ -22,7 +23,7 @@ def read_source(path: str | PathLike[str]) -> Source:
         made from it names a machine.
 
     Raises:
-        PolicyError: with one finding: no such file, not readable, too large, not text, not UTF-8.
+        PolicyError: with one finding: no such file, not readable, data, too large, not text, not UTF-8.
     """
     file = Path(path)
     source = Source(file.name if file.is_absolute() else file.as_posix(), "")
@@ -38,6 +39,9 @@ def read_source(path: str | PathLike[str]) -> Source:
         reason = getattr(error, "strerror", None) or "the path is not valid"
         remedy = "check the path and its permissions"
         raise PolicyError(source, [_finding("E0101", f"the file cannot be read: {reason.lower()}", remedy)]) from None
+    if file.name.lower().endswith(DATA_SUFFIXES):  # findings would show its rows
+        remedy = "name a policy; `policyc run DIR --input FILE` reads data"
+        raise PolicyError(source, [_finding("E0102", "this is data, not a policy", remedy)])
     if len(data) > MAX_BYTES:
         remedy = 'a policy is one page; put large matrices into files: `file("matrix.csv")`'
         raise PolicyError(source, [_finding("E0104", "the file is larger than 1 MiB", remedy)])

@@ -201,7 +201,7 @@ def _unknown_character(kind: str, lexeme: str, span: Span) -> Diagnostic:
         return Diagnostic("E0114", f"unexpected `{lexeme[:2]}`", marker, help="comments start with `#`")
     remedy = {
         ";": "leave it out: every statement starts with its keyword",
-        ":": "write `=` between a name and its value",
+        ":": "leave it out after a field's name; in parentheses write `=`",
         "/": "multiply by a decimal instead, such as `0.5 * a`",
         "%": "write a decimal instead, such as `0.05`",
         "'": 'strings stand in double quotes: `"A1"`',

@@ -342,7 +342,8 @@ def load_plan(path: str | Path) -> Plan:
             raise PlanFormatError("E0802", "the plan file is too large to be a plan", where=str(file), help=again)
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise PlanFormatError("E0802", "there is no plan here", where=str(file), help=again) from None
+        named = "name a directory that `policyc compile FILE` wrote"
+        raise PlanFormatError("E0802", "there is no plan here", where=str(file), help=named) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or "unreadable")
         raise PlanFormatError("E0802", "the plan cannot be read", where=str(file), because=reason, help=again) from None

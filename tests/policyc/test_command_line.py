@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from policyc.cli import _guarded
 from policyc_runtime.ledger_seal import UNSEALED
+from policyc_runtime.sources.tables import connect
 
 COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff".split()
 
@@ -141,6 +146,42 @@ def test_fmt_checks_and_rewrites(fleet):
     assert policyc("fmt", "--check", "messy.policy", cwd=fleet).returncode == 1
     assert policyc("fmt", "messy.policy", cwd=fleet).returncode == 0
     assert policyc("fmt", "--check", "messy.policy", cwd=fleet).returncode == 0
+
+
+def test_fewer_steps_than_are_out_are_all_from_before(fleet, tmp_path):
+    """`--steps` below what was released gives the first of them again: none is new."""
+    data, out = ("--input", "departures_january.csv.gz"), ("--output", tmp_path / "two.csv")
+    again = policyc("run", "fleet.plan", *data, *out, "--steps", "2", cwd=fleet)
+    assert "released 2 of 365 steps" in again.stdout
+    assert "0 new, 2 from before" in again.stdout
+
+
+def test_an_interrupt_is_no_internal_error_while_data_are_read(capsys):
+    """Ctrl-C in the middle of a query says what it was and exits 1, as anywhere else."""
+    connection = connect()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    long = "SELECT sum(hash(a.range + b.range)) FROM range(10000000) a, range(1000) b"
+    assert _guarded(lambda: connection.execute(long)) == 1
+    assert capsys.readouterr().err.startswith("interrupted; ")
+
+
+def test_a_plan_may_be_named_by_its_file(fleet):
+    """`fleet.plan/plan.json` means `fleet.plan`."""
+    by_file = policyc("show", "fleet.plan/plan.json", cwd=fleet)
+    assert by_file.returncode == 0
+    assert by_file.stdout == policyc("show", "fleet.plan", cwd=fleet).stdout
+    assert "claims hold" in policyc("verify", "fleet.plan/plan.json", cwd=fleet).stdout
+
+
+def test_simulate_refuses_an_altered_plan_and_a_bad_output_before_it_starts(fleet, tmp_path):
+    """No errors are foretold from a plan that was altered, and no work is done for a file that cannot be written."""
+    shutil.copytree(fleet / "fleet.plan", tmp_path / "other.plan")
+    plan = tmp_path / "other.plan" / "plan.json"
+    plan.write_text(plan.read_text().replace('"horizon": 365', '"horizon": 364', 1))
+    assert "E0803" in policyc("simulate", "other.plan", cwd=tmp_path).stderr
+    refused = policyc("simulate", "fleet.plan", "--output", "sim.txt", cwd=fleet)
+    assert refused.returncode == 1
+    assert refused.stdout == ""
 
 
 def test_simulate_is_marked_and_compares_estimators(fleet):

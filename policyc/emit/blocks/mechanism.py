@@ -190,6 +190,11 @@ def _typical(plan: Plan, error: float) -> str:
 def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     predicted = release.predicted
     unit = unit_words(plan, release)
+    if release.estimator.plain and predicted.published == predicted.without_postprocessing:
+        return (
+            f"The noisy value is expected to be off by about {_typical(plan, predicted.published)} {unit}; what its "
+            "post-processing gains is not known, since the policy does not say how values move."
+        )
     text = f"A published value is expected to be off by about {_typical(plan, predicted.published)} {unit}"
     compared = f"the noisy value alone by about {_typical(plan, predicted.without_postprocessing)}"
     if predicted.prior_alone is not None:

@@ -51,8 +51,9 @@ def _constraints(rows: Iterable[ConstraintRow]) -> str | None:
 def _error(name: str, was: float, now: float, objective: str) -> Iterator[Change]:
     if was != now:
         what = f"expected {objective.replace('_', ' ')} of {name}"
-        percent = 100 * abs(now - was) / was if was else float("inf")
-        reason = f"{percent:.2g} % {'more' if now > was else 'less'} error"
+        ratio = now / was if was else float("inf")
+        percent = f"{100 * abs(ratio - 1):.2g} % {'more' if now > was else 'less'} error"
+        reason = percent if ratio < 2 else f"{ratio:.3g} times the error"
         yield Change("accuracy", what, about(was), about(now), Effect.NEITHER, reason)
 
 

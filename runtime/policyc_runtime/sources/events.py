@@ -182,7 +182,7 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
         f"the value in column `{stream.cell.column}` is not a cell of the policy",
         where=where,
         because="cells are fixed before the data is seen; a new one would show that somebody was there",
-        help='correct the row, or add `otherwise "elsewhere"` to the cell in the policy',
+        help='correct the row, leave it out, or add `otherwise "elsewhere"` to the cell in the policy',
     )
 
 
@@ -200,7 +200,7 @@ def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start
             "E0815",
             "the event lies before the start of the stream",
             where=place_of(path, early),
-            because="step 0 is fixed, by the plan or by the first run",
+            because="step 0 is fixed, by the plan or by the first run; times with a zone are converted to UTC",
             help="leave the row out, or give the stream an earlier start before its first run",
         )
     if beyond is not None:

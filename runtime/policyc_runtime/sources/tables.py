@@ -62,6 +62,14 @@ class InputTable:
                 because="nobody can tell which of them is meant",
                 help="leave one of them, or rename the others",
             )
+        if others and len(self.columns) == 1 and all(part in next(iter(self.columns)) for part in (name, *others)):
+            raise DataError(
+                "E0811",
+                "the columns are not separated by commas",
+                where=str(self.path),
+                because="all of the policy's columns stand in one",
+                help="write the file with commas between the columns",
+            )
         near = get_close_matches(name, self.columns, 1, 0.6)
         known = any(other in self.columns for other in others) or bool(near)
         shown = [f"`{column}`" for column in self.columns if column.isprintable()][:SHOWN_COLUMNS]

@@ -187,6 +187,14 @@ def test_accuracy_and_means_are_told_and_do_not_weaken(fleet: Plan) -> None:
     assert any("less error" in line for line in render_changes(changes))
 
 
+def test_a_much_larger_error_is_told_as_a_multiple(fleet: Plan) -> None:
+    """From twice the error on it is "5 times the error", not a percentage of hundreds."""
+    (release,) = fleet.releases
+    worse = release.predicted.model_copy(update={"published": 5 * release.predicted.published})
+    new = changed(fleet, releases=(release.model_copy(update={"predicted": worse}),))
+    assert any("(5 times the error)" in line for line in render_changes(compare_plans(fleet, new)))
+
+
 def test_words_and_json_say_the_same(fleet: Plan) -> None:
     """Both forms carry every change, weakest first, and JSON reads back."""
     new = stream(promising(fleet, AlphaDPT(alpha=Decimal(3))), user_column="seat")

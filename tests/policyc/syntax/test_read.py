@@ -38,6 +38,13 @@ def test_relative_names_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert read_source(tmp_path / "sub" / "a.policy").name == "a.policy"
 
 
+@pytest.mark.parametrize("name", ["events.csv", "events.CSV", "events.csv.gz", "events.tsv", "events.parquet"])
+def test_data_is_no_policy_and_never_shown(tmp_path: Path, name: str) -> None:
+    """A file of data named as a policy is refused by its name: findings would show its rows."""
+    (tmp_path / name).write_text("user,at\nannie,2024-03-01T00:32:00\n")
+    assert refused(tmp_path / name) == "E0102: this is data, not a policy"
+
+
 def test_missing_and_directory(tmp_path: Path) -> None:
     """A missing file, a directory and an impossible path are said in plain words."""
     assert refused(tmp_path / "none.policy") == "E0101: there is no such file"

@@ -171,6 +171,16 @@ def test_data_without_any_cell_of_the_policy_are_refused(tmp_path: Path) -> None
     assert "spelling" in (error.help or "")
 
 
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_columns_that_other_marks_separate_are_one_clear_message(tmp_path: Path, mark: str) -> None:
+    """A file with semicolons or tabs is told to be written with commas, not that a column was misspelt."""
+    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\n")
+    path.write_text(path.read_text().replace(",", mark))
+    error = refusal(path)
+    assert error.code == "E0811"
+    assert "not separated by commas" in str(error)
+
+
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
     """The columns that are there are listed in the file's order, and a near one is suggested."""
     error = refusal(write(tmp_path, "a,2013-01-01,EWR,x\n", header="tailnum,departed,origin,dest\n"))
