@@ -117,7 +117,8 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0
     if wanted not in codes:
         from difflib import get_close_matches
 
-        near = get_close_matches(wanted, codes, n=3, cutoff=0.5)
+        begun = [one for one in codes if len(wanted) > 1 and one.startswith(wanted)]
+        near = begun or get_close_matches(wanted, codes, n=3, cutoff=0.5)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         typer.echo(f"error: there is no finding {wanted[:20]}{hint}", err=True)
         raise typer.Exit(USAGE)

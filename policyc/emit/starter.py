@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from policyc.semantics.rules.correlation import UNWRITTEN_EVIDENCE
 from policyc_runtime.errors import KernelError
 
 STARTER = """\
@@ -33,7 +34,7 @@ correlation markov(
               [0.10, 0.80, 0.10],
               [0.05, 0.05, 0.90]],
   initial  = stationary,
-  evidence = "say where these numbers come from",
+  evidence = "{evidence}",
 )
 
 deliver   offline  # or: realtime, within(12 steps)
@@ -61,7 +62,7 @@ def write_starter(name: str, directory: Path | None = None) -> Path:
     path = (directory or Path()) / f"{stem}.policy"
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(STARTER.format(name=stem))
+            file.write(STARTER.format(name=stem, evidence=UNWRITTEN_EVIDENCE))
     except FileExistsError:
         raise KernelError(
             "E0808", f"`{path}` exists already", because="it would be lost", help="choose another name"

@@ -57,6 +57,10 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     unit = "squared error" if plan.objective == "mean_squared_error" else "absolute error"
     predicted = release.predicted
     errors = f"{predicted.published:.4g} mean {unit} per value; the noise alone {predicted.without_postprocessing:.4g}"
+    if release.gain_unknown:
+        errors = (
+            f"{predicted.published:.4g} mean {unit} per value of the noise alone; what the estimator gains is not known"
+        )
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {predicted.prior_alone:.4g}"
     taken = "" if release.share is None else f", {100 * float(release.share):.3g} % of every step's budget"

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from lark import Token, UnexpectedInput, UnexpectedToken
 
 from policyc.diagnostics import Diagnostic, Label, Span
-from policyc.syntax.scan import CLOSERS, OPENERS, Scan
+from policyc.syntax.scan import CLOSERS, OPENERS, Scan, unquoted_moment
 from policyc.syntax.spelling import nearest
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DATE = re.compile(r"\b\d{4}-\d\d?-\d\d?\b")
 LEXEME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*|[0-9][\w.]*|"[^"]*"|==|<=|>=|!=|<>|=<|=>|\.\.|.', re.DOTALL)
 VALUE = {"NAME", "STRING", "NUMBER", "LSQB"}
 PHRASES = {"NAME": "a name", "STRING": "a quoted text", "NUMBER": "a number", "COMPARE": "`==`, `<=` or `>=`"}
@@ -111,7 +112,17 @@ def accepts(error: UnexpectedInput) -> frozenset[str]:
 
 def explain(place: Place) -> Fault:
     """The finding about a place where the parser stopped."""
-    for recognise in (_unclosed, _stray_closer, _equals, _unit, _no_parenthesis, _misspelt, _comma, _second_comparison):
+    for recognise in (
+        _date,
+        _unclosed,
+        _stray_closer,
+        _equals,
+        _unit,
+        _no_parenthesis,
+        _misspelt,
+        _comma,
+        _second_comparison,
+    ):
         if fault := recognise(place):
             return fault
     return _unexpected(place)
@@ -180,6 +191,21 @@ def _equals(place: Place) -> Fault | None:
     if place.found == "=" and place.scan.masked[: place.offset].endswith("="):  # the first `=` was read as one
         span = Span(place.offset - 1, place.span.end)
         return Fault(Diagnostic("E0116", "a value is given with `=`", span, help="write `=`"), repair=())
+    word = place.previous_word
+    if place.found == "=" and word in place.keywords:  # `user = x`, `target = alpha_dpt(...)`
+        remedy = "leave it out: only parameters in parentheses have one"
+        finding = Diagnostic("E0116", f"`{word}` is written without `=`", place.span, help=remedy)
+        return Fault(finding, repair=())
+    return None
+
+
+def _date(place: Place) -> Fault | None:
+    """`start 2024-03-01`: a moment without its quotes."""
+    line = place.scan.masked.rfind("\n", 0, place.offset) + 1
+    end = place.scan.masked.find("\n", place.offset)
+    for match in DATE.finditer(place.scan.masked, line, end if end >= 0 else len(place.scan.masked)):
+        if match.start() <= place.offset < match.end():
+            return Fault(unquoted_moment(match.group(), Span(*match.span())))
     return None
 
 

@@ -27,6 +27,7 @@ LEXEME = re.compile(
     | (?P<open_string>"[^\n]*)
     | (?P<quoted>'[^'\n]*'|[“”„«‘’‚][^“”»‘’\n]*[“”»‘’])
     | (?P<remark>//[^\n]*|--(?!-?[\w(])[^\n]*)
+    | (?P<moment>[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}T[0-9][0-9:.]*Z?)
     | (?P<number>(?:[0-9]|\.[0-9])(?:\w|\.(?=[0-9])|(?<=[eE])[+-](?=[0-9]))*)
     | (?P<word>[^\W\d]\w*)
     | (?P<bracket>[()\[\]{}])
@@ -152,9 +153,14 @@ def _check(kind: str, lexeme: str, span: Span) -> Diagnostic | None:
             because="names are made of the letters a to z, digits and _, so that no two of them look alike",
             help="write it in quotes if it is a column, a group or a cell",
         )
-    if kind in {"quoted", "remark", "other"}:
+    if kind in {"quoted", "remark", "moment", "other"}:
         return _unknown_character(kind, lexeme, span)
     return None
+
+
+def unquoted_moment(text: str, span: Span) -> Diagnostic:
+    """The finding about a date, or a date and time, without quotes."""
+    return Diagnostic("E0114", "a date stands in double quotes", span, help=f'write `"{_shown(text)}"`')
 
 
 def _check_escapes(lexeme: str, span: Span) -> Iterator[Diagnostic]:
@@ -196,6 +202,8 @@ def _check_number(lexeme: str, span: Span) -> Diagnostic | None:
 def _unknown_character(kind: str, lexeme: str, span: Span) -> Diagnostic:
     if kind == "quoted":
         return Diagnostic("E0114", "strings stand in double quotes", span, help=f'write `"{_shown(lexeme[1:-1])}"`')
+    if kind == "moment":
+        return unquoted_moment(lexeme, span)
     if kind == "remark":
         marker = Span(span.start, span.start + 2)
         return Diagnostic("E0114", f"unexpected `{lexeme[:2]}`", marker, help="comments start with `#`")
@@ -216,7 +224,7 @@ def _replacement(kind: str, lexeme: str) -> str:
         return (
             '"' + closed[1:-1].replace("\\", "x").replace('"', "x") + '"' + lexeme[len(closed) :] if closed[1:] else " "
         )
-    if kind in {"string", "quoted"}:
+    if kind in {"string", "quoted", "moment"}:
         return '"' + re.sub(r'[\\"]', "x", lexeme[1:-1]) + '"'
     if kind == "number":
         return "1" + " " * (len(lexeme) - 1)
@@ -229,7 +237,7 @@ def _masked(kind: str, replacement: str) -> str:
     """What is left of a lexeme when only structure counts."""
     if kind == "comment":
         return " " * len(replacement)
-    if kind in {"string", "open_string", "quoted"}:
+    if kind in {"string", "open_string", "quoted", "moment"}:
         return re.sub(r'[^"](?=.*")', " ", replacement)
     return replacement
 

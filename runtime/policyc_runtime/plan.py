@@ -164,6 +164,11 @@ class ReleasePlan(Record):
         return self
 
     @property
+    def gain_unknown(self) -> bool:
+        """Whether what is predicted is the noise alone, since the policy does not say how values move."""
+        return self.estimator.plain and self.predicted.published == self.predicted.without_postprocessing
+
+    @property
     def budgets(self) -> Schedule:
         """The schedule of a release with a step mechanism; ValueError for any other."""
         if self.schedule is None:

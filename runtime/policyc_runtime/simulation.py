@@ -67,6 +67,7 @@ class SimulationResult:
         errors: for every release, `prior alone` and then the estimators.
         predicted: for every release, the error the plan predicts for what it publishes, in the objective's unit.
         objective: which error the plan minimises.
+        noise_alone: the releases whose prediction is of the noise alone, since the policy does not say how values move.
         steps: how many steps were simulated.
         repeat: how often.
         said: what true values were drawn from, and what else is to be known of them.
@@ -77,6 +78,7 @@ class SimulationResult:
     errors: tuple[SimulatedError, ...]
     predicted: dict[str, float]
     objective: str
+    noise_alone: frozenset[str]
     steps: int
     repeat: int
     said: tuple[str, ...]
@@ -89,7 +91,10 @@ class SimulationResult:
         lines += self.said
         for release, predicted in self.predicted.items():
             unit = self.objective.replace("_", " ")
-            lines += ["", f"{release}: the plan predicts a {unit} of {predicted:.4g}"]
+            limits = (
+                " of the noise alone (what the estimator gains is not known)" if release in self.noise_alone else ""
+            )
+            lines += ["", f"{release}: the plan predicts a {unit} of {predicted:.4g}{limits}"]
             errors = [error for error in self.errors if error.release == release]
             width = max(28, *(len(error.estimator) + 2 for error in errors))
             lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}")
@@ -161,6 +166,7 @@ def simulate(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
         predicted={part.name: part.predicted.published for part in plan.releases},
         objective=plan.objective,
+        noise_alone=frozenset(part.name for part in plan.releases if part.gain_unknown),
         steps=world.steps,
         repeat=repeat,
         said=world.said,

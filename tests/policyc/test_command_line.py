@@ -197,10 +197,13 @@ def test_simulate_is_marked_and_compares_estimators(fleet):
 
 
 def test_init_writes_a_policy_that_compiles(tmp_path):
-    """`policyc init` writes a policy that compiles as it stands, and never overwrites one."""
+    """`policyc init` writes a policy that compiles, says what is still to be written, and never overwrites one."""
     assert policyc("init", "first", cwd=tmp_path).returncode == 0
     assert policyc("fmt", "--check", "first.policy", cwd=tmp_path).returncode == 0
     assert policyc("compile", "first.policy", cwd=tmp_path).returncode == 0
+    checked = policyc("check", "first.policy", cwd=tmp_path)
+    assert checked.returncode == 0
+    assert "W0402" in checked.stdout + checked.stderr, "its evidence is a placeholder"
     assert policyc("init", "first", cwd=tmp_path).returncode == 1
     assert policyc("init", "no good", cwd=tmp_path).returncode == 1
 
@@ -211,6 +214,9 @@ def test_explain_prints_the_page(tmp_path):
     unknown = policyc("explain", "E0499", cwd=tmp_path)
     assert unknown.returncode == 2
     assert "did you mean" in unknown.stderr
+    begun = policyc("explain", "E03", cwd=tmp_path).stderr
+    assert begun.split("did you mean ")[1].startswith("E0301, E0302")
+    assert "E04" not in begun
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,38 @@ def test_the_certificate_says_what_is_assumed_and_what_is_left(make, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("population", "neighbors", "said"),
+    [
+        ("", "add_remove", None),
+        ("population 150", "add_remove", "the true number is protected"),
+        ("population 150", "replace", "150;"),
+    ],
+)
+def test_public_numbers_are_those_of_the_plan(tmp_path, population, neighbors, said):
+    """What is published as it is, is what is assumed public: no clamps without a sum, no cells without a cell."""
+    file = tmp_path / "visits.policy"
+    file.write_text(
+        f"""policy visits "Visitors"
+stream visits {{ user visitor time at step 1h horizon 24 steps start "2024-01-01" {population} }}
+release visitors = count(visits)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = {neighbors})
+participation at_most(5 steps, enforced = keep_first)
+"""
+    )
+    directory = compile_policy(file).save(tmp_path / "visits.plan")
+    content = json.loads((directory / "certificate.json").read_text())
+    (assumed,) = [a["statement"] for a in content["assumptions"] if a["id"] == "public_numbers"]
+    (published,) = [n["text"] for n in content["not_covered"] if n["title"] == "Numbers published as they are"]
+    assert assumed.startswith(
+        "The population, the horizon and the start" if population else "The horizon and the start"
+    )
+    assert "clamp" not in assumed
+    assert "cells" not in assumed
+    assert ("population, 150" in published) == bool(population)
+    assert said is None or said in published
+
+
+@pytest.mark.parametrize(
     "participation",
     [
         "enforced = keep_first",

@@ -87,6 +87,14 @@ def test_as_many_steps_are_simulated_as_the_plan_can_release(deliver: str, steps
     assert np.isfinite(result.example.released).all()
 
 
+def test_a_prediction_of_the_noise_alone_says_so(tmp_path: Path) -> None:
+    """Without a signal nobody knows what the estimator gains, and the table does not pass the noise for the error."""
+    result = simulate(planned(tmp_path), 3, 1)
+    assert result.noise_alone == {"cars"}
+    (line,) = [line for line in result.table_lines() if "predicts" in line]
+    assert line.endswith("of the noise alone (what the estimator gains is not known)")
+
+
 def test_a_declared_signal_is_what_is_drawn_and_predicted(tmp_path: Path) -> None:
     """Values have its mean; the plan's error is near the predicted one, and the prior alone is worse."""
     signal = 'signal ar1(mean = 500, sd = 60, autocorrelation = 0.9, evidence = "counted")'
@@ -98,6 +106,7 @@ def test_a_declared_signal_is_what_is_drawn_and_predicted(tmp_path: Path) -> Non
     assert own.mean_squared_error == pytest.approx(result.predicted["cars"], rel=0.5)
     assert own.mean_squared_error < prior.mean_squared_error
     assert "declared signal" in result.table_lines()[1]
+    assert not any("noise alone" in line for line in result.table_lines())
 
 
 def test_a_pilot_is_found_beside_the_plan(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policyc.emit.blocks.public_numbers import public_numbers
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span
 from policyc.emit.numbers import shown
 from policyc_runtime.plan import Plan
@@ -13,7 +14,7 @@ def assumptions(plan: Plan) -> list[JsonValue]:
     entries: list[JsonValue] = [_correlation(plan)]
     if any(isinstance(target, AlphaDPT) for target in plan.targets):
         entries.append(_independence(plan))
-    return [*entries, _one_count(plan), _public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
+    return [*entries, _one_count(plan), public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
 
 
 def whole_stream(plan: Plan) -> str:
@@ -91,19 +92,6 @@ def _one_count(plan: Plan) -> Json:
         "statement": statement,
         "vouched_by": vouched,
         "if_it_fails": f"For a user who counts at most m times in a step there remains {times}{whole_stream(plan)}.",
-    }
-
-
-def _public_numbers(plan: Plan) -> Json:
-    population = "The population, the" if plan.stream.population is not None else "The"
-    return {
-        "id": "public_numbers",
-        "title": "Public numbers",
-        "statement": (
-            f"{population} list of cells, the horizon and the start are public, not taken from the protected data."
-        ),
-        "vouched_by": "whoever signs the policy; it cannot be checked here",
-        "if_it_fails": "What these numbers give away is protected by nothing.",
     }
 
 

@@ -190,7 +190,7 @@ def _typical(plan: Plan, error: float) -> str:
 def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     predicted = release.predicted
     unit = unit_words(plan, release)
-    if release.estimator.plain and predicted.published == predicted.without_postprocessing:
+    if release.gain_unknown:
         return (
             f"The noisy value is expected to be off by about {_typical(plan, predicted.published)} {unit}; what its "
             "post-processing gains is not known, since the policy does not say how values move."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policyc.emit.blocks.promise import unprotected
+from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -86,7 +86,7 @@ def data(plan: Plan) -> Json:
         "stream": stream.name,
         "columns": columns,
         "cells": None if cell is None else _cells(plan),
-        "unprotected": unprotected(plan),
+        "unprotected": [*unprotected(plan)],
         "bad_rows": _bad_rows(plan),
     }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from policyc.emit.blocks.assumptions import assumptions
-from policyc.emit.blocks.wording import Json, JsonValue, event, quoted, relation_words, span
+from policyc.emit.blocks.public_numbers import unprotected_sentence
+from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
 from policyc_runtime.plan import Plan
 from policyc_runtime.targets import AlphaDPT, EventLevel, Target, UserLevel, WEvent, relation_of, window_of
@@ -58,6 +59,10 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         0: "that the steps of one user are independent",
         1: "exactly how users move (the stated chain)",
     }.get(chains, "exactly how users of each group move (the stated chains)")
+    believed = {
+        0: "that the steps of one user are independent",
+        1: "the stated chain, from the stated start on",
+    }.get(chains, "the stated chains, from the stated starts on")
     sentence = (
         f"An adversary who sees everything that is published over {span(plan)}, who knows all about every other user "
         "and "
@@ -69,7 +74,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         **_entry(plan, index, target, name, exact(target.alpha)),
         "sentence": sentence,
         "in_odds": (
-            "To an adversary who believes exactly that, from the stated start on, the odds between any two "
+            f"To an adversary who believes exactly {believed}, the odds between any two "
             f"{'values of the event' if target.window == 1 else 'such courses'} change by a factor of at most "
             f"{factor}, over {span(plan)}, taken together."
         ),
@@ -253,7 +258,7 @@ def not_covered(plan: Plan) -> list[JsonValue]:
                 "user, with or without that user's data in it."
             ),
         },
-        {"title": "Numbers published as they are", "text": _unprotected_sentence(plan)},
+        {"title": "Numbers published as they are", "text": unprotected_sentence(plan)},
         {
             "title": "Everything outside this plan",
             "text": (
@@ -283,34 +288,3 @@ def _whole_stream(plan: Plan) -> str:
     if total is None:
         return "nothing over a stream that has no end"
     return f"at most {shown(total)} nats for one user over {span(plan)}"
-
-
-def unprotected(plan: Plan) -> list[JsonValue]:
-    """Numbers that are published, or used, exactly as they are."""
-    stream = plan.stream
-    entries: list[JsonValue] = []
-    if stream.population is not None:
-        entries.append(
-            {"name": "population", "value": str(stream.population), "words": f"the population, {stream.population:,}"}
-        )
-    if stream.start is None:
-        entries.append(
-            {"name": "start", "value": None, "words": "the step of the first event, at which the stream starts"}
-        )
-    else:
-        entries.append(
-            {"name": "start", "value": stream.start, "words": f"the moment at which the stream starts, {stream.start}"}
-        )
-    if stream.cell is not None:
-        words = f"the list of {len(stream.cell.states):,} values of {quoted(stream.cell.column)}"
-        entries.append({"name": "cells", "value": str(len(stream.cell.states)), "words": words})
-    entries.append({"name": "end", "value": None, "words": "the step of the last event, at which a run stops"})
-    entries.append(
-        {"name": "horizon", "value": None if stream.horizon is None else str(stream.horizon), "words": "the horizon"}
-    )
-    return entries
-
-
-def _unprotected_sentence(plan: Plan) -> str:
-    words = [str(entry["words"]) for entry in unprotected(plan) if isinstance(entry, dict)]
-    return f"{sentence_case('; '.join(words))}."

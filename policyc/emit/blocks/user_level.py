@@ -7,7 +7,7 @@ import numpy as np
 from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
 from policyc.emit.blocks.pictures import user_level_pictures
-from policyc.emit.blocks.promise import unprotected
+from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, said, span, user
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case, shown
 from policyc_runtime.measuring import noise_stddevs
@@ -119,7 +119,7 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
 
 def user_level_assumptions(plan: Plan) -> list[JsonValue]:
     """What must stay true for a promise about all events of a user, most important first."""
-    return [_bound(plan), PUBLIC_NUMBERS, ONE_LEDGER, UNPREDICTABLE_NOISE]
+    return [_bound(plan), public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
 
 
 def _bound(plan: Plan) -> Json:
@@ -151,18 +151,7 @@ def _left(claim: UserLevelClaim) -> str:
     return ", ".join(f"{shown(point.epsilon)} nats at {counted(point.participation, 'step')}" for point in claim.beyond)
 
 
-PUBLIC_NUMBERS: Json = {
-    "id": "public_numbers",
-    "title": "Public numbers",
-    "statement": "The list of cells, the clamps, the horizon and the start are public, not taken from the protected "
-    "data.",
-    "vouched_by": "whoever signs the policy; it cannot be checked here",
-    "if_it_fails": "What these numbers give away is protected by nothing.",
-}
-
-
 def _not_covered(plan: Plan) -> list[JsonValue]:
-    words = [str(entry["words"]) for entry in unprotected(plan) if isinstance(entry, dict)]
     (target, *_) = promised_user_level(plan)
     return [
         {
@@ -184,7 +173,7 @@ def _not_covered(plan: Plan) -> list[JsonValue]:
             "text": "That most users do something is what the statistics are for. Who learns it may guess well about a "
             "user, with or without that user's data in it.",
         },
-        {"title": "Numbers published as they are", "text": f"{sentence_case('; '.join(words))}."},
+        {"title": "Numbers published as they are", "text": unprotected_sentence(plan)},
         {
             "title": "Everything outside this plan",
             "text": "The raw data itself, whoever can read it or the ledger's key, and other releases made from the "

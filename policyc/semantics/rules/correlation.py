@@ -17,6 +17,7 @@ from policyc.semantics.chains import (
 from policyc.semantics.matrices import is_stochastic
 from policyc.semantics.policy import AlphaDPTTarget, MarkovCorrelation, Matrix, Policy
 
+UNWRITTEN_EVIDENCE = "say where these numbers come from"  # as the policy to start from has it
 _SAME = 1e-6
 _DAY = 288
 
@@ -24,6 +25,7 @@ _DAY = 288
 def check_correlation(policy: Policy) -> Iterator[Diagnostic]:
     """All findings about the `correlation` statements; a matrix already found wrong is not computed with."""
     yield from _one_each(policy)
+    yield from _unwritten(policy)
     for chain in policy.chains:
         matrices = [m for m in (chain.forward, chain.backward) if m is not None]
         if not all(is_stochastic(m) for m in matrices):
@@ -55,6 +57,21 @@ def _one_each(policy: Policy) -> Iterator[Diagnostic]:
                 labels=(Label(clash, "the first one"),),
             )
         groups.setdefault(group, correlation.span)
+
+
+def _unwritten(policy: Policy) -> Iterator[Diagnostic]:
+    """W0402: the placeholder of the policy to start from was left as it is."""
+    for correlation in policy.correlations:
+        if correlation.evidence.strip().lower() == UNWRITTEN_EVIDENCE:
+            yield Diagnostic(
+                "W0402",
+                "`evidence` is still to be written",
+                correlation.span,
+                because="the promise holds only while users move as stated, and the certificate would quote these "
+                "words as what vouches for that",
+                help='name the public source of the matrix, such as `evidence = "city traffic model 2023, published"`, '
+                "and take its numbers",
+            )
 
 
 def _start(policy: Policy, chain: MarkovCorrelation) -> Iterator[Diagnostic]:

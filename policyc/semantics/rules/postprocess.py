@@ -31,9 +31,10 @@ def _private_population(policy: Policy, block: Postprocess) -> Iterator[Diagnost
         if place is not None:
             yield Diagnostic(
                 "E0602",
-                "`population` is not a public number here",
+                "released values may not tell the number of users here",
                 place,
-                because="under add/remove neighbors the number of users is itself protected",
+                because="under add/remove neighbors the number of users is itself protected: a `population` that the "
+                "policy states may stand beside the values, but values must not be made to fit it",
                 help="use `neighbors = replace`, or drop the constraint",
                 labels=(Label(target.span, "promised here"),),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -67,24 +68,38 @@ def _twice(policy: Policy) -> Iterator[Diagnostic]:
 def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
     name = "alpha" if isinstance(target, AlphaDPTTarget) else "epsilon"
     value: Decimal = target.alpha if isinstance(target, AlphaDPTTarget) else target.epsilon
-    if value <= _LARGE or _has_comment(policy, target):
+    if value <= _LARGE or value in _numbers_in_comments(policy, target):
         return
     yield Diagnostic(
         "W0302",
         f"{name} {value:.10g} protects hardly anyone",
         target.span,
-        because=f"at {name} above {_LARGE} an attacker can be all but certain whether an event happened",
-        help="choose a smaller number, or say in a comment on the line before why this one is meant",
+        because=f"it lets the odds between two possibilities change by a factor of {_factor(value)}: an attacker who "
+        "thought them equally likely can be all but certain afterwards",
+        help="choose a smaller number, or say why in a comment on the line before that names it: "
+        f"`# {value:.10g}, since ...`",
     )
 
 
-def _has_comment(policy: Policy, target: Target) -> bool:
-    """Whether a comment stands directly before a target, in it, or after it on its line."""
+def _factor(value: Decimal) -> str:
+    """How far odds change at most: e to the power of a number of nats, in words."""
+    zeros = int(min(value, Decimal(10**9)) / Decimal(10).ln())
+    return f"{int(value.exp()):,}" if zeros < 9 else f"a 1 with {zeros:,} zeros or more"
+
+
+def _numbers_in_comments(policy: Policy, target: Target) -> set[Decimal]:
+    """The numbers that are named in the comment directly before a target, in it, or after it on its line.
+
+    A comment that only says what the target is, such as that of the policy to start from, gives no reason for a number.
+    """
     text = policy.source.text
     line, _ = policy.source.line_and_column(target.span.start)
     line_end = text.find("\n", target.span.end)
-    rest = text[target.span.start : line_end if line_end >= 0 else len(text)]
-    return "#" in rest or (line > 1 and policy.source.line_text(line - 1).lstrip().startswith("#"))
+    comments = re.findall(r"#.*", text[target.span.start : line_end if line_end >= 0 else len(text)])
+    while line > 1 and policy.source.line_text(line - 1).lstrip().startswith("#"):
+        line -= 1
+        comments.append(policy.source.line_text(line))
+    return {Decimal(number) for number in re.findall(r"\d+(?:\.\d+)?", " ".join(comments), re.ASCII)}
 
 
 def _alpha_dpt(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagnostic]:

@@ -9,11 +9,14 @@ from policyc.semantics.chains import closed_classes, states_that_never_meet, sta
 from policyc_runtime.privacy import Chain, LossFunction, useful_lags
 
 COMMENTS = {
-    "# for the clinic only\ntarget event_level(epsilon = 11)": [],
-    "target event_level(epsilon = 11) # for the clinic only": [],
-    "target event_level(epsilon = # for the clinic only\n 11)": [],
-    "# for the clinic only\n\ntarget event_level(epsilon = 11)": ["W0302"],
-    "target event_level(epsilon = 11)\n# something else": ["W0302"],
+    "# 11 is for the clinic only\ntarget event_level(epsilon = 11)": [],
+    "# epsilon 11.0, since this is\n# for the clinic only\ntarget event_level(epsilon = 11)": [],
+    "target event_level(epsilon = 11) # 11: for the clinic only": [],
+    "target event_level(epsilon = # for the clinic only, 11\n 11)": [],
+    "# what is promised\ntarget event_level(epsilon = 11)": ["W0302"],
+    "# 1 is better\ntarget event_level(epsilon = 11)": ["W0302"],
+    "# 11, for the clinic only\n\ntarget event_level(epsilon = 11)": ["W0302"],
+    "target event_level(epsilon = 11)\n# 11 is something else": ["W0302"],
     "target event_level(epsilon = 10)": [],
 }
 
@@ -28,7 +31,7 @@ def decimals(matrix):
 
 @pytest.mark.parametrize("target", COMMENTS)
 def test_a_comment_beside_a_large_epsilon_silences_the_warning(findings, count_policy, target):
-    """Directly before, inside or after on the line counts as a reason; anything further away does not."""
+    """It names the number, directly before, inside or after on the line; anything else gives no reason for it."""
     assert codes(findings(count_policy.replace("target event_level(epsilon = 1.0)", target))[1]) == COMMENTS[target]
 
 

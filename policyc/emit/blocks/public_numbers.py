@@ -1,0 +1,75 @@
+"""Numbers that a plan publishes, or uses, exactly as they are, and what has to be assumed of them."""
+
+from __future__ import annotations
+
+from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
+from policyc.emit.numbers import exact, sentence_case
+from policyc_runtime.plan import Plan
+from policyc_runtime.queries import SumQuery
+from policyc_runtime.targets import NeighboringRelation
+from policyc_runtime.user_level import promised_user_level
+
+TITLES = {
+    "population": "the population",
+    "cells": "the list of cells",
+    "clamp": "the clamps",
+    "horizon": "the horizon",
+    "start": "the start",
+}
+
+
+def unprotected(plan: Plan) -> list[Json]:
+    """Numbers that are published, or used, exactly as they are; those without a value are read from the data."""
+    stream = plan.stream
+    entries: list[Json] = []
+    if stream.population is not None:
+        entries.append(_entry("population", f"the population, {stream.population:,}{_told(plan)}", stream.population))
+    if stream.start is None:
+        entries.append(_entry("start", "the step of the first event, at which the stream starts"))
+    else:
+        entries.append(_entry("start", f"the moment at which the stream starts, {stream.start}", stream.start))
+    if stream.cell is not None:
+        count = len(stream.cell.states)
+        entries.append(_entry("cells", f"the list of {count:,} values of {quoted(stream.cell.column)}", count))
+    for release in plan.releases:
+        if isinstance(release.query, SumQuery):
+            low, high = exact(release.query.low), exact(release.query.high)
+            entries.append(_entry("clamp", f"the clamp of {quoted(release.name)}, {low} to {high}", f"{low} .. {high}"))
+    entries.append(_entry("end", "the step of the last event, at which a run stops"))
+    if stream.horizon is not None:
+        entries.append(_entry("horizon", "the horizon", stream.horizon))
+    return entries
+
+
+def _entry(name: str, words: str, value: int | str | None = None) -> Json:
+    return {"name": name, "value": None if value is None else str(value), "words": words}
+
+
+def _told(plan: Plan) -> str:
+    """Where users may be added or removed, the true number of users is a secret, and the policy tells one."""
+    if any(target.relation is NeighboringRelation.ADD_OR_REMOVE_ONE for target in promised_user_level(plan)):
+        return " as the policy states it (the true number is protected, and must not be counted for it)"
+    return ""
+
+
+def unprotected_sentence(plan: Plan) -> str:
+    """All of them in one sentence."""
+    return f"{sentence_case('; '.join(str(entry['words']) for entry in unprotected(plan)))}."
+
+
+def public_numbers(plan: Plan) -> JsonValue:
+    """The assumption that what the policy states of them is not taken from the protected data."""
+    stated = {str(entry["name"]) for entry in unprotected(plan) if entry["value"] is not None}
+    words = [title for name, title in TITLES.items() if name in stated]
+    public = f"{sentence_case(listed(words))} {'are' if len(words) > 1 else 'is'} public" if words else ""
+    read = "the step of the last event is"
+    if plan.stream.start is None:
+        read = "the steps of the first and of the last event are"
+    told = f"{read} read from the data and published unprotected"
+    return {
+        "id": "public_numbers",
+        "title": "Public numbers",
+        "statement": f"{public}, not taken from the protected data; {told}." if public else f"{sentence_case(told)}.",
+        "vouched_by": "whoever signs the policy; it cannot be checked here",
+        "if_it_fails": "What these numbers give away is protected by nothing.",
+    }
