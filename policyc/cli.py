@@ -193,10 +193,11 @@ def _ledger_of(directory: Path, named: Path | None) -> Path:
 
 
 def _steps_in(book: Path) -> int:
-    if not book.exists():
-        return 0
     from policyc_runtime.ledger import Ledger
+    from policyc_runtime.ledger_seal import left_of_entries
 
+    if not book.exists() and left_of_entries(book) is None:
+        return 0
     with Ledger.open_read_only(book) as ledger:
         return ledger.steps
 
@@ -243,6 +244,7 @@ def verify(
 def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path]) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger import ledger_claims
+    from policyc_runtime.ledger_seal import left_of_entries
     from policyc_runtime.plan import load_plan
     from policyc_runtime.stored import release_claims
     from policyc_runtime.verify import verified_claims
@@ -252,7 +254,7 @@ def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_
     yield from verify_directory(directory)
     yield from signature_claims(directory, signed_by)
     book = ledger or directory / LEDGER_NAME
-    if ledger is not None or released is not None or book.exists():
+    if ledger is not None or released is not None or book.exists() or left_of_entries(book) is not None:
         yield from ledger_claims(plan, book)
     if released is not None:
         yield from release_claims(plan, book, released)

@@ -113,7 +113,7 @@ def write_on_demand(directory: Path, name: str) -> Path:
 def save(
     directory: Path, plan: Plan, policy_text: str | bytes, policy_files: dict[str, bytes], map_model_text: str
 ) -> Path:
-    """Write a plan's directory; an older plan of the same policy there is replaced, unless its ledger is.
+    """Write a plan's directory; an older plan of the same policy there is replaced, unless its ledger has entries.
 
     Args:
         directory: created when missing; otherwise it must be empty or hold a plan.
@@ -185,7 +185,7 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
             help="compile into another directory with -o",
         )
     old = _old_plan(directory)
-    if (directory / LEDGER).exists() and (old is None or old.digest != plan.digest):
+    if (old is None or old.digest != plan.digest) and not _unspent(directory / LEDGER):
         raise KernelError(
             "E0807",
             "the directory holds the ledger of another plan",
@@ -197,6 +197,19 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
         return []
     recorded = [old.policy.source.name, *(file.name for file in old.policy.files)]
     return [directory / stored_name(name) for name in recorded if stored_name(name) not in new]
+
+
+def _unspent(ledger: Path) -> bool:
+    """Whether there is no ledger, or one in which nothing was drawn."""
+    from policyc_runtime.ledger import Ledger
+
+    if not ledger.exists():
+        return True
+    try:
+        with Ledger.open_read_only(ledger) as book:
+            return book.unspent
+    except KernelError:
+        return False
 
 
 def _old_plan(directory: Path) -> Plan | None:

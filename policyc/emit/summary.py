@@ -92,9 +92,21 @@ def _candidates(release: ReleasePlan) -> list[str]:
     return [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
 
 
+def _said_of_others(processes: set[str]) -> list[str]:
+    """What it means that the noisy values spoke for these processes instead of the declared one."""
+    lines = [
+        "    at the steps where another process than the declared chain is named, the values move otherwise than the",
+        "    chain says, and the estimate used that one instead; see whether the chain in the policy is right",
+    ]
+    if any("dispersed" in process for process in processes):
+        lines.append("    (dispersed: the counts vary more than those of users who move independently of each other)")
+    return lines
+
+
 def render_run(plan: Plan, released: Release, written: Sequence[Path], before: int) -> str:
     """Which steps are out now, how many of them were out `before`, from when to when, and where."""
     from policyc_runtime.estimating import described_processes
+    from policyc_runtime.estimation.safeguard import DECLARED
 
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
@@ -106,5 +118,8 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path], before: i
     for name, series in released.series.items():
         if any(series.processes):
             lines.append(f"  {name}: process used: {described_processes(series.processes)}")
+            others = {process for process in series.processes if process not in {"", DECLARED}}
+            if others:
+                lines += _said_of_others(others)
     lines.append("running this again gives the same values; new steps are released when the input has them")
     return "\n".join(lines)

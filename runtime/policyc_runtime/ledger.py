@@ -37,12 +37,19 @@ from policyc_runtime.ledger_file import (
     connect,
     damaged,
     guarded,
-    key_file,
     load_key,
     lost,
     policy_hash,
 )
-from policyc_runtime.ledger_seal import UNSEALED, Seal, file_sha256, read_seal, seal_claim, write_seal
+from policyc_runtime.ledger_seal import (
+    UNSEALED,
+    Seal,
+    file_sha256,
+    left_of_entries,
+    read_seal,
+    seal_claim,
+    write_seal,
+)
 from policyc_runtime.plan import Plan, canonical_json
 
 
@@ -73,6 +80,7 @@ class Ledger:
         self._hashes: list[str] = []
         self._sha256 = ""
         self._runs = False  # opened for a run, whose end puts a seal on the file
+        self._expected: dict[str, str] = {}  # what a run wants the ledger to be of
         self._key = b""
 
     @classmethod
@@ -91,17 +99,17 @@ class Ledger:
             LedgerError: lost, busy, damaged, altered, or of another plan.
         """
         file = Path(path)
-        witnesses = [place for place in (key_file(file), *map(Path, outputs)) if place.exists()]
-        if witnesses and not (file.exists() and file.stat().st_size > 0):
-            raise lost(file, witnesses[0])
+        witness = left_of_entries(file) or next((place for place in map(Path, outputs) if place.exists()), None)
+        if witness is not None and not (file.exists() and file.stat().st_size > 0):
+            raise lost(file, witness)
         with guarded(file):
             ledger = cls(file, connect(file.absolute().as_uri() + "?mode=rwc"))
             with ledger._closing_on_error():
                 ledger._connection.execute("PRAGMA synchronous = EXTRA")
                 with ledger._writing():
                     ledger._begin_or_check(plan, simulated)
-                with ledger._writing():  # the key comes after the ledger, so that a lone key means a lost ledger
-                    ledger._key = load_key(file, create=not ledger.entries)
+                if ledger.entries:
+                    ledger._load_key()
                 ledger._runs = True
         return ledger
 
@@ -114,6 +122,8 @@ class Ledger:
         """
         file = Path(path)
         if not file.is_file():
+            if (witness := left_of_entries(file)) is not None:
+                raise lost(file, witness)
             raise LedgerError("E0820", "there is no ledger here", where=str(file), help="name the ledger of the run")
         with guarded(file):
             ledger = cls(file, connect(file.absolute().as_uri() + "?mode=ro"))
@@ -160,12 +170,19 @@ class Ledger:
         """How many steps were released."""
         return self.entries[-1].step + 1 if self.entries else 0
 
+    @property
+    def unspent(self) -> bool:
+        """Whether nothing was ever drawn: such a ledger protects nothing, and the plan that runs next takes it."""
+        return not self.entries and left_of_entries(self.path) is None
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Alone with the ledger, with every entry that others wrote read and checked; on disk when it ends."""
         with self._writing():
             with guarded(self.path):
                 self._read()
+            if self._expected:
+                check_owner(self.path, self.meta, self._expected)  # another run may have taken it over while empty
             yield
 
     def append(self, entries: list[Entry], start: int | None) -> None:
@@ -183,8 +200,15 @@ class Ledger:
         self.entries.extend(entries)
 
     def fingerprint(self, step: int, digest: str) -> str:
-        """The keyed fingerprint of the data behind one step, hexadecimal."""
+        """The keyed fingerprint of the data behind one step, hexadecimal; inside a transaction before any entry."""
+        if not self._key:
+            self._load_key()
         return hmac.new(self._key, f"{step}|{digest}".encode(), hashlib.sha256).hexdigest()
+
+    def _load_key(self) -> None:
+        """The key is made in the transaction of the first entries, so that a lone key means a lost ledger."""
+        with guarded(self.path):
+            self._key = load_key(self.path, create=not self.entries)
 
     def verify(self, plan: Plan) -> None:
         """Nothing when the ledger belongs to the plan and spends what the plan says.
@@ -204,6 +228,8 @@ class Ledger:
         yield seal_claim(self.path, self._hashes, self._sha256)
         same = self.meta["plan"] == plan.digest and self.meta["policy"] == policy_hash(plan)
         said = f"plan {self.meta['plan'][:16]}…"
+        if not same and self.unspent:
+            same, said = True, "nobody's yet: it has no entries, and the next run takes it"
         yield Claim("the ledger is of this plan", same, said, where, "E0821")
         if not same:
             return
@@ -272,7 +298,7 @@ class Ledger:
 
     def _begin_or_check(self, plan: Plan, simulated: bool) -> None:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        expected = {
+        self._expected = {
             "format": FORMAT,
             "version": VERSION,
             "plan": plan.digest,
@@ -280,17 +306,25 @@ class Ledger:
             "generator": "simulation" if simulated else "system",
         }
         if tables == 0:
-            if key_file(self.path).exists():
-                raise lost(self.path, key_file(self.path))
-            write_seal(self.path, UNSEALED)  # before the ledger, so that a ledger without one is one that lost it
-            for statement in STATEMENTS:
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._connection.execute("INSERT INTO head VALUES (1, 0, '')")
-            self._put_meta(expected)
+            if (witness := left_of_entries(self.path)) is not None:
+                raise lost(self.path, witness)
+            self._begin()
             return
         self._read()
-        check_owner(self.path, self.meta, expected)
+        if self.meta != self._expected and self.unspent:
+            for table in ("entry", "head", "meta"):
+                self._connection.execute(f"DROP TABLE {table}")
+            self._begin()
+        check_owner(self.path, self.meta, self._expected)
+
+    def _begin(self) -> None:
+        write_seal(self.path, UNSEALED)  # before the ledger, so that a ledger without one is one that lost it
+        for statement in STATEMENTS:
+            self._connection.execute(statement)
+        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._connection.execute("INSERT INTO head VALUES (1, 0, '')")
+        self.meta = {}
+        self._put_meta(self._expected)
 
     def _put_meta(self, values: Mapping[str, str]) -> None:
         self._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(values.items()))

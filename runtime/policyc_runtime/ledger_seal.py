@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.files import write_text
+from policyc_runtime.ledger_file import key_file
 
 
 class Seal(NamedTuple):
@@ -63,6 +64,15 @@ def read_seal(path: Path) -> Seal | None:
         return seal if seal.text == text else None
     except (OSError, ValueError, TypeError):
         return None
+
+
+def left_of_entries(path: str | Path) -> Path | None:
+    """What lies beside a ledger only when it had entries: its key, made with the first of them, or a seal of some."""
+    key, seal = key_file(path), seal_file(path)
+    if key.exists():
+        return key
+    counted = read_seal(Path(path))
+    return seal if seal.exists() and (counted is None or counted.entries > 0) else None
 
 
 def seal_claim(path: Path, hashes: Sequence[str], sha256: str) -> Claim:

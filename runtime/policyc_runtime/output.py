@@ -111,15 +111,18 @@ def output_paths(names: Iterable[str], path: str | Path) -> dict[str, Path]:
 
 
 def require_own(path: Path, column: str | None) -> None:
-    """Nothing when there is no file, or one with the columns of this release: any other is not written over.
+    """Nothing when a file can be written there, and none is there or one with the columns of this release.
 
     Args:
         path: where a release will be written.
         column: the cell column, None without cells.
 
     Raises:
-        ReleaseError: another file is there.
+        ReleaseError: its directory may not be written to, or another file is there, which is not written over.
     """
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        remedy = "give yourself leave to write there, or name another place for the output"
+        raise _unwritable(path, "its directory may not be written to", remedy)
     if not path.exists():
         return
     connection = connect()

@@ -122,7 +122,7 @@ def require_stored(series: Series, times: tuple[str, ...], file: Path) -> int:
         which = f", cell `{series.cells[cell]}`" if series.column is not None else ""
         raise ReleaseError(
             "E0827",
-            "the released values are not the ledger's",
+            f"the file and the ledger differ from step {step}{which} on",
             where=f"{place_of(file, row)}, step {step}{which}",
             because="either the file was altered, or the ledger is an older copy, or of another run",
             help="restore the ledger of this file if it is newer; else move the file away and run again: steps that "
@@ -137,7 +137,7 @@ def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator
     try:
         compared, known, to_the_byte = verify_release(plan, ledger, path)
     except KernelError as error:
-        detail = error.message if error.help is None else f"{error.message}; {error.help}"
+        detail = "; ".join(filter(None, (error.message, error.because, error.help)))
         yield Claim(name, False, detail, error.where, error.code)
     else:
         whole = f"every row of {known:,} steps compared"

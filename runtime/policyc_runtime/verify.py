@@ -70,7 +70,7 @@ def _check_digest(plan: Plan) -> Iterator[Claim]:
         "the plan is as it was compiled",
         intact,
         f"sha256 {plan.digest[:16]}…" if intact else "its content does not match its own digest: a field was altered",
-        "digest",
+        "plan.json",
         "E0803",
     )
 

@@ -11,10 +11,14 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from policyc.cli import _guarded
+from policyc.emit.summary import render_run
 from policyc_runtime.ledger_seal import UNSEALED
+from policyc_runtime.output import Release, Series
+from policyc_runtime.plan import load_plan
 from policyc_runtime.sources.tables import connect
 
 COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff".split()
@@ -105,6 +109,39 @@ def test_a_changed_input_is_refused_with_the_reason(fleet, tmp_path):
     assert not (tmp_path / "out.csv").exists()
 
 
+def test_a_lost_ledger_fails_verification_and_another_one_is_refused(fleet, tmp_path):
+    """With the key or the seal left, `verify` says that the ledger is lost, as `run` does, `--ledger` or not."""
+    plan = tmp_path / "fleet.plan"
+    shutil.copytree(fleet / "fleet.plan", plan)
+    (plan / "ledger.sqlite").unlink()
+    data = ("--input", fleet / "departures_january.csv.gz", "--output", "out.csv")
+    for left in ("key", "seal"):
+        for arguments in (("verify", plan), ("run", plan, *data), ("run", plan, *data, "--ledger", "new.sqlite")):
+            done = policyc(*arguments, cwd=tmp_path)
+            assert done.returncode == 1
+            assert "error[E0822]" in done.stderr
+            assert "the ledger is lost" in done.stderr
+        (plan / f"ledger.sqlite.{left}").unlink()
+    assert policyc("verify", plan, cwd=tmp_path).returncode == 0
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_policy_is_corrected_after_a_refused_run(fleet, tmp_path):
+    """A run without data leaves nothing that keeps a corrected policy out of the same directory."""
+    for name in ("fleet.policy", "fleet_transitions.csv", "departures_january.csv.gz"):
+        shutil.copy(fleet / name, tmp_path / name)
+    assert policyc("compile", "fleet.policy", cwd=tmp_path).returncode == 0
+    out = ("--output", "parked.csv")
+    assert policyc("run", "fleet.plan", "--input", "no.csv", *out, cwd=tmp_path).returncode == 1
+    policy = tmp_path / "fleet.policy"
+    policy.write_text(policy.read_text().replace("alpha = 1.0", "alpha = 1.5"))
+    assert policyc("compile", "fleet.policy", cwd=tmp_path).returncode == 0
+    assert policyc("verify", "fleet.plan", cwd=tmp_path).returncode == 0
+    ran = policyc("run", "fleet.plan", "--input", "departures_january.csv.gz", *out, "--steps", "2", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert policyc("verify", "fleet.plan", "--release", "parked.csv", cwd=tmp_path).returncode == 0
+
+
 def test_show_has_one_row_a_step_in_every_format(fleet):
     """CSV and JSON have the named columns; total leakage never exceeds 1."""
     table = policyc("show", "fleet.plan", cwd=fleet).stdout.splitlines()
@@ -154,6 +191,18 @@ def test_fewer_steps_than_are_out_are_all_from_before(fleet, tmp_path):
     again = policyc("run", "fleet.plan", *data, *out, "--steps", "2", cwd=fleet)
     assert "released 2 of 365 steps" in again.stdout
     assert "0 new, 2 from before" in again.stdout
+
+
+@pytest.mark.parametrize("process", ["declared chain", "no chain", "declared chain, counts 16 times as dispersed"])
+def test_a_run_says_what_it_means_that_another_process_was_used(fleet, process):
+    """Where the values move otherwise than the declared chain says, the summary says so, and what dispersed means."""
+    series = Series(
+        "parked", None, ("",), *np.zeros((2, 1, 1), dtype=np.int64), np.zeros(1, dtype=np.bool_), (process,)
+    )
+    said = render_run(load_plan(fleet / "fleet.plan"), Release({"parked": series}, ("2013-01-01",), True), [], 0)
+    assert f"process used: {process} at step 0" in said
+    assert ("move otherwise than the" in said) == (process != "declared chain")
+    assert ("vary more" in said) == ("dispersed" in process)
 
 
 def test_an_interrupt_is_no_internal_error_while_data_are_read(capsys):

@@ -17,6 +17,7 @@ from plans import make_counts, make_plan
 from policyc_runtime import ledger_file
 from policyc_runtime.errors import KernelError, LedgerError
 from policyc_runtime.ledger import Ledger, ledger_claims
+from policyc_runtime.ledger_seal import seal_file
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
@@ -158,6 +159,46 @@ def test_another_plan_or_policy_is_refused(path: Path) -> None:
     assert (claims[-1].holds, claims[-1].code) == (False, "E0821")
 
 
+def test_a_ledger_without_entries_is_taken_by_the_plan_that_runs_next(plan: Plan, tmp_path: Path) -> None:
+    """A refused run leaves a ledger that protects nothing; lost, it is begun anew, and kept, another plan takes it."""
+    path, other = tmp_path / "ledger", make_plan(epsilon="0.2")
+    for _ in range(2):
+        with pytest.raises(KernelError):
+            release(plan, tmp_path / "missing.csv", path)
+        assert not ledger_file.key_file(path).exists()
+        assert not [claim for claim in ledger_claims(other, path) if claim.holds is False]
+        path.unlink()
+    with pytest.raises(KernelError):
+        release(plan, tmp_path / "missing.csv", path)
+    assert len(release(other, COUNTS, path).steps) == 12
+    assert all(claim.holds for claim in ledger_claims(other, path))
+    assert refused(plan, path).code == "E0821"
+
+
+def test_a_run_whose_empty_ledger_was_taken_meanwhile_draws_nothing(plan: Plan, tmp_path: Path) -> None:
+    """Two plans at once on a ledger without entries: the second one has it, and the first one is refused."""
+    path, other = tmp_path / "ledger", make_plan(epsilon="0.2")
+    with Ledger.open(path, plan) as first:
+        release(other, COUNTS, path)
+        with pytest.raises(LedgerError) as caught, first.transaction():
+            raise AssertionError
+    assert caught.value.code == "E0821"
+    assert all(claim.holds for claim in ledger_claims(other, path))
+
+
+@pytest.mark.parametrize("left", [ledger_file.key_file, seal_file])
+def test_an_empty_copy_of_a_ledger_that_had_entries_is_not_taken(plan: Plan, tmp_path: Path, left: Any) -> None:
+    """A key, or a seal that counts entries, tells that noise was drawn; another plan must not begin there."""
+    path, copy = tmp_path / "ledger", tmp_path / "copy"
+    Ledger.open(path, plan).__exit__(None, None, None)
+    shutil.copy(path, copy)
+    release(plan, COUNTS, path)
+    shutil.copy(copy, path)
+    for file in {ledger_file.key_file(path), seal_file(path)} - {left(path)}:
+        file.unlink()
+    assert refused(make_plan(epsilon="0.2"), path).code == "E0821"
+
+
 def test_a_future_version_is_refused(plan: Plan, path: Path) -> None:
     """What a newer version wrote is not guessed at."""
     tamper(path, "UPDATE meta SET value = '3' WHERE name = 'version'")
@@ -165,12 +206,15 @@ def test_a_future_version_is_refused(plan: Plan, path: Path) -> None:
 
 
 def test_a_lost_ledger_is_not_begun_anew(plan: Plan, path: Path, tmp_path: Path) -> None:
-    """A key or an output without its ledger means that noise was drawn before."""
+    """A key, a seal that counts entries or an output without its ledger means that noise was drawn before."""
     output = tmp_path / "out.csv"
     write_release(release(plan, COUNTS, path), output)
     path.unlink()
-    assert refused(plan, path).code == "E0822"
-    ledger_file.key_file(path).unlink()
+    for file in (ledger_file.key_file(path), seal_file(path)):
+        error = refused(plan, path)
+        assert (error.code, str(file) in (error.because or "")) == ("E0822", True)
+        assert [(claim.holds, claim.code) for claim in ledger_claims(plan, path)] == [(False, "E0822")]
+        file.unlink()
     assert refused(plan, path, output=output).code == "E0822"
     output.unlink()
     assert len(release(plan, COUNTS, path, output=output).steps) == 12

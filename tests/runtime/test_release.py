@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -178,6 +179,18 @@ def test_nothing_is_spent_on_what_cannot_be_written(tmp_path: Path) -> None:
     for output in (tmp_path / "out.json", tmp_path / "no" / "out.csv"):
         with pytest.raises(ReleaseError) as caught:
             release(make_plan(), make_counts(2), tmp_path / "l", output=output)
+        assert caught.value.code == "E0826"
+    assert not (tmp_path / "l").exists()
+
+
+def test_nothing_is_spent_where_the_output_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory without leave to write, and a file in place of one, are refused before the ledger exists."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(os, "access", lambda place, _: Path(place) != tmp_path / "locked")
+    (tmp_path / "locked").mkdir()
+    for name in ("locked", "file"):
+        with pytest.raises(ReleaseError) as caught:
+            release(make_plan(), make_counts(2), tmp_path / "l", output=tmp_path / name / "out.csv")
         assert caught.value.code == "E0826"
     assert not (tmp_path / "l").exists()
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SMOOTHINGS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, math.inf)
+DECLARED = "declared chain"
 DISPERSIONS = (4.0, 16.0, 64.0)
 LOOKED_AT = 2e7  # steps times squared cells: beyond, the choice stays what it was
 STEPS_LOOKED_AT = 8192  # the same in steps: by then candidates that differ are told apart
@@ -40,8 +41,8 @@ def candidates(process: CountProcess) -> list[CountProcess]:
 def candidate_names() -> list[str]:
     """What the record of a run calls the candidates for a declared chain, in the order of `candidates`."""
     smoothed = [f"chain smoothed by {amount:g}" for amount in SMOOTHINGS[1:-1]]
-    dispersed = [f"declared chain, counts {factor:g} times as dispersed" for factor in DISPERSIONS]
-    return ["declared chain", *smoothed, "no chain", *dispersed]
+    dispersed = [f"{DECLARED}, counts {factor:g} times as dispersed" for factor in DISPERSIONS]
+    return [DECLARED, *smoothed, "no chain", *dispersed]
 
 
 def likeliest(

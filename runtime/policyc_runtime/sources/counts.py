@@ -72,8 +72,9 @@ def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps
             help="give events instead of ready counts",
         )
     connection = connect()
-    table = open_table(connection, path)
     try:
+        table = open_table(connection, path)
+        _refuse_events(table, plan)
         with reading(table.path):
             arrays = {
                 release.name: _one_release(connection, table, plan, release) for release in measured_releases(plan)
@@ -111,6 +112,17 @@ def counts_of_array(
     if len({len(array) for array in arrays.values()}) > 1:
         raise _not_counts("releases have different numbers of steps", "counts", "give every release the same steps")
     return _assembled(arrays, plan, start, steps, "counts")
+
+
+def _refuse_events(table: InputTable, plan: Plan) -> None:
+    if "step" not in table.columns and {plan.stream.user_column, plan.stream.time_column} <= table.columns.keys():
+        raise DataError(
+            "E0811",
+            "the file has events, not ready counts",
+            where=str(table.path),
+            because="it has the policy's columns for the user and the time, and no column `step`",
+            help="run again without `--counts`",
+        )
 
 
 def _assembled(

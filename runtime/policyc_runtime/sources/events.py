@@ -82,6 +82,18 @@ def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: in
     return start
 
 
+def _refuse_counts(table: InputTable, plan: Plan) -> None:
+    counted = {"count", *(release.name for release in plan.releases)} & table.columns.keys()
+    if "step" in table.columns and counted and plan.stream.user_column not in table.columns:
+        raise DataError(
+            "E0811",
+            "the file has ready counts, not events",
+            where=str(table.path),
+            because=f"it has the columns `step` and `{min(counted)}`, and none that says whose an event is",
+            help="run again with `--counts`",
+        )
+
+
 def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
     """The table `event` in the file's order: person, moment (microseconds), code (index into the states)."""
     stream = plan.stream
@@ -92,6 +104,7 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
         *((stream.cell.column,) if stream.cell else ()),
         *(query.column for _, query in sums),
     )
+    _refuse_counts(table, plan)
     user = table.column(stream.user_column, "user", wanted)
     time = table.column(stream.time_column, "time", wanted)
     if not table.types[stream.time_column].startswith(TIME_TYPES):

@@ -10,6 +10,8 @@ import pytest
 from policyc.emit import verify_directory
 from policyc.emit.directory import save, stored_name
 from policyc_runtime.errors import KernelError
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_file import key_file
 from policyc_runtime.plan import Plan, load_plan
 
 TRAFFIC_TEXT = 'policy traffic "Vehicles per road segment, every five minutes"\n'
@@ -112,6 +114,19 @@ def test_a_ledger_of_another_plan_is_refused(saved: Path, fleet: Plan) -> None:
     assert refused.value.code == "E0807"
     assert "-o" in (refused.value.help or "")
     assert {name: (saved / name).read_bytes() for name in names(saved)} == before
+
+
+def test_a_ledger_without_entries_is_no_reason_to_refuse(saved: Path, fleet: Plan) -> None:
+    """What a refused run leaves keeps no corrected policy out; a key or a seal of entries beside it does."""
+    ledger, files = saved / "ledger.sqlite", {"fleet_transitions.csv": FLEET_FILE}
+    Ledger.open(ledger, fleet).__exit__(None, None, None)
+    other = changed(fleet)
+    save(saved, other, FLEET_TEXT, files, MODEL)
+    assert load_plan(saved).digest == other.digest
+    key_file(ledger).write_bytes(b"of entries that a newer copy has")
+    with pytest.raises(KernelError) as refused:
+        save(saved, fleet, FLEET_TEXT, files, MODEL)
+    assert refused.value.code == "E0807"
 
 
 def test_a_ledger_beside_an_unreadable_plan_is_refused(saved: Path, fleet: Plan) -> None:

@@ -11,7 +11,7 @@ from plans import make_counts, make_plan, make_release
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
-from policyc_runtime.sources import counts_of_array, read_counts
+from policyc_runtime.sources import counts_of_array, read_counts, read_events
 
 GOOD = ["0,EWR,1", "0,JFK,2", "0,LGA,3", "0,away,14", "1,EWR,0", "1,JFK,0", "1,LGA,0", "1,away,20"]
 
@@ -108,6 +108,17 @@ def test_no_rows_and_no_column_are_refused(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, [])).code == "E0816"
     assert refusal(write(tmp_path, GOOD, "step,origin,number")).code == "E0811"
     assert refusal(write(tmp_path, GOOD, "steps,origin,count")).code == "E0811"
+
+
+def test_events_and_counts_are_told_apart(tmp_path: Path) -> None:
+    """Each given for the other is refused with the word to write, or to leave out."""
+    events = refusal(write(tmp_path, ["N1,2013-01-01,EWR"], "tailnum,departed_at,origin"))
+    assert (events.code, events.message) == ("E0811", "the file has events, not ready counts")
+    assert events.help == "run again without `--counts`"
+    with pytest.raises(DataError) as counts:
+        read_events(write(tmp_path, GOOD), make_plan())
+    assert (counts.value.code, counts.value.message) == ("E0811", "the file has ready counts, not events")
+    assert counts.value.help == "run again with `--counts`"
 
 
 def test_releases_with_different_cells_need_events(tmp_path: Path) -> None:
