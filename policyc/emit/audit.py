@@ -17,6 +17,7 @@ from policyc.emit.directory import (
     PLAN,
     STEPS,
     TEXT,
+    recorded_example,
     rendered_certificate,
     sha256,
     stored_name,
@@ -124,7 +125,7 @@ def _certificate(folder: Path, plan: Plan) -> Iterator[Claim]:
         return
     attachments = {name: sha for name, sha in (_recorded(folder) or {}).items() if name in ATTACHED}
     try:
-        files = rendered_certificate(plan, attachments, folder)
+        files = rendered_certificate(plan, attachments, folder, recorded_example(folder))
         table = render_steps(step_rows(plan), "csv")
     except KernelError as error:
         yield Claim(rendered[CERTIFICATE], False, error.message, error.where, error.code)

@@ -11,8 +11,11 @@ import json
 import shutil
 import tempfile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from policyc.emit.beside import read_beside
+from policyc.emit.blocks.example import same_example
+from policyc.emit.blocks.wording import JsonValue
 from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_demand
@@ -57,18 +60,25 @@ def rendered_files(plan: Plan, map_model_text: str, directory: Path) -> dict[str
     return files | rendered_certificate(plan, {name: sha256(files[name]) for name in ATTACHED}, directory)
 
 
-def rendered_certificate(plan: Plan, attachments: dict[str, str], directory: Path) -> dict[str, bytes]:
+def rendered_certificate(
+    plan: Plan, attachments: dict[str, str], directory: Path, recorded: JsonValue = None
+) -> dict[str, bytes]:
     """The three forms of the certificate.
 
     Args:
         plan: every claim of it is recomputed first.
         attachments: SHA-256 of the files it records, by name.
         directory: where an envelope may lie that says who signed.
+        recorded: the picture of an example run in a certificate that is there, which stays as it is if this machine
+            draws the same but for rounding.
 
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
     """
     content = certificate_content(plan, attachments)
+    pictures = content["pictures"]
+    if isinstance(pictures, dict) and same_example(recorded, pictures.get("example")):
+        pictures["example"] = recorded
     text = render_json(content)
     beside = read_beside(directory, text)
     return {
@@ -76,6 +86,14 @@ def rendered_certificate(plan: Plan, attachments: dict[str, str], directory: Pat
         PAGE: render_html(content, beside).encode(),
         TEXT: render_markdown(content, beside).encode(),
     }
+
+
+def recorded_example(directory: Path) -> Any:
+    """The picture of an example run that the certificate has; None when there is none."""
+    try:
+        return json.loads((directory / CERTIFICATE).read_bytes())["pictures"]["example"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def rewrite_certificate(directory: Path) -> list[Path]:
@@ -89,7 +107,7 @@ def rewrite_certificate(directory: Path) -> list[Path]:
         OSError: a file that the certificate records is not there.
     """
     attachments = {name: sha256((directory / name).read_bytes()) for name in ATTACHED}
-    files = rendered_certificate(load_plan(directory), attachments, directory)
+    files = rendered_certificate(load_plan(directory), attachments, directory, recorded_example(directory))
     for name, content in files.items():
         write_bytes(directory / name, content)
     text = files[CERTIFICATE].decode()

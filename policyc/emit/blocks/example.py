@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ from policyc_runtime.targets import UserLevel
 from policyc_runtime.user_level import unit_of
 
 SHOWN = 60  # steps that are drawn
+ANOTHER_MACHINE = 1e-3  # relative: far more than rounding does, far less than anybody sees
 SEED = 0  # the same picture from the same plan; nothing real is ever drawn with it
 
 
@@ -52,6 +55,24 @@ def example_picture(plan: Plan) -> Json | None:
         "low": about(low - 0.08 * (high - low), 3) if low > 0.3 * high else about(min(0.0, low), 3),
         "series": [{"name": name, "points": _points(column)} for name, column in columns.items()],
     }
+
+
+def same_example(recorded: JsonValue, drawn: JsonValue) -> bool:
+    """Whether a picture is the one that was drawn, but for the last digits of another machine's arithmetic.
+
+    Estimators that learn stop their search where rounding lets them; what they publish agrees to fewer digits than a
+    picture shows.
+    """
+    if isinstance(recorded, dict) and isinstance(drawn, dict):
+        return recorded.keys() == drawn.keys() and all(same_example(recorded[key], drawn[key]) for key in drawn)
+    if isinstance(recorded, list) and isinstance(drawn, list):
+        return len(recorded) == len(drawn) and all(map(same_example, recorded, drawn))
+    if recorded == drawn or not isinstance(recorded, str) or not isinstance(drawn, str):
+        return recorded == drawn
+    try:
+        return math.isclose(float(recorded), float(drawn), rel_tol=ANOTHER_MACHINE)
+    except ValueError:
+        return False
 
 
 def _points(values: NDArray[np.float64]) -> list[JsonValue]:
