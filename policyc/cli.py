@@ -196,7 +196,7 @@ def _steps_in(book: Path) -> int:
     from policyc_runtime.ledger import Ledger
     from policyc_runtime.ledger_seal import left_of_entries
 
-    if not book.exists() and left_of_entries(book) is None:
+    if left_of_entries(book) is None and not (book.exists() and book.stat().st_size > 0):
         return 0
     with Ledger.open_read_only(book) as ledger:
         return ledger.steps
@@ -243,7 +243,7 @@ def verify(
 
 def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path]) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
-    from policyc_runtime.ledger import ledger_claims
+    from policyc_runtime.ledger_claims import ledger_claims
     from policyc_runtime.ledger_seal import left_of_entries
     from policyc_runtime.plan import load_plan
     from policyc_runtime.stored import release_claims

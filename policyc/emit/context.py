@@ -47,7 +47,7 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
         "choice": choice(plan),
         "postprocessing": postprocessing(plan, attachments),
         "data": data(plan),
-        "operation": operation(),
+        "operation": operation(plan),
         "notices": [{"code": notice.code, "message": notice.message} for notice in plan.notices],
         "checks": checks(plan),
         "integrity": integrity(plan, attachments),

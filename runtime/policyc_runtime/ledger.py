@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,7 +22,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from policyc_runtime.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_file import (
     APPLICATION,
@@ -47,7 +45,6 @@ from policyc_runtime.ledger_seal import (
     file_sha256,
     left_of_entries,
     read_seal,
-    seal_claim,
     write_seal,
 )
 from policyc_runtime.plan import Plan, canonical_json
@@ -70,15 +67,18 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """An open ledger; use it in a `with` statement. `entries` are all entries, in order, checked."""
+    """An open ledger; use it in a `with` statement.
+
+    `entries` are all entries, in order, checked, and `hashes` theirs; `sha256` is that of a file opened to look at it.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self.entries: list[Entry] = []
         self.meta: dict[str, str] = {}
         self._connection = connection
-        self._hashes: list[str] = []
-        self._sha256 = ""
+        self.hashes: list[str] = []
+        self.sha256 = ""
         self._runs = False  # opened for a run, whose end puts a seal on the file
         self._expected: dict[str, str] = {}  # what a run wants the ledger to be of
         self._key = b""
@@ -130,7 +130,7 @@ class Ledger:
             with ledger._closing_on_error():
                 ledger._connection.execute("BEGIN")
                 ledger._read()
-                ledger._sha256 = file_sha256(ledger._connection, file)
+                ledger.sha256 = file_sha256(ledger._connection, file)
                 ledger._connection.execute("COMMIT")
         return ledger
 
@@ -150,7 +150,7 @@ class Ledger:
     def _seal(self) -> None:
         """Put a seal on the file, but where nothing was added: then the seal that is there may tell of damage."""
         with self.transaction(), guarded(self.path):
-            seal = Seal.of(self._hashes, file_sha256(self._connection, self.path))
+            seal = Seal.of(self.hashes, file_sha256(self._connection, self.path))
             old = read_seal(self.path)
             if old is None or not old.sha256 or old[:2] != seal[:2]:
                 write_seal(self.path, seal)
@@ -158,7 +158,7 @@ class Ledger:
     @property
     def _hash(self) -> str:
         """Of the last entry, or of what is told before the first."""
-        return self._hashes[-1] if self._hashes else _genesis(self.meta)
+        return self.hashes[-1] if self.hashes else _genesis(self.meta)
 
     @property
     def start(self) -> int | None:
@@ -191,7 +191,7 @@ class Ledger:
             self._put_meta({"start": "" if start is None else str(start)})
         rows = []
         for number, entry in enumerate(entries, len(self.entries) + 1):
-            self._hashes.append(_chained(self._hash, number, entry))
+            self.hashes.append(_chained(self._hash, number, entry))
             rows.append((number, *entry, self._hash))
         with guarded(self.path):
             self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -209,92 +209,6 @@ class Ledger:
         """The key is made in the transaction of the first entries, so that a lone key means a lost ledger."""
         with guarded(self.path):
             self._key = load_key(self.path, create=not self.entries)
-
-    def verify(self, plan: Plan) -> None:
-        """Nothing when the ledger belongs to the plan and spends what the plan says.
-
-        Raises:
-            LedgerError: the first claim that does not hold.
-        """
-        for claim in self.claims(plan):
-            if claim.holds is False:
-                raise LedgerError(claim.code, f"{claim.name}: no; {claim.detail}", where=claim.where)
-
-    def claims(self, plan: Plan) -> Iterator[Claim]:
-        """One line a claim about an opened ledger, whose chain is then known to be intact."""
-        where = str(self.path)
-        count = f"{len(self.entries):,} entries"
-        yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
-        yield seal_claim(self.path, self._hashes, self._sha256)
-        same = self.meta["plan"] == plan.digest and self.meta["policy"] == policy_hash(plan)
-        said = f"plan {self.meta['plan'][:16]}…"
-        if not same and self.unspent:
-            same, said = True, "nobody's yet: it has no entries, and the next run takes it"
-        yield Claim("the ledger is of this plan", same, said, where, "E0821")
-        if not same:
-            return
-        drawn = self.meta["generator"]
-        name = "noise was drawn from the operating system's cryptographic generator"
-        yield Claim(name, drawn == "system", f"the ledger says: {drawn}", where, "E0828")
-        names = [release.name for release in plan.releases]
-        expected = [(step, name) for step in range(self.steps) for name in names]
-        once = [(entry.step, entry.release) for entry in self.entries] == expected
-        yield Claim("every step was released exactly once", once, f"{self.steps:,} steps", where, "E0823")
-        if once:
-            yield self._spending(plan)
-            if any(release.schedule is None or release.recorded is not None for release in plan.releases):
-                records = self._records(plan)
-                yield records
-                if records.holds is False:
-                    return
-            yield from self._processes(plan)
-
-    def _records(self, plan: Plan) -> Claim:
-        """Whether every record of a stream mechanism is one, and everything derived follows from records."""
-        from policyc_runtime.measuring import same_as_recorded
-
-        name = "what was drawn is what the plan's mechanisms record, and what is derived follows from it"
-        stored = {
-            release.name: [json.loads(entry.noisy) for entry in self.entries if entry.release == release.name]
-            for release in plan.releases
-        }
-        wrong = same_as_recorded(plan, stored)
-        detail = f"{self.steps:,} steps read" if wrong is None else f"the entries of `{wrong}` are not"
-        return Claim(name, wrong is None, detail, str(self.path), "E0823")
-
-    def _processes(self, plan: Plan) -> Iterator[Claim]:
-        """Whether the processes that estimators used are those that the noisy values speak for, computed again."""
-        from policyc_runtime.estimating import described_processes, unexplained_step
-        from policyc_runtime.measuring import stored_noisy
-
-        for release in plan.releases:
-            rows = [entry for entry in self.entries if entry.release == release.name]
-            used = [entry.process for entry in rows]
-            asked = release.estimator.asks_noisy_values and len(plan.correlation.chains) == 1
-            if not rows or not (asked or any(used)):
-                continue
-            noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in rows])
-            step = unexplained_step(plan, release, noisy, used)
-            name = f"what the users of `{release.name}` were taken to move like is what its noisy values speak for"
-            detail = described_processes(used) if step is None else f"at step {step} they speak for something else"
-            yield Claim(name, step is None, detail, str(self.path), "E0823")
-
-    def _spending(self, plan: Plan) -> Claim:
-        """Whether every entry has the plan's budget and noise scale."""
-        name = "every step spent the plan's budget at the plan's noise scale"
-        if plan.stream.horizon is not None and self.steps > plan.stream.horizon:
-            return Claim(name, False, "there are more steps than the horizon", str(self.path), "E0823")
-        for release in plan.releases:
-            if release.schedule is None:
-                continue  # what it spends is the noise of its mechanism, for the whole stream
-            epsilons, scales = release.budgets.epsilons(self.steps), release.budgets.scales(self.steps)
-            for entry in self.entries:
-                if entry.release == release.name and (entry.epsilon, entry.scale) != (
-                    str(epsilons[entry.step]),
-                    str(scales[entry.step]),
-                ):
-                    return Claim(name, False, f"step {entry.step} did not", str(self.path), "E0823")
-        return Claim(name, True, f"{len(self.entries):,} entries compared as exact decimals", str(self.path))
 
     def _begin_or_check(self, plan: Plan, simulated: bool) -> None:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -349,7 +263,7 @@ class Ledger:
             if number != len(self.entries) + 1 or _chained(self._hash, number, entry) != stored:
                 raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
             self.entries.append(entry)
-            self._hashes.append(stored)
+            self.hashes.append(stored)
         head = self._connection.execute("SELECT entries, hash FROM head").fetchall()
         if head != [(len(self.entries), self._hash if self.entries else "")]:
             raise altered(self.path, f"the end of the chain, after entry {len(self.entries)}")
@@ -375,16 +289,6 @@ class Ledger:
         except BaseException:
             self._connection.close()
             raise
-
-
-def ledger_claims(plan: Plan, path: str | Path) -> Iterator[Claim]:
-    """One line a claim about the ledger in a file, for `policyc verify`; changes nothing, needs no key."""
-    try:
-        with Ledger.open_read_only(path) as ledger:
-            yield from ledger.claims(plan)
-    except LedgerError as error:
-        detail = error.message if error.because is None else f"{error.message}: {error.because}"
-        yield Claim("the ledger can be read and is unaltered", False, detail, error.where, error.code)
 
 
 def _genesis(meta: Mapping[str, str]) -> str:

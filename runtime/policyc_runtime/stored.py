@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError, ReleaseError
 from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_claims import require_claims
 from policyc_runtime.measuring import stored_noisy, whole_values
 from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -65,7 +66,7 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
         ReleaseError: the file has no rows, or is a simulation, or a value differs; names the first row.
     """
     with Ledger.open_read_only(ledger) as book:
-        book.verify(plan)
+        require_claims(book, plan)
         stored = stored_release(plan, book, book.steps)
     files = output_paths([part.name for part in plan.releases], path)
     compared = [require_stored(stored.series[name], stored.times, file) for name, file in files.items()]

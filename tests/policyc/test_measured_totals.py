@@ -12,7 +12,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc_runtime.errors import KernelError
-from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.release import release

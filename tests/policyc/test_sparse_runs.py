@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
-from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
 from policyc_runtime.simulation import simulate

@@ -13,7 +13,7 @@ import pytest
 from policyc import compile_policy
 from policyc.emit import verify_directory
 from policyc_runtime.errors import KernelError
-from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.release import release
 from policyc_runtime.verify import verify
 

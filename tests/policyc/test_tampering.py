@@ -18,7 +18,7 @@ from policyc import compile_policy
 from policyc.emit import sign, signature_claims, signatures, verify_directory
 from policyc.emit.directory import write_on_demand
 from policyc_runtime.errors import KernelError
-from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
 from policyc_runtime.release import release

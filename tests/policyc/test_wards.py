@@ -12,7 +12,7 @@ from policyc import Compilation, compile_policy
 from policyc.emit import verify_directory
 from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
-from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
 from policyc_runtime.spending import window_budget

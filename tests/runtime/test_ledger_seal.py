@@ -9,7 +9,8 @@ import pytest
 from plans import make_counts, make_plan
 
 from policyc_runtime.claims import Claim
-from policyc_runtime.ledger import Ledger, ledger_claims
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.ledger_seal import UNSEALED, seal_file
 from policyc_runtime.release import release
 

@@ -13,7 +13,8 @@ from plans import make_plan, row
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.estimating import described_processes
-from policyc_runtime.ledger import Entry, _chained, _genesis, ledger_claims
+from policyc_runtime.ledger import Entry, _chained, _genesis
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.privacy import Chain
 from policyc_runtime.release import release

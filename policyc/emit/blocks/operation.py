@@ -10,8 +10,18 @@ from policyc_runtime.sources_cited import SOURCES
 from policyc_runtime.verify import verified_claims
 
 
-def operation() -> Json:
-    """Block K: the same for every plan."""
+def operation(plan: Plan) -> Json:
+    """Block K."""
+    limits: list[JsonValue] = [
+        "Leakage is computed in 64-bit floating point, with every rounding against the plan; budgets and scales "
+        "are exact.",
+        "The time that a run takes, and the memory it uses, may depend on the data; whoever can measure them is "
+        "not covered.",
+        "Who can read the ledger's directory, or the memory of a run, can see more than what is published.",
+        "A run that is refused because of its data tells whoever started it something about the data.",
+    ]
+    if plan.correlation.chains:
+        limits.append("Whether the stated chain is true cannot be seen from the plan.")
     return {
         "ledger": (
             "Every released step is written to an append-only, hash-chained ledger before anything is published. The "
@@ -21,15 +31,7 @@ def operation() -> Json:
         "rerun": "A step is released at most once. Running again gives the stored values and draws no new noise.",
         "refunds": "Nothing is ever given back after noise was drawn.",
         "randomness": GENERATOR,
-        "known_limits": [
-            "Leakage is computed in 64-bit floating point, with every rounding against the plan; budgets and scales "
-            "are exact.",
-            "The time that a run takes, and the memory it uses, may depend on the data; whoever can measure them is "
-            "not covered.",
-            "Who can read the ledger's directory, or the memory of a run, can see more than what is published.",
-            "A run that is refused because of its data tells whoever started it something about the data.",
-            "Whether the stated chain is true cannot be seen from the plan.",
-        ],
+        "known_limits": limits,
     }
 
 

@@ -268,7 +268,7 @@ def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan) -> None
             "E0817",
             "there are more users in the data than the population",
             where=where,
-            because="the population is published as exact: all users there are, seen or not",
+            because="the policy states it as a public number: all users there are, seen or not",
             help="correct `population` in the policy, or the users in the data",
         )
 

@@ -57,7 +57,7 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
                 "E0817",
                 f"the counts of step {unequal[0]} do not add up to the population",
                 where=where,
-                because=f"the population is published as exact, and everybody is in one cell or `{cell.otherwise}`",
+                because=f"the policy states it as exact, and everybody is in one cell or `{cell.otherwise}`",
                 help=f"correct the counts of the step, `{cell.otherwise}` included, or `population` in the policy",
             )
         return
@@ -67,7 +67,7 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
             "E0817",
             f"there are more users at step {too_many[0]} than the population",
             where=where,
-            because="the population is published as exact",
+            because="the policy states the population as a public number",
             help="correct `population` in the policy, or the data of the step",
         )
     too_few = np.flatnonzero(sums < population)

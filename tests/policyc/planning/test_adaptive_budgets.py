@@ -11,7 +11,7 @@ import pytest
 from policyc import PolicyError, compile_policy
 from policyc.emit.context import certificate_content
 from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.ledger import ledger_claims
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release

@@ -1,0 +1,115 @@
+"""What `verify` says about a ledger: whose it is, that it is whole, and that it spent what its plan says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from policyc_runtime.claims import Claim
+from policyc_runtime.errors import LedgerError
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_file import policy_hash
+from policyc_runtime.ledger_seal import seal_claim
+from policyc_runtime.plan import Plan
+
+
+def ledger_claims(plan: Plan, path: str | Path) -> Iterator[Claim]:
+    """One line a claim about the ledger in a file, for `policyc verify`; changes nothing, needs no key."""
+    try:
+        with Ledger.open_read_only(path) as ledger:
+            yield from claims_of(ledger, plan)
+    except LedgerError as error:
+        detail = error.message if error.because is None else f"{error.message}: {error.because}"
+        yield Claim("the ledger can be read and is unaltered", False, detail, error.where, error.code)
+
+
+def require_claims(ledger: Ledger, plan: Plan) -> None:
+    """Nothing when the ledger belongs to the plan and spends what the plan says.
+
+    Raises:
+        LedgerError: the first claim that does not hold.
+    """
+    for claim in claims_of(ledger, plan):
+        if claim.holds is False:
+            raise LedgerError(claim.code, f"{claim.name}: no; {claim.detail}", where=claim.where)
+
+
+def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
+    """One line a claim about an opened ledger, whose chain is then known to be intact."""
+    where = str(ledger.path)
+    count = f"{len(ledger.entries):,} entries"
+    yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
+    yield seal_claim(ledger.path, ledger.hashes, ledger.sha256)
+    same = ledger.meta["plan"] == plan.digest and ledger.meta["policy"] == policy_hash(plan)
+    said = f"plan {ledger.meta['plan'][:16]}…"
+    if not same and ledger.unspent:
+        same, said = True, "nobody's yet: it has no entries, and the next run takes it"
+    yield Claim("the ledger is of this plan", same, said, where, "E0821")
+    if not same:
+        return
+    drawn = ledger.meta["generator"]
+    name = "noise was drawn from the operating system's cryptographic generator"
+    yield Claim(name, drawn == "system", f"the ledger says: {drawn}", where, "E0828")
+    names = [release.name for release in plan.releases]
+    expected = [(step, name) for step in range(ledger.steps) for name in names]
+    once = [(entry.step, entry.release) for entry in ledger.entries] == expected
+    yield Claim("every step was released exactly once", once, f"{ledger.steps:,} steps", where, "E0823")
+    if once:
+        yield _spending(ledger, plan)
+        if any(release.schedule is None or release.recorded is not None for release in plan.releases):
+            records = _records(ledger, plan)
+            yield records
+            if records.holds is False:
+                return
+        yield from _processes(ledger, plan)
+
+
+def _records(ledger: Ledger, plan: Plan) -> Claim:
+    """Whether every record of a stream mechanism is one, and everything derived follows from records."""
+    from policyc_runtime.measuring import same_as_recorded
+
+    name = "what was drawn is what the plan's mechanisms record, and what is derived follows from it"
+    stored = {
+        release.name: [json.loads(entry.noisy) for entry in ledger.entries if entry.release == release.name]
+        for release in plan.releases
+    }
+    wrong = same_as_recorded(plan, stored)
+    detail = f"{ledger.steps:,} steps read" if wrong is None else f"the entries of `{wrong}` are not"
+    return Claim(name, wrong is None, detail, str(ledger.path), "E0823")
+
+
+def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
+    """Whether the processes that estimators used are those that the noisy values speak for, computed again."""
+    from policyc_runtime.estimating import described_processes, unexplained_step
+    from policyc_runtime.measuring import stored_noisy
+
+    for release in plan.releases:
+        rows = [entry for entry in ledger.entries if entry.release == release.name]
+        used = [entry.process for entry in rows]
+        asked = release.estimator.asks_noisy_values and len(plan.correlation.chains) == 1
+        if not rows or not (asked or any(used)):
+            continue
+        noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in rows])
+        step = unexplained_step(plan, release, noisy, used)
+        name = f"what the users of `{release.name}` were taken to move like is what its noisy values speak for"
+        detail = described_processes(used) if step is None else f"at step {step} they speak for something else"
+        yield Claim(name, step is None, detail, str(ledger.path), "E0823")
+
+
+def _spending(ledger: Ledger, plan: Plan) -> Claim:
+    """Whether every entry has the plan's budget and noise scale."""
+    name = "every step spent the plan's budget at the plan's noise scale"
+    if plan.stream.horizon is not None and ledger.steps > plan.stream.horizon:
+        return Claim(name, False, "there are more steps than the horizon", str(ledger.path), "E0823")
+    for release in plan.releases:
+        if release.schedule is None:
+            continue  # what it spends is the noise of its mechanism, for the whole stream
+        epsilons, scales = release.budgets.epsilons(ledger.steps), release.budgets.scales(ledger.steps)
+        for entry in ledger.entries:
+            if entry.release == release.name and (entry.epsilon, entry.scale) != (
+                str(epsilons[entry.step]),
+                str(scales[entry.step]),
+            ):
+                return Claim(name, False, f"step {entry.step} did not", str(ledger.path), "E0823")
+    return Claim(name, True, f"{len(ledger.entries):,} entries compared as exact decimals", str(ledger.path))
