@@ -77,7 +77,7 @@ def rendered_certificate(
     """
     content = certificate_content(plan, attachments)
     pictures = content["pictures"]
-    if isinstance(pictures, dict) and same_example(recorded, pictures.get("example")):
+    if recorded is not None and isinstance(pictures, dict) and same_example(recorded, pictures.get("example")):
         pictures["example"] = recorded
     text = render_json(content)
     beside = read_beside(directory, text)
