@@ -189,24 +189,54 @@ def _refused(policy: Policy, error: KernelError) -> Diagnostic:
 def _impossible(
     policy: Policy, schedules: Sequence[Allocation | Refused], usable: Sequence[Estimator | Refused]
 ) -> Diagnostic:
-    target_span = policy.targets[0].span
     failed = [entry for entry in schedules if isinstance(entry, Refused)]
     if len(failed) == len(schedules):
-        return Diagnostic(
-            "E0751",
-            "no budget keeps this promise with these correlations",
-            target_span,
-            because="; ".join(f"{entry.name}: {entry.reason}" for entry in failed),
-            help="raise alpha, shorten the horizon, or write `budget auto` so that every schedule is tried",
-        )
+        return _no_budget(policy, failed)
+    fitting = [entry for entry in usable if isinstance(entry, Estimator)]
+    if fitting:
+        return _unfilled(policy, [entry.described() for entry in fitting])
+    name = policy.estimate.name
+    reasons = list(dict.fromkeys(entry.reason for entry in usable if isinstance(entry, Refused)))
     return Diagnostic(
         "E0752",
-        f"the estimator `{policy.estimate.name}` does not apply to this release",
+        f"the estimator `{name}` does not apply to this release",
         policy.estimate.span or Span(0, 1),
-        because="; ".join(dict.fromkeys(entry.reason for entry in usable if isinstance(entry, Refused)))
-        or "it has no values for steps without a release",
+        because="; ".join(reasons) or f"`{name}` is for the plain series of a user-level promise",
         help="write `estimate auto`, or declare what it needs",
     )
+
+
+def _no_budget(policy: Policy, failed: Sequence[Refused]) -> Diagnostic:
+    """E0751: the budget that is named does not exist here, or none does."""
+    name, span = policy.budget.name, policy.budget.span
+    if name == "auto" or span is None:
+        message, remedy = "no budget keeps this promise with these correlations", "raise alpha, or shorten the horizon"
+        because = "; ".join(f"{entry.name}: {entry.reason}" for entry in failed)
+    else:
+        message, remedy = f"there is no budget `{name}` for this promise", "write `budget auto`, which tries them all"
+        because = "; ".join(dict.fromkeys(entry.reason for entry in failed))
+    return Diagnostic("E0751", message, span or policy.targets[0].span, because=because, help=remedy)
+
+
+def _unfilled(policy: Policy, fitting: Sequence[str]) -> Diagnostic:
+    """E0760: every estimator that applies looks at a step alone, and the schedule leaves steps without a release."""
+    budget = policy.budget
+    wanted = (
+        "no estimator that applies here" if policy.estimate.name == "auto" else "no estimator that the policy allows"
+    )
+    return Diagnostic(
+        "E0760",
+        f"the budget `{budget.name}` leaves steps without a release, and {wanted} fills them",
+        budget.span or policy.targets[0].span,
+        because=f"{_listed(fitting)} {'looks' if len(fitting) == 1 else 'look'} at every step alone",
+        help="write `budget auto`; or `estimate auto` and what `filter` and `smoother` need: one chain, counts by "
+        "cell, and the constraint `sum(my_release) == population`",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
 __all__ = ["Choice", "make_plan"]

@@ -58,11 +58,20 @@ def of_variances(variances: Array, objective: Objective) -> Array:
 
 
 def measurements(
-    setting: Setting, unit: Decimal, epsilon: Decimal, delta: Decimal, wish: Wish, *, fills: bool, known: bool
+    setting: Setting,
+    unit: Decimal,
+    epsilon: Decimal,
+    delta: Decimal,
+    wish: Wish,
+    *,
+    fills: bool,
+    known: bool,
+    totalled: bool,
 ) -> Iterator[Measurement | Refused]:
     """Every mechanism that the policy allows, calibrated as if it had the whole promise, or why it does not apply.
 
-    `fills`: whether an estimator fills steps without a value; `known`: whether the policy says how values move.
+    `fills`: whether an estimator fills steps without a value; `known`: whether the policy says how values move;
+    `totalled`: whether totals of its values are published too.
     """
     for name, kind in stream_mechanism_kinds().items():
         if wish.name not in ("auto", name):
@@ -70,6 +79,8 @@ def measurements(
         reason = kind.reason_not_here(setting)
         if delta < LEAST_DELTA:
             reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
+        if reason is None and kind.leaves_gaps and totalled:
+            reason = "it leaves steps without a value, and totals are made of every step's"
         if reason is None and kind.leaves_gaps and not fills:
             reason = "it leaves steps without a value, which the estimator cannot fill"
         if reason is None and kind.estimates and wish.name == "auto" and not known:

@@ -165,8 +165,18 @@ def _measured(
     given = courses(policy, setting.horizon or STRETCH) if single and not made else None
     unit = unit_of(plan, release)
     wish = with_signal(policy.mechanism, policy.signal, unit)
+    totals = [part.query for part in plan.releases if isinstance(part.query, PrefixQuery | WindowQuery)]
     tried = list(
-        measurements(setting, unit, target.epsilon, target.delta, wish, fills=bool(series), known=given is not None)
+        measurements(
+            setting,
+            unit,
+            target.epsilon,
+            target.delta,
+            wish,
+            fills=bool(series),
+            known=given is not None,
+            totalled=any(query.of == release.name for query in totals),
+        )
     )
     refused = [entry for entry in tried if isinstance(entry, Refused)]
     if policy.estimate.name in ("none", "mle", "map", "joint_map"):

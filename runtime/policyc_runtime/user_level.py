@@ -203,7 +203,11 @@ def _reason_against_base(plan: Plan, release: ReleasePlan, of: str, before: set[
     base = plan.release_named(of)
     if base.cells != release.cells:
         return "it has other cells than what it is made of"
-    if isinstance(release.mechanism, Derived) or isinstance(base.query, CountQuery | SumQuery):
+    if isinstance(release.mechanism, Derived):
+        measured = base.stream_mechanism
+        gaps = measured is not None and measured.leaves_gaps
+        return "what it adds up has steps without a value" if gaps else None
+    if isinstance(base.query, CountQuery | SumQuery):
         return None
     return "what is measured is a running total or a window of a count or a sum"
 

@@ -1,4 +1,4 @@
-"""What is published: are its bounds bounds?"""
+"""What is published: are its bounds bounds, and is there something to add up?"""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import Policy
+from policyc.semantics.policy import Policy, UserLevelTarget
+
+SKIPPING = ("filter_subsample", "subsample")
+"""Mechanisms that leave steps without a value, for an estimator to fill."""
 
 
 def check_releases(policy: Policy) -> Iterator[Diagnostic]:
-    """Clamps that are empty and windows longer than the stream."""
+    """Clamps that are empty, windows longer than the stream, and totals of values that are not there."""
+    yield from _totals_of_gaps(policy)
     horizon = policy.stream.horizon
     for release in policy.releases:
         if release.clamp is not None and release.clamp[0] >= release.clamp[1]:
@@ -34,3 +38,22 @@ def check_releases(policy: Policy) -> Iterator[Diagnostic]:
                 help=f"write `window({release.base}, {horizon} steps)` or fewer, or `prefix({release.base})`",
                 labels=(Label(policy.stream.horizon_span, "the stream ends here"),),
             )
+
+
+def _totals_of_gaps(policy: Policy) -> Iterator[Diagnostic]:
+    """E0611: a running total or window needs a noisy value of every step."""
+    name, span = policy.mechanism.name, policy.mechanism.span
+    if span is None or name not in SKIPPING or not any(isinstance(t, UserLevelTarget) for t in policy.targets):
+        return
+    for release in policy.releases:
+        if release.base is None:
+            continue
+        yield Diagnostic(
+            "E0611",
+            f"`{release.name}` adds up values that `{name}` does not measure",
+            release.span,
+            because=f"a total is made of a noisy value of every step, and `{name}` leaves steps without one",
+            help=f"publish `{release.base}` alone and add up what is published of it, which costs no privacy; or write "
+            "`mechanism auto`, which measures every step",
+            labels=(Label(span, "steps are left out here"),),
+        )

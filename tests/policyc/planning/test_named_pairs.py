@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from policyc import PolicyError, compile_policy
+from policyc.semantics.rules.release import SKIPPING
+from policyc_runtime.mechanisms import Derived, stream_mechanism_kinds
+from policyc_runtime.queries import PrefixQuery
+from policyc_runtime.verify import verified_claims
 
 POLICY = """policy visits "Visitors, daily"
 stream events {{
@@ -130,3 +134,33 @@ def test_running_totals_of_single_events_are_told_how_to_be_promised(tmp_path: P
     assert any("user_level(" in said and "at_most(1 step" in said for code, said in found if code == "E0702")
     plan = compile_policy(write(tmp_path, "deliver realtime\nmechanism toeplitz()", by=total, bound="1")).plan
     assert {release.mechanism.name for release in plan.releases} == {"toeplitz"}
+
+
+def test_the_mechanisms_that_skip_steps_are_those_of_the_kernel() -> None:
+    """What the rule about totals names is what the kernel says leaves gaps."""
+    assert set(SKIPPING) == {name for name, kind in stream_mechanism_kinds().items() if kind.leaves_gaps}
+
+
+@pytest.mark.parametrize("total", ["prefix(visitors)", "window(visitors, 5 steps)"])
+@pytest.mark.parametrize("mechanism", ["subsample(rate = 0.5)", "filter_subsample(rate = 0.5)"])
+def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total: str, tmp_path: Path) -> None:
+    """One finding, before anything is planned, says what to write; without a name every step is measured."""
+    by = f"\nrelease total = {total}"
+    ((code, said),) = findings(tmp_path, f"mechanism {mechanism}\ndeliver offline", by=by)
+    assert code == "E0611"
+    assert "`total`" in said
+    assert "`visitors`" in said
+    signal = "signal ar1(mean = 9, sd = 3, autocorrelation = 0.99)"
+    plan = compile_policy(write(tmp_path, f"{signal}\ndeliver offline", by=by)).plan
+    assert not {release.mechanism.name for release in plan.releases} & set(SKIPPING)
+
+
+def test_the_kernel_refuses_a_total_of_steps_without_values(tmp_path: Path) -> None:
+    """A plan made by other means, in which a running total is made of a subsample, does not verify."""
+    plan = compile_policy(write(tmp_path, "mechanism subsample(rate = 0.5)\ndeliver offline")).plan
+    (base,) = plan.releases
+    query = PrefixQuery(of=base.name, by=None)
+    total = base.model_copy(update={"name": "total", "query": query, "mechanism": Derived()})
+    altered = plan.model_copy(update={"releases": (base, total)}).sealed()
+    failing = [claim for claim in verified_claims(altered) if claim.holds is False]
+    assert [claim.detail for claim in failing] == ["what it adds up has steps without a value"]
