@@ -41,7 +41,7 @@ def _promise(plan: Plan, index: int) -> str:
     if isinstance(target, UserLevel):
         claim = plan.claims.user_level[index]
         return (
-            f"user level: at most {target.epsilon} nats about all events of one user, over {_span(plan)}, but for "
+            f"user level: at most {target.epsilon} nats about all events of one user, over {_span(plan)}, at "
             f"delta {target.delta:f} (recomputed: {claim.epsilon})"
         )
     kind = "w-event" if isinstance(target, WEvent) else "event level"

@@ -224,7 +224,7 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
             yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
             return
         failing = _delta_at(plan, target.relation, claim.epsilon)
-        name = f"all events of one user together leak at most {claim.epsilon} nats, but for delta {claim.delta}"
+        name = f"all events of one user together leak at most {claim.epsilon} nats at delta {claim.delta}"
         detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
         yield Claim(name, Fraction(failing) <= Fraction(claim.delta), detail, place)
         yield _check_beyond(plan, index)

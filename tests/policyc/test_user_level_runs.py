@@ -244,8 +244,9 @@ def test_the_certificate_says_what_is_assumed_and_what_is_left(make, tmp_path):
         assert ("assumed, not enforced" in content["assumptions"][0]["title"]) == (
             participation != "enforced = keep_first"
         )
-        assert [row["steps"] for row in content["implied_bounds"]["rows"]] == ["4", "8", "16", "48"]
-        assert "nats at 8 steps" in (directory / "certificate.md").read_text()
+        assert [row["steps"] for row in content["implied_bounds"]["rows"]] == ["4", "8", "16", "48", "4 each", "4 each"]
+        assert "all of 8 steps in which a user takes part" in (directory / "certificate.md").read_text()
+        assert "nats for 2 names" in (directory / "certificate.md").read_text()
 
 
 @pytest.mark.parametrize(

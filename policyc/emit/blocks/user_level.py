@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
@@ -9,12 +11,16 @@ from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
 from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, said, span, user
-from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case, shown
+from policyc.emit.numbers import about, counted, exact, grouped, likelihood_factor, round_up, sentence_case, shown
 from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.mechanisms import Derived
 from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan, UserLevelClaim
+from policyc_runtime.privacy.odds import group_epsilon, probability_beyond
 from policyc_runtime.targets import UserLevel
-from policyc_runtime.user_level import promised_user_level, setting_of
+from policyc_runtime.user_level import promised_user_level, setting_of, stream_profile
+
+Groups = tuple[tuple[int, str | None], ...]
+GROUPS = (2, 4)  # names of one person, or people who act together, for which it is said what they are promised
 
 KEPT = {
     "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
@@ -26,10 +32,11 @@ KEPT = {
 
 def user_level_blocks(plan: Plan) -> Json:
     """The blocks that replace those of promises about single steps."""
+    groups = together(plan)
     return {
         "promises": [_promise(plan, index, target) for index, target in enumerate(promised_user_level(plan))],
-        "not_covered": _not_covered(plan),
-        "assumptions": user_level_assumptions(plan),
+        "not_covered": _not_covered(plan, groups),
+        "assumptions": user_level_assumptions(plan, groups),
         "correlation": {
             "kind": "any",
             "chains": [],
@@ -39,7 +46,7 @@ def user_level_blocks(plan: Plan) -> Json:
             "words": "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
             "other, because it covers all of them together.",
         },
-        "implied_bounds": _implied_bounds(plan),
+        "implied_bounds": _implied_bounds(plan, groups),
         "mechanisms": [_mechanism(plan, release) for release in plan.releases],
         "participation": _participation(plan),
         "pictures": user_level_pictures(plan),
@@ -77,8 +84,8 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
     sentence = (
         f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every other "
         f"user, learns about all events of {user(plan)} together, {bounded} {_steps_words(plan)}, at most "
-        f"{exact(target.epsilon)} nats, except with probability {delta}: no set of results is more than {factor} times "
-        f"as likely with that user's data as {other}, but for a probability of {delta}."
+        f"{exact(target.epsilon)} nats at delta {delta}: any set of results has at most {factor} times the "
+        f"probability with that user's data that it has {other}, plus {delta}."
     )
     return {
         "id": f"P{index + 1}",
@@ -99,7 +106,7 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
         "in_odds": (
             "Whatever the adversary believed before, and however the steps of a user depend on each other, the odds "
             f"between the two change by a factor of at most {factor}, over {span(plan)}, except with a probability of "
-            f"about {delta}."
+            f"at most {beyond(plan, target)}. (Delta is less: it weighs every such result by how far it goes beyond.)"
         ),
         "factor": factor,
         "adversary": "knows all about every other user, and however this user's steps depend on each other",
@@ -117,12 +124,37 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
     }
 
 
-def user_level_assumptions(plan: Plan) -> list[JsonValue]:
-    """What must stay true for a promise about all events of a user, most important first."""
-    return [_bound(plan), public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
+def beyond(plan: Plan, target: UserLevel) -> str:
+    """How probable it is, at most, that a result changes odds by more than the promised factor."""
+    return round_up(probability_beyond(stream_profile(plan, target.relation), float(target.epsilon)), 2)
 
 
-def _bound(plan: Plan) -> Json:
+def together(plan: Plan) -> Groups:
+    """What so many users who act together are promised, at the delta of the first promise; None for nothing."""
+    (target, *_) = promised_user_level(plan)
+    profile = stream_profile(plan, target.relation)
+    found = [(size, group_epsilon(profile, float(target.delta), size)) for size in GROUPS]
+    return tuple((size, grouped(round_up(epsilon, 3)) if math.isfinite(epsilon) else None) for size, epsilon in found)
+
+
+def _together_words(groups: Groups, noun: str) -> str:
+    """`2.13 nats for 2 names, 4.6 nats for 4 names`."""
+    return ", ".join(
+        f"{'nothing' if nats is None else f'{nats} nats'} for {counted(size, noun)}" for size, nats in groups
+    )
+
+
+def user_level_assumptions(plan: Plan, groups: Groups = ()) -> list[JsonValue]:
+    """What must stay true for a promise about all events of a user, most important first.
+
+    Args:
+        plan: with such a promise.
+        groups: what users who act together are promised; only what remains when an assumption fails names it.
+    """
+    return [_bound(plan, groups), public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
+
+
+def _bound(plan: Plan, groups: Groups) -> Json:
     record = record_of(plan)
     (claim, *_) = plan.claims.user_level
     if record.enforced:
@@ -132,8 +164,9 @@ def _bound(plan: Plan) -> Json:
             "title": "Limited participation",
             "statement": f"A user counts {bound_words(plan)}.",
             "vouched_by": vouched,
-            "if_it_fails": "It cannot fail for the users that the data names; a person with several names is several "
-            f"users, and is promised what is left beyond the bound: {_left(claim)}.",
+            "if_it_fails": "It cannot fail for the users that the data names. A person with several names is several "
+            f"users who act together, and is promised less, in whatever steps: {_together_words(groups, 'name')}, at "
+            f"delta {exact(claim.delta)}.",
         }
     return {
         "id": "participation",
@@ -141,32 +174,36 @@ def _bound(plan: Plan) -> Json:
         "statement": f"A user takes part {bound_words(plan)}. Nothing makes sure of that: the promise holds only while "
         "it is true.",
         "vouched_by": f"the policy: {said(record.assumed or '')}",
-        "if_it_fails": f"A user who takes part more often is promised less: {_left(claim)}.",
+        "if_it_fails": f"{_left(claim)} A user who counts several times as often in the same steps, or has several "
+        f"names, is promised {_together_words(groups, 'name')}. All at delta {exact(claim.delta)}.",
     }
 
 
 def _left(claim: UserLevelClaim) -> str:
     if not claim.beyond:
-        return "nothing more than is stated, since nobody can take part more often"
-    return ", ".join(f"{shown(point.epsilon)} nats at {counted(point.participation, 'step')}" for point in claim.beyond)
+        return "Nobody can take part in more steps than there are."
+    left = [f"{shown(point.epsilon)} nats at {counted(point.participation, 'step')}" for point in claim.beyond]
+    return f"A user who takes part in more steps is promised less: {', '.join(left)}."
 
 
-def _not_covered(plan: Plan) -> list[JsonValue]:
+def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
     (target, *_) = promised_user_level(plan)
     return [
         {
             "title": "Failure with a small probability",
-            "text": f"With probability delta, {exact(target.delta)}, results may tell more than is promised.",
+            "text": f"With a probability of at most {beyond(plan, target)}, results change the odds by more than a "
+            f"factor of {likelihood_factor(target.epsilon)}, and may do so by much. What they add to the probability "
+            f"of any set of results is at most delta, {exact(target.delta)}.",
         },
         {
             "title": "One person with several names",
             "text": f"A user is one value of {quoted(plan.stream.user_column)}. Who appears under several is several "
-            "users, each promised this much.",
+            f"users who act together, and is promised less: {_together_words(groups, 'name')}.",
         },
         {
             "title": "Groups of people",
             "text": "What a family or a convoy does together is told by every one of them, so it is hidden less well "
-            "than what one person does.",
+            f"than what one person does: {_together_words(groups, 'user')}.",
         },
         {
             "title": "What is true of the crowd",
@@ -182,7 +219,7 @@ def _not_covered(plan: Plan) -> list[JsonValue]:
     ]
 
 
-def _implied_bounds(plan: Plan) -> Json:
+def _implied_bounds(plan: Plan, groups: Groups) -> Json:
     rows: list[JsonValue] = []
     for claim in plan.claims.user_level:
         record = record_of(plan)
@@ -198,6 +235,15 @@ def _implied_bounds(plan: Plan) -> Json:
                     "any": f"{shown(epsilon)}, delta {exact(claim.delta)}",
                 }
             )
+    delta = exact(plan.claims.user_level[0].delta)
+    for size, nats in groups:
+        rows.append(
+            {
+                "words": f"all of {counted(size, 'user')} who act together, or of one with {counted(size, 'name')}",
+                "steps": f"{record_of(plan).bound} each",
+                "any": "no limit" if nats is None else f"{nats}, delta {delta}",
+            }
+        )
     return {
         "unit": "nats",
         "unit_of_privacy": "everything that one user does in so many steps, wherever they lie",
