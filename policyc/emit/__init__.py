@@ -57,6 +57,13 @@ def signature_claims(directory: Path, signed_by: Sequence[Path] = ()) -> Iterato
     return claims(directory, signed_by)
 
 
+def require_signed(directory: Path, plan: Plan) -> tuple[str, ...]:
+    """The key ids of who signed the plan that is about to be run; KernelError where signatures do not hold for it."""
+    from policyc.emit.signatures import require_signed as require
+
+    return require(directory, plan)
+
+
 def sign(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> str:
     """Sign a certificate whose every claim holds, and render its pages again with the signer on them.
 
@@ -87,4 +94,4 @@ def sign(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> str:
     return key
 
 
-__all__ = ["require_unchanged", "save_plan", "sign", "signature_claims", "verify_directory"]
+__all__ = ["require_signed", "require_unchanged", "save_plan", "sign", "signature_claims", "verify_directory"]

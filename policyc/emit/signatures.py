@@ -14,22 +14,30 @@ import binascii
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from policyc.emit.certificate import render_json
+from policyc.emit.weak_keys import is_weak
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError
+from policyc_runtime.files import read_ordinary
+from policyc_runtime.json_text import read_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from policyc_runtime.plan import Plan
 
 ENVELOPE = "certificate.dsse.json"
 CERTIFICATE = "certificate.json"
 PAYLOAD_TYPE = "application/vnd.policyc.certificate+json"
 KEY_PREFIX = "ed25519:"
+MOST_SIGNERS = 100
+LARGEST_KEY = 2**16  # bytes
 NEEDS_EXTRA, BAD_KEY, BAD_SIGNATURE, NOT_SIGNABLE = "E0871", "E0872", "E0873", "E0874"
 
 
@@ -69,16 +77,16 @@ def read_envelope(directory: Path) -> Envelope | None:
         KernelError: E0873, it is no envelope, or not as it was written.
     """
     path = directory / ENVELOPE
-    if not path.is_file():
+    if not path.exists() and not path.is_symlink():
         return None
-    content = path.read_bytes()
-    try:
-        fields: Any = json.loads(content)
+    envelope, content = None, b""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        content = read_ordinary(path, inside=directory)
+        fields: Any = read_json(content)
         signatures = tuple((str(one["keyid"]), _decoded(one["sig"])) for one in fields["signatures"])
         envelope = Envelope(_decoded(fields["payload"]), signatures)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        envelope = None
-    if envelope is None or not envelope.signatures or envelope.render() != content:
+    distinct = envelope is not None and 0 < len(envelope.signatures) == len(set(envelope.signers)) <= MOST_SIGNERS
+    if envelope is None or not distinct or envelope.render() != content:
         raise KernelError(
             BAD_SIGNATURE,
             "the signatures cannot be read, or are not as they were written",
@@ -112,8 +120,8 @@ def signers_of(directory: Path, certificate: str) -> tuple[str, ...]:
 def _signs(envelope: Envelope, certificate: bytes) -> bool:
     """Whether a payload says the same as certificate.json, and certificate.json says it in its one way."""
     try:
-        return render_json(json.loads(envelope.payload)).encode() == certificate
-    except (ValueError, RecursionError):
+        return render_json(read_json(envelope.payload)).encode() == certificate
+    except ValueError:
         return False
 
 
@@ -152,17 +160,62 @@ def _fault(directory: Path, envelope: Envelope | None, key: str, signature: byte
 
     assert envelope is not None, "signatures come from an envelope"
     try:
-        certificate = (directory / CERTIFICATE).read_bytes()
+        certificate = read_ordinary(directory / CERTIFICATE, inside=directory)
     except OSError:
         return "the certificate is missing or cannot be read"
-    if not _signs(envelope, certificate) or rfc8785.dumps(json.loads(envelope.payload)) != envelope.payload:
-        return "another certificate was signed than the one that lies here"
     try:
-        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key.removeprefix(KEY_PREFIX)))
+        if not _signs(envelope, certificate) or rfc8785.dumps(read_json(envelope.payload)) != envelope.payload:
+            return "another certificate was signed than the one that lies here"
+        point = bytes.fromhex(key.removeprefix(KEY_PREFIX))
+        public = Ed25519PublicKey.from_public_bytes(point)
         public.verify(signature, _encoded(envelope.payload))
     except (InvalidSignature, ValueError):
         return "it is not a signature of this key over this certificate"
-    return None if _key_id(public.public_bytes_raw()) == key else "the key is not written as it should be"
+    if _key_id(point) != key:
+        return "the key is not written as it should be"
+    return "anybody can sign with this key: its point is of low order" if is_weak(point) else None
+
+
+def require_signed(directory: Path, plan: Plan) -> tuple[str, ...]:
+    """Who signed the plan that is about to be run; nobody, where there are no signatures.
+
+    Args:
+        directory: of the plan.
+        plan: as it was loaded from there.
+
+    Returns:
+        The key ids.
+
+    Raises:
+        KernelError: E0873, there are signatures, and not all hold for this plan's certificate; E0871, they cannot be
+            checked without the extra `sign`.
+    """
+    if not (directory / ENVELOPE).exists() and not (directory / ENVELOPE).is_symlink():
+        return ()
+    require_extra()
+    fault = next((claim for claim in signature_claims(directory) if not claim.holds), None)
+    detail = None if fault is None else f"{fault.name}: no; {fault.detail}"
+    if fault is None and _certified_digest(directory) != plan.digest:
+        detail = "the certificate that was signed is about another plan"
+    if detail is not None:
+        raise KernelError(
+            BAD_SIGNATURE,
+            "this directory was signed, and what would run is not what was signed",
+            where=str(directory / ENVELOPE),
+            because=detail,
+            help="find out who changed what; or compile the policy again and have the certificate signed",
+        )
+    envelope = read_envelope(directory)
+    return () if envelope is None else envelope.signers
+
+
+def _certified_digest(directory: Path) -> str | None:
+    """The digest of the plan that the certificate of a directory is about."""
+    try:
+        content: Any = read_json(read_ordinary(directory / CERTIFICATE, inside=directory))
+        return str(content["integrity"]["plan_digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def sign_certificate(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> tuple[str, Envelope]:
@@ -184,7 +237,7 @@ def sign_certificate(directory: Path, key_file: Path, passphrase: Callable[[], s
 
     private = _read_private_key(key_file, passphrase)
     key = _key_id(private.public_key().public_bytes_raw())
-    payload = rfc8785.dumps(json.loads((directory / CERTIFICATE).read_bytes()))
+    payload = rfc8785.dumps(read_json((directory / CERTIFICATE).read_bytes()))
     before = read_envelope(directory)
     signatures = dict(before.signatures) if before is not None and before.payload == payload else {}
     signatures[key] = private.sign(_encoded(payload))
@@ -255,6 +308,9 @@ def read_public_key(path: Path) -> str:
         public = None
     if not isinstance(public, Ed25519PublicKey):
         raise _bad_key(path, "this is no public ed25519 key in PEM", "name the `.pub` file that was made with the key")
+    if is_weak(public.public_bytes_raw()):
+        remedy = "ask the signer for another key, made with `policyc sign --new-key FILE`"
+        raise _bad_key(path, "anybody can sign with this key: its point is of low order", remedy)
     return _key_id(public.public_bytes_raw())
 
 
@@ -280,7 +336,7 @@ def _read_private_key(path: Path, passphrase: Callable[[], str]) -> Ed25519Priva
 
 def _key_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_ordinary(path, most=LARGEST_KEY)
     except OSError:
         raise _bad_key(path, "the key cannot be read", "name a PEM file that is there") from None
 

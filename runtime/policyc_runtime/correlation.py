@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from policyc_runtime.errors import InvalidMatrixError
-from policyc_runtime.records import Matrix, Record
+from policyc_runtime.records import Label, Matrix, Record
 from policyc_runtime.rounding import UNIT, roundings
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 SMALLEST_PROBABILITY = 1e-100
+LARGEST_LAG = 10_000
 
 
 class ChainRecord(Record):
@@ -28,12 +29,12 @@ class ChainRecord(Record):
     is the paper's recursion.
     """
 
-    group: str | None
+    group: Label | None
     forward: Matrix | None
     backward: Matrix | None
     initial: Literal["stationary"] | tuple[Decimal, ...] | None
     evidence: str
-    lags: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    lags: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_LAG)], ...], Field(min_length=1)]
 
     def chain(self) -> Chain:
         """The chain as arrays; InvalidMatrixError when it is none."""

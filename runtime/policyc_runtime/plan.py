@@ -9,38 +9,46 @@ from __future__ import annotations
 import hashlib
 import json
 from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, ValidationError, model_validator
+from pydantic import AfterValidator, Field, PositiveInt, ValidationError, model_validator
 
 from policyc_runtime.correlation import Correlation
 from policyc_runtime.errors import PlanFormatError
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.constraints import ConstraintRow
+from policyc_runtime.files import LARGEST_READ, read_ordinary
+from policyc_runtime.json_text import read_json
 from policyc_runtime.mechanisms import AnyMechanism, Budgeted, StepMechanism, StreamMechanism, WindowMechanism
 from policyc_runtime.queries import Query
-from policyc_runtime.records import PositiveDecimal, Record
+from policyc_runtime.records import Count, Label, Name, PositiveDecimal, Record, Steps
 from policyc_runtime.schedule import Schedule
 from policyc_runtime.targets import NeighboringRelation, Target
 
-if TYPE_CHECKING:
-    pass
+LARGEST_PLAN_BYTES = LARGEST_READ
+MOST_CELLS = 100_000
 
-LARGEST_PLAN_BYTES = 256 * 2**20
+
+def _inside(name: str) -> str:
+    """A file name that leads nowhere but into its own folder, on any system."""
+    path = PurePosixPath(name)
+    if not path.name or path.is_absolute() or ".." in path.parts or "\\" in name or PureWindowsPath(name).drive:
+        raise ValueError("a file of the policy lies in its folder, and its name leads nowhere else")
+    return name
 
 
 class FileRecord(Record):
-    """A file that was read or written, by its hash (SHA-256, hexadecimal)."""
+    """A file that was read or written, by its hash (SHA-256, hexadecimal); its name is relative to the policy."""
 
-    name: str
+    name: Annotated[Label, AfterValidator(_inside)]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class PolicyRecord(Record):
     """Which policy this plan was compiled from. `source` is the policy file; `files` what it refers to."""
 
-    name: str
+    name: Name
     purpose: str
     source: FileRecord
     files: tuple[FileRecord, ...]
@@ -49,9 +57,15 @@ class PolicyRecord(Record):
 class CellRecord(Record):
     """Where a user can be. States are the cells in order, then `otherwise` when there is one."""
 
-    column: str
-    cells: tuple[str, ...]
-    otherwise: str | None
+    column: Label
+    cells: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_CELLS)]
+    otherwise: Label | None
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> CellRecord:
+        if len(set(self.states)) < len(self.states):
+            raise ValueError("two cells have one name")
+        return self
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -66,15 +80,15 @@ class StreamRecord(Record):
     first event; `population` is a public number, published unprotected.
     """
 
-    name: str
-    user_column: str
-    time_column: str
+    name: Name
+    user_column: Label
+    time_column: Label
     cell: CellRecord | None
     step_milliseconds: PositiveInt
-    step_text: str
-    horizon: PositiveInt | None
-    population: PositiveInt | None
-    start: str | None
+    step_text: Label
+    horizon: Steps | None
+    population: Count | None
+    start: Label | None
 
 
 class ParticipationRecord(Record):
@@ -88,9 +102,9 @@ class ParticipationRecord(Record):
         assumed: why it holds without being enforced.
     """
 
-    bound: PositiveInt
-    per_step: PositiveInt
-    spacing: PositiveInt
+    bound: Steps
+    per_step: Count
+    spacing: Steps
     enforced: Literal["keep_first", "keep_sample"] | None
     assumed: str | None
 
@@ -126,7 +140,7 @@ class ErrorRun(Record):
     """Consecutive steps of equal predicted error; `steps` None means for ever."""
 
     error: float
-    steps: PositiveInt | None
+    steps: Steps | None
 
 
 class ReleasePlan(Record):
@@ -140,9 +154,9 @@ class ReleasePlan(Record):
     `l1_sensitivity`: what one user changes in a step at most.
     """
 
-    name: str
+    name: Name
     query: Query
-    cells: Annotated[tuple[str, ...], Field(min_length=1)]
+    cells: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_CELLS + 1)]
     l1_sensitivity: PositiveDecimal
     sensitivity_reason: str
     mechanism: AnyMechanism
@@ -218,7 +232,7 @@ class Delivery(Record):
     """When values are published; `delay` in steps, for `within` only."""
 
     kind: Literal["realtime", "within", "offline"]
-    delay: PositiveInt | None
+    delay: Steps | None
 
     @property
     def longest_wait(self) -> int | None:
@@ -237,14 +251,14 @@ class WindowClaim(Record):
     """What any `window` steps in a row leak of one user (`leakage`), or spend (`budget`): at most so many nats."""
 
     kind: Literal["leakage", "budget"]
-    window: PositiveInt
+    window: Steps
     nats: PositiveDecimal
 
 
 class Degradation(Record):
     """What is left for users who take part in `participation` steps: epsilon (nats, rounded up) at the same delta."""
 
-    participation: PositiveInt
+    participation: Count
     epsilon: PositiveDecimal
 
 
@@ -343,28 +357,32 @@ def load_plan(path: str | Path) -> Plan:
         )
     again = "compile the policy again: `policyc compile FILE`"
     try:
-        if file.stat().st_size > LARGEST_PLAN_BYTES:
-            raise PlanFormatError("E0802", "the plan file is too large to be a plan", where=str(file), help=again)
-        text = file.read_text(encoding="utf-8")
+        text = read_ordinary(file, most=LARGEST_PLAN_BYTES).decode("utf-8")
     except FileNotFoundError:
         named = "name a directory that `policyc compile FILE` wrote"
         raise PlanFormatError("E0802", "there is no plan here", where=str(file), help=named) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or "unreadable")
+    except (OSError, ValueError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, ValueError) else (error.strerror or "unreadable")
         raise PlanFormatError("E0802", "the plan cannot be read", where=str(file), because=reason, help=again) from None
+    place = str(file)
     try:
+        read_json(text)  # for what is wrong with it as a text; numbers are then read exactly
         plan = Plan.model_validate_json(text)
-        if plan.model_dump(mode="json") != json.loads(text):
-            # A field left out would be read as its default: the file would not say what the digest covers.
-            raise PlanFormatError("E0802", "the plan is not as it was written", where=str(file), help=again)
-        return plan
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file itself"
-        raise PlanFormatError(
-            "E0802",
-            "this is not a plan that this version understands",
-            where=f"{file}: {place}",
-            because=first["msg"][:1].lower() + first["msg"][1:],
-            help=again,
-        ) from None
+        place = f"{file}: {'.'.join(str(part) for part in first['loc']) or 'the file itself'}"
+        reason = first["msg"].removeprefix("Value error, ")
+    except ValueError as error:
+        reason = str(error)
+    else:
+        if plan.to_json() == text:
+            return plan
+        # a field left out would be read as its default: the file would not say what the digest covers
+        raise PlanFormatError("E0802", "the plan is not as it was written", where=place, help=again)
+    raise PlanFormatError(
+        "E0802",
+        "this is not a plan that this version understands",
+        where=place,
+        because=reason[:1].lower() + reason[1:],
+        help=again,
+    )

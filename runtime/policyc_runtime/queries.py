@@ -5,16 +5,16 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from policyc_runtime.records import PositiveDecimal, Record
+from policyc_runtime.records import Label, Name, PositiveDecimal, Record, Steps
 
 
 class CountQuery(Record):
     """Users present in a step; `by` is the cell column, or None for one number a step."""
 
     kind: Literal["count"] = "count"
-    by: str | None
+    by: Label | None
 
 
 class SumQuery(Record):
@@ -24,11 +24,11 @@ class SumQuery(Record):
     """
 
     kind: Literal["sum"] = "sum"
-    column: str
+    column: Label
     low: Decimal
     high: Decimal
     grid: PositiveDecimal
-    by: str | None
+    by: Label | None
 
     @model_validator(mode="after")
     def _ordered(self) -> SumQuery:
@@ -41,17 +41,17 @@ class PrefixQuery(Record):
     """The running total of another release, `of`, from step 0 on."""
 
     kind: Literal["prefix"] = "prefix"
-    of: str
-    by: str | None
+    of: Name
+    by: Label | None
 
 
 class WindowQuery(Record):
     """The total of another release, `of`, over the last `steps` steps, fewer at the start."""
 
     kind: Literal["window"] = "window"
-    of: str
-    steps: PositiveInt
-    by: str | None
+    of: Name
+    steps: Steps
+    by: Label | None
 
 
 Query = Annotated[CountQuery | SumQuery | PrefixQuery | WindowQuery, Field(discriminator="kind")]

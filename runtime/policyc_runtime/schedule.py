@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from policyc_runtime.records import NonNegativeDecimal, Record
+from policyc_runtime.records import Label, NonNegativeDecimal, Record, Steps
 
 
 class BudgetSegment(Record):
@@ -20,7 +20,7 @@ class BudgetSegment(Record):
     epsilons: Annotated[tuple[NonNegativeDecimal, ...], Field(min_length=1)]
     scales: tuple[NonNegativeDecimal, ...]
     expected_errors: tuple[float, ...]
-    repeats: PositiveInt | None
+    repeats: Steps | None
 
     @model_validator(mode="after")
     def _same_length(self) -> BudgetSegment:
@@ -32,7 +32,7 @@ class BudgetSegment(Record):
 class Schedule(Record):
     """The budget of every step, compactly: segments one after the other."""
 
-    name: str
+    name: Label
     segments: Annotated[tuple[BudgetSegment, ...], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -99,5 +99,6 @@ SOURCES: Final[dict[str, str]] = {
         "J. Neyman, E. S. Pearson: On the Problem of the Most Efficient Tests of Statistical Hypotheses. Philosophical "
         "Transactions of the Royal Society A 231, 1933."
     ),
+    "RFC8032": "S. Josefsson, I. Liusvaara: Edwards-Curve Digital Signature Algorithm. RFC 8032, 2017.",
     "RFC8785": "A. Rundgren, B. Jordan, S. Erdtman: JSON Canonicalization Scheme. RFC 8785, 2020.",
 }

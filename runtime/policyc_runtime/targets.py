@@ -6,9 +6,9 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from policyc_runtime.records import PositiveDecimal, Record
+from policyc_runtime.records import PositiveDecimal, Record, Steps
 
 
 class NeighboringRelation(StrEnum):
@@ -28,7 +28,7 @@ class AlphaDPT(Record):
 
     kind: Literal["alpha_dpt"] = "alpha_dpt"
     alpha: PositiveDecimal
-    window: PositiveInt = 1
+    window: Steps = 1
 
 
 class EventLevel(Record):
@@ -46,7 +46,7 @@ class WEvent(Record):
 
     kind: Literal["w_event"] = "w_event"
     epsilon: PositiveDecimal
-    window: PositiveInt
+    window: Steps
 
 
 class UserLevel(Record):

@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from pydantic import PositiveInt
 
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.recursions import pieces
-from policyc_runtime.records import Record
+from policyc_runtime.records import Record, Steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +30,7 @@ class ConstraintRow(Record):
     """
 
     text: str
-    line: PositiveInt
+    line: Steps
     current: tuple[tuple[int, Decimal], ...]
     previous: tuple[tuple[int, Decimal], ...]
     relation: Literal["==", "<=", ">="]

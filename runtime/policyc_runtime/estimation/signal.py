@@ -15,9 +15,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from policyc_runtime.records import PositiveDecimal, Record
+from policyc_runtime.records import PositiveDecimal, Record, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ class SignalModel(Record):
         observation_noise: whether values have noise of their own, which is learned, and which is not to be published.
     """
 
-    period: PositiveInt | None = None
+    period: Steps | None = None
     mean: Annotated[Decimal, Field(allow_inf_nan=False)] | None = None
     seasonal_stddev: PositiveDecimal | None = None
     residual_stddev: PositiveDecimal | None = None

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
 
 from policyc_runtime.mechanisms.calibration import least_noise, require_room
 from policyc_runtime.mechanisms.grid_noise import GridNoise
+from policyc_runtime.records import Steps
 from policyc_runtime.rounding import rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Dft(GridNoise):
     name: Literal["dft"] = "dft"
     grid: ClassVar[int] = 2**26
     estimates: ClassVar[bool] = True
-    coefficients: Annotated[int, Field(ge=1)] | None
+    coefficients: Steps | None
     choose: bool
     noise: Literal["gaussian", "laplace"] = "gaussian"
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
 
 from policyc_runtime.mechanisms.calibration import raised, require_room
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
-from policyc_runtime.records import PositiveDecimal
+from policyc_runtime.records import PositiveDecimal, Steps
 from policyc_runtime.rounding import rounded_down
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Fast(StreamMechanism):
     whole_values: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
     scale: PositiveDecimal
-    samples: Annotated[int, Field(ge=1)] | None
+    samples: Steps | None
     process_sd: PositiveDecimal
     sampler: Literal["discrete"] = "discrete"
 

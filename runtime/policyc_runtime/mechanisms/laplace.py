@@ -14,7 +14,7 @@ from pydantic import Field
 from policyc_runtime.errors import KernelError
 from policyc_runtime.mechanisms.mechanism import StepMechanism
 from policyc_runtime.randomness import LARGEST_SCALE, balanced_laplace, discrete_laplace
-from policyc_runtime.records import PositiveDecimal
+from policyc_runtime.records import LARGEST_COUNT, PositiveDecimal
 
 COARSE = 64.0  # a scale from which the discrete law is as good as continuous
 
@@ -40,7 +40,7 @@ class Laplace(StepMechanism):
     name: Literal["laplace"] = "laplace"
     l1_sensitivity: PositiveDecimal
     sampler: Literal["discrete"] = "discrete"
-    balanced_cells: Annotated[int, Field(ge=2)] | None = None
+    balanced_cells: Annotated[int, Field(ge=2, le=LARGEST_COUNT)] | None = None
 
     @property
     def balanced(self) -> bool:

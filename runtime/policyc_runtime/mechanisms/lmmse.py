@@ -18,7 +18,7 @@ from policyc_runtime.mechanisms.ar1_prediction import DeclaredAR1, LearnedAR1, s
 from policyc_runtime.mechanisms.calibration import fine_grid, least_noise, raised, require_coins, require_room
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
 from policyc_runtime.privacy.profile import PrivacyProfile
-from policyc_runtime.records import PositiveDecimal
+from policyc_runtime.records import LARGEST_WHOLE, PositiveDecimal
 from policyc_runtime.rounding import rounded_down
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Lmmse(StreamMechanism):
     stddev: PositiveDecimal
     weight: Share
     decay: Share
-    grid: Annotated[int, Field(ge=1)]
+    grid: Annotated[int, Field(ge=1, le=LARGEST_WHOLE)]
     signal: DeclaredAR1 | None
     noise: Literal["gaussian", "binomial"] = "gaussian"
     sampler: Literal["discrete"] = "discrete"

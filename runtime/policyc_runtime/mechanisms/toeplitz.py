@@ -24,6 +24,7 @@ from policyc_runtime.mechanisms.grid_noise import GridNoise
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord
 from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.privacy.strategies import earliest_user, toeplitz_l2_square
+from policyc_runtime.records import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from policyc_runtime.mechanisms.setting import Setting
@@ -55,7 +56,7 @@ class Toeplitz(GridNoise):
     name: Literal["toeplitz"] = "toeplitz"
     decay: Part
     exponent: Part
-    band: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    band: tuple[Annotated[int, Field(ge=0, le=LARGEST_COUNT)], ...] | None = None
     grid: ClassVar[int] = 2**12
 
     @model_validator(mode="after")

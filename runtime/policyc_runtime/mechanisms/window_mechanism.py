@@ -19,12 +19,11 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import PositiveInt
 
 from policyc_runtime.errors import KernelError
 from policyc_runtime.kinds import find_kinds
 from policyc_runtime.mechanisms.mechanism import Mechanism, StepRecord
-from policyc_runtime.records import PositiveDecimal
+from policyc_runtime.records import PositiveDecimal, Steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class WindowMechanism(Mechanism):
     """
 
     accounting: Literal["window"] = "window"
-    window: PositiveInt
+    window: Steps
     epsilon: PositiveDecimal
     l1_sensitivity: PositiveDecimal
     still_error: PositiveDecimal

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from policyc.emit import sign, signature_claims, signatures, verify_directory
+from policyc.emit import sign, signature_claims, signatures, verify_directory, weak_keys
 from policyc.emit.directory import rewrite_certificate, save
 from policyc_runtime.errors import KernelError
 from policyc_runtime.plan import Plan
@@ -201,3 +201,87 @@ def test_without_the_extra_the_message_says_what_to_install(
             act()
         assert refused.value.code == "E0871"
         assert "policyc[sign]" in (refused.value.help or "")
+
+
+def doubled(point: tuple[int, int]) -> tuple[int, int]:
+    """A point of the curve -x^2 + y^2 = 1 + d x^2 y^2 added to itself."""
+    x, y = point
+    p, d = weak_keys.PRIME, -121665 * pow(121666, -1, weak_keys.PRIME)
+    both = d * x * x * y * y
+    return 2 * x * y * pow(1 + both, -1, p) % p, (y * y + x * x) * pow(1 - both, -1, p) % p
+
+
+def points_at(y: int) -> list[tuple[int, int]]:
+    """The points of the curve with this y."""
+    p, d = weak_keys.PRIME, -121665 * pow(121666, -1, weak_keys.PRIME)
+    square = (y * y - 1) * pow(d * y * y + 1, -1, p) % p
+    root = pow(square, (p + 3) // 8, p)
+    roots = (root, root * pow(2, (p - 1) // 4, p) % p)
+    return [(x % p, y) for one in roots for x in (one, -one) if one * one % p == square]
+
+
+def test_the_points_of_low_order_are_those_whose_eightfold_is_nothing() -> None:
+    """Eight points of five heights double thrice to the neutral one; no other can, since eight is the cofactor."""
+    found = {point for y in weak_keys.LOW_ORDER for point in points_at(y)}
+    assert len(found) == 8
+    for point in found:
+        assert doubled(doubled(doubled(point))) == (0, 1)
+
+
+def low_order_keys() -> list[bytes]:
+    """Every encoding of a point of low order, canonical or not, with either sign bit."""
+    heights = [y + extra for y in weak_keys.LOW_ORDER for extra in (0, weak_keys.PRIME) if y + extra < 2**255]
+    return [(y | sign << 255).to_bytes(32, "little") for y in heights for sign in (0, 1)]
+
+
+def test_a_key_that_verifies_anything_is_refused(signed: Path, tmp_path: Path) -> None:
+    """A signature made without any secret, under a key of low order, passes the library and does not hold here."""
+    payload = signatures.read_envelope(signed).payload  # type: ignore[union-attr]
+    forged = (1).to_bytes(32, "little") + bytes(32)  # R neutral, S zero: S B = R + h A for A neutral
+    passed = 0
+    for public in low_order_keys():
+        assert weak_keys.is_weak(public)
+        envelope = signatures.Envelope(payload, ((f"ed25519:{public.hex()}", forged),))
+        (signed / signatures.ENVELOPE).write_bytes(envelope.render())
+        (claim,) = signature_claims(signed)
+        assert claim.holds is False
+        passed += "low order" in claim.detail
+        pem = b"-----BEGIN PUBLIC KEY-----\n%s\n-----END PUBLIC KEY-----\n"
+        spki = bytes.fromhex("302a300506032b6570032100") + public
+        (tmp_path / "weak.pub").write_bytes(pem % base64.b64encode(spki))
+        with pytest.raises(KernelError) as refused:
+            signatures.read_public_key(tmp_path / "weak.pub")
+        assert refused.value.code == "E0872"
+    assert passed >= 1
+
+
+def test_only_what_was_signed_is_run(signed: Path, traffic: Plan, fleet: Plan, tmp_path: Path) -> None:
+    """Signatures that hold are named; another plan, certificate or envelope is refused; without any, nobody signed."""
+    assert signatures.require_signed(signed, fleet) == signatures.read_envelope(signed).signers  # type: ignore[union-attr]
+    with pytest.raises(KernelError, match="not what was signed") as refused:
+        signatures.require_signed(signed, traffic)
+    assert refused.value.code == "E0873"
+    certificate = signed / "certificate.json"
+    content = certificate.read_bytes()
+    for other in (content + b" ", b"{}", b""):
+        certificate.write_bytes(other)
+        with pytest.raises(KernelError, match="not what was signed"):
+            signatures.require_signed(signed, fleet)
+    certificate.write_bytes(content)
+    (signed / signatures.ENVELOPE).write_bytes(b"{}")
+    with pytest.raises(KernelError, match="not what was signed"):
+        signatures.require_signed(signed, fleet)
+    (signed / signatures.ENVELOPE).unlink()
+    assert signatures.require_signed(signed, fleet) == ()
+
+
+def test_an_envelope_with_a_key_given_twice_is_refused(signed: Path) -> None:
+    """Two readers would see two payloads, or two signatures of one key."""
+    path = signed / signatures.ENVELOPE
+    original = path.read_text()
+    path.write_text(original.replace('"payloadType"', '"payload": "e30=",\n "payloadType"', 1))
+    assert [claim.holds for claim in signature_claims(signed)] == [False]
+    content = json.loads(original)
+    content["signatures"] *= 2
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+    assert [claim.holds for claim in signature_claims(signed)] == [False]
