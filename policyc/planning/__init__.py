@@ -162,7 +162,7 @@ def _name(entry: Estimator | Refused) -> str:
 
 
 def _described(wish: Wish) -> str:
-    settings = ", ".join(f"{name} = {value}" for name, value in wish.arguments.items())
+    settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in wish.arguments.items())
     return f"{wish.name}({settings})" if settings else wish.name
 
 
@@ -195,7 +195,7 @@ def _impossible(
     fitting = [entry for entry in usable if isinstance(entry, Estimator)]
     if fitting:
         return _unfilled(policy, [entry.described() for entry in fitting])
-    name = policy.estimate.name
+    name = _described(policy.estimate)
     reasons = list(dict.fromkeys(entry.reason for entry in usable if isinstance(entry, Refused)))
     return Diagnostic(
         "E0752",

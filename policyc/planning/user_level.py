@@ -23,6 +23,7 @@ from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
 from policyc_runtime.correlation import Correlation
 from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.mechanisms import Derived
@@ -126,9 +127,10 @@ def _estimator(policy: Policy, constraints: ConstraintSet, notices: Sequence[Dia
     chosen = next((e for e in usable if e.name == (plain if wanted in ("auto", *named) else wanted)), None)
     if chosen is not None:
         return chosen
-    reasons = [entry.reason for entry in found if isinstance(entry, Refused) and entry.name.startswith(wanted)]
-    if wanted == "filter":
-        reasons = [SeriesFilter(signal=SignalModel()).reason_against_delay(delay) or ""]
+    plain_ones = [SeriesFilter(signal=SignalModel()), SeriesSmoother(), Linear()]
+    late = [kind.reason_against_delay(delay) for kind in plain_ones if kind.described().split("(")[0] == wanted]
+    reasons = [reason for reason in late if reason is not None]
+    reasons += [entry.reason for entry in found if isinstance(entry, Refused) and entry.name.startswith(wanted)]
     finding = Diagnostic(
         "E0752",
         f"the estimator `{wanted}` does not apply to this release",
@@ -157,7 +159,12 @@ def _series(policy: Policy, release: ReleasePlan) -> list[PlainSeries]:
 def _measured(
     policy: Policy, target: UserLevelTarget, plan: Plan, release: ReleasePlan, notices: Sequence[Diagnostic]
 ) -> PlannedRelease:
-    """The mechanism and estimator with the least error for a release that had the whole promise."""
+    """The mechanism and estimator with the least error for a release that had the whole promise.
+
+    Totals of totals are always made of what they add up: a mechanism hides what one user changes in a count or sum.
+    """
+    if _made_of_totals(plan, release):
+        return PlannedRelease(release, None, (Refused("every mechanism", "it is a total of totals, made of these"),))
     setting = setting_of(plan, release, RELATIONS[target.neighbors])
     made = isinstance(release.query, PrefixQuery | WindowQuery)
     series = _series(policy, release)
@@ -202,6 +209,13 @@ def _measured(
     best, *others = usable
     draft = release.model_copy(update={"estimator": best.estimator})
     return PlannedRelease(draft, best, (*others, *refused), given=given)
+
+
+def _made_of_totals(plan: Plan, release: ReleasePlan) -> bool:
+    query = release.query
+    return isinstance(query, PrefixQuery | WindowQuery) and plan.release_named(query.of) != source_release(
+        plan, release
+    )
 
 
 def _unused(entry: Measurement, policy: Policy) -> Refused:

@@ -164,3 +164,19 @@ def test_the_kernel_refuses_a_total_of_steps_without_values(tmp_path: Path) -> N
     altered = plan.model_copy(update={"releases": (base, total)}).sealed()
     failing = [claim for claim in verified_claims(altered) if claim.holds is False]
     assert [claim.detail for claim in failing] == ["what it adds up has steps without a value"]
+
+
+@pytest.mark.parametrize("mechanism", ["binary_tree()", "toeplitz()", "auto"])
+def test_totals_of_totals_are_made_of_what_they_add_up(mechanism: str, tmp_path: Path) -> None:
+    """No mechanism measures them, named or not: its noise would be for a total of what one user changes in a step."""
+    by = "\nrelease so_far = prefix(visitors)\nrelease lately = window(so_far, 4 steps)"
+    plan = compile_policy(write(tmp_path, f"mechanism {mechanism}\ndeliver realtime", by=by)).plan
+    assert plan.release_named("lately").mechanism == Derived()
+
+
+@pytest.mark.parametrize("estimate", ["linear", "smoother"])
+def test_an_estimator_that_waits_says_so(estimate: str, tmp_path: Path) -> None:
+    """Where values wait for few later steps, what needs all of them is refused for that, not for want of a chain."""
+    ((code, said),) = findings(tmp_path, f"estimate {estimate}()\ndeliver within(3 steps)")
+    assert code == "E0752"
+    assert "wait" in said

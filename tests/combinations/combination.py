@@ -1,0 +1,375 @@
+"""Combinations of everything that a policy can say: what each is as a policy, and with which findings it may end.
+
+A combination is one word a dimension. All of them are too many, so planes of two to four dimensions are taken whole,
+and the others have values drawn by chance with a fixed seed.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+STEPS = 12
+USERS = 40
+CELLS = ("A", "B", "C")
+START = datetime(2026, 1, 5, tzinfo=UTC)
+
+_USER = "user_level(epsilon = 2.0, delta = 1e-4, neighbors = {})"
+TARGETS = {
+    "alpha": ("alpha_dpt(alpha = 1.0)",),
+    "alpha, window": ("alpha_dpt(alpha = 1.0, window = 3 steps)",),
+    "event": ("event_level(epsilon = 1.0)",),
+    "w_event": ("w_event(epsilon = 1.0, window = 3 steps)",),
+    "alpha + event": ("alpha_dpt(alpha = 1.0)", "event_level(epsilon = 0.5)"),
+    "alpha + w_event": ("alpha_dpt(alpha = 1.0)", "w_event(epsilon = 1.0, window = 3 steps)"),
+    "alpha + window": ("alpha_dpt(alpha = 1.0)", "alpha_dpt(alpha = 1.5, window = 3 steps)"),
+    "event + w_event": ("event_level(epsilon = 0.5)", "w_event(epsilon = 1.0, window = 4 steps)"),
+    "add_remove": (_USER.format("add_remove"),),
+    "replace": (_USER.format("replace"),),
+    "user + event": (_USER.format("replace"), "event_level(epsilon = 0.5)"),
+}
+USER_LEVEL = ("add_remove", "replace")
+SINGLE_STEPS = tuple(name for name in TARGETS if not any("user_level" in text for text in TARGETS[name]))
+LEAKS = tuple(name for name in TARGETS if "alpha" in name)
+
+RELEASES = {
+    "count": ("r = count(s)",),
+    "by cell": ("r = count(s) by place",),
+    "by cell, otherwise": ("r = count(s) by place",),
+    "sum": ("r = sum(s.speed, clamp = 0 .. 10)",),
+    "sum by cell": ("r = sum(s.speed, clamp = 0 .. 10) by place",),
+    "signed sum": ("r = sum(s.speed, clamp = -5 .. 10)",),
+    "prefix": ("base = count(s)", "r = prefix(base)"),
+    "window": ("base = count(s)", "r = window(base, 4 steps)"),
+    "prefix by cell": ("base = count(s) by place", "r = prefix(base)"),
+    "window of sums": ("base = sum(s.speed, clamp = 0 .. 10)", "r = window(base, 4 steps)"),
+    "window of totals": ("base = count(s)", "total = prefix(base)", "r = window(total, 4 steps)"),
+    "two": ("r = count(s) by place", "all = count(s)"),
+    "count and sum": ("r = count(s)", "speed = sum(s.speed, clamp = 0 .. 10)"),
+    "three": ("r = count(s)", "so_far = prefix(r)", "speed = sum(s.speed, clamp = 0 .. 10)"),
+}
+SKIPPING = ("subsample", "filter_subsample")
+COUNTS = ("count", "by cell", "by cell, otherwise", "two")
+TOTALS = tuple(name for name in RELEASES if any("prefix" in text or "window" in text for text in RELEASES[name]))
+
+MECHANISMS = (
+    "auto",
+    "laplace()",
+    "gaussian()",
+    "binomial()",
+    "dft()",
+    "dft(coefficients = 4)",
+    "dft(choose = true)",
+    "dft(coefficients = 3, noise = laplace)",
+    "fast()",
+    "fast(samples = 5, process_sd = 3)",
+    "budget_distribution()",
+    "budget_absorption()",
+    "binary_tree()",
+    "subsample(rate = 0.5)",
+    "subsample(rate = 0.5, sampling = fixed_size)",
+    "subsample(rate = 0.25, sampling = stratified)",
+    "filter_subsample(rate = 0.5)",
+    "lmmse()",
+    "lmmse(weight = 0.5)",
+    "lmmse(weight = 0.6, decay = 0.95)",
+    "lmmse(noise = binomial)",
+    "toeplitz()",
+)
+BUDGETS = ("auto", "uniform()", "bounded()", "quantified()", "optimal()", "sparse(every = 3 steps)")
+ESTIMATES = (
+    "auto",
+    "none()",
+    "mle()",
+    "map(prior = initial)",
+    "map(prior = uniform)",
+    "map(prior = frequency)",
+    "joint_map()",
+    "filter()",
+    "smoother()",
+    "smoother(observation_noise = true)",
+    "linear()",
+)
+DELIVERIES = ("realtime", "within(3 steps)", "offline")
+SIGNALS = {
+    "none": None,
+    "declared": 'ar1(mean = 20, sd = 4, autocorrelation = 0.7, evidence = "e")',
+    "learned": "ar1(learned = true)",
+    "seasonal": "seasonal_ar1(period = 4 steps, mean = 20, seasonal_sd = 4, residual_sd = 2, autocorrelation = 0.5, "
+    'evidence = "e")',
+    "learned season": "seasonal_ar1(period = 4 steps, learned = true)",
+    "noisy": "ar1(learned = true, observation_noise = true)",
+    "binomial": 'binomial_ar1(mean = 20, autocorrelation = 0.7, evidence = "e")',
+    "pilot": 'pilot(file("pilot.csv"), evidence = "e")',
+}
+CONSTRAINTS = {
+    "none": (),
+    "nonnegative": ("r >= 0",),
+    "whole": ("r >= 0", "integer(r)"),
+    "total": ("sum(r) == population", "r >= 0", "integer(r)"),
+    "steady": ("r - previous(r) <= 8",),
+}
+HORIZONS = ("ends", "unbounded")
+CHAINS = ("mixing", "ring", "groups", "drawn start")
+OBJECTIVES = ("mean_squared_error", "mean_absolute_error")
+PARTICIPATIONS = (
+    "4 steps, enforced = keep_first",
+    "4 steps, per_step = 2, spacing = 2 steps, enforced = keep_first",
+    '12 steps, assumed = "so it is"',
+)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A policy as one word a dimension; the plainest where nothing is said."""
+
+    target: str = "event"
+    release: str = "count"
+    mechanism: str = "auto"
+    budget: str = "auto"
+    estimate: str = "auto"
+    deliver: str = "realtime"
+    signal: str = "none"
+    constraint: str = "none"
+    horizon: str = "ends"
+    chain: str = "mixing"
+    objective: str = OBJECTIVES[0]
+    participation: str = PARTICIPATIONS[0]
+
+    def named(self) -> str:
+        """What differs from the plainest."""
+        plain = Combination()
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        differs = [text for name, text in said.items() if text != getattr(plain, name) or name in ("target", "release")]
+        return "; ".join(differs)
+
+    @property
+    def user_level(self) -> bool:
+        """Whether all events of a user are promised."""
+        return any("user_level" in text for text in TARGETS[self.target])
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """Dimensions that mean nothing under this target."""
+        if self.user_level:
+            return ("chain",)
+        return ("participation", "signal") if self.target in LEAKS else ("participation", "signal", "chain")
+
+    @property
+    def by_cell(self) -> bool:
+        """Whether something is published by cell."""
+        return any(" by " in text for text in RELEASES[self.release])
+
+    @property
+    def wait(self) -> int | None:
+        """How many later steps a value waits for, None for all."""
+        return {"realtime": 0, "within(3 steps)": 3, "offline": None}[self.deliver]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of the stream, `otherwise` last; none where nothing needs them."""
+        if self.target in LEAKS or "otherwise" in self.release:
+            return (*CELLS, "away")
+        return CELLS if self.by_cell else ()
+
+    def policy(self) -> str:
+        """The policy."""
+        cell = ""
+        if self.cells:
+            listed = ", ".join(f'"{name}"' for name in CELLS)
+            cell = f"cell place in {{{listed}}}" + (' otherwise "away"' if self.cells[-1] == "away" else "")
+        lines = [
+            'policy combined "a combination"',
+            f'stream s {{ user u time t {cell} step 1h start "2026-01-05" population {USERS}',
+            f"  horizon {'unbounded' if self.horizon == 'unbounded' else f'{STEPS} steps'} }}",
+            *(f"release {text}" for text in RELEASES[self.release]),
+            *(f"target {text}" for text in TARGETS[self.target]),
+            *(self._chains() if self.target in LEAKS else ()),
+            *([f"participation at_most({self.participation})"] if self.user_level else ()),
+            *([f"signal {SIGNALS[self.signal]}"] if SIGNALS[self.signal] else ()),
+            f"deliver {self.deliver}",
+            f"objective {self.objective}",
+            f"budget {self.budget}",
+            f"mechanism {self.mechanism}",
+            f"estimate {self.estimate}",
+        ]
+        if CONSTRAINTS[self.constraint]:
+            lines.append(f"postprocess r {{ {', '.join(CONSTRAINTS[self.constraint])} }}")
+        return "\n".join(lines) + "\n"
+
+    def _chains(self) -> Iterator[str]:
+        mixing = "[[0.6, 0.2, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.1, 0.6, 0.2], [0.2, 0.1, 0.1, 0.6]]"
+        slow = "[[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1], [0.1, 0.1, 0.1, 0.7]]"
+        ring = "[[0.6, 0.4, 0, 0], [0, 0.6, 0.4, 0], [0, 0, 0.6, 0.4], [0.4, 0, 0, 0.6]]"
+        start = "[0.4, 0.3, 0.2, 0.1]" if self.chain == "drawn start" else "stationary"
+        matrix = ring if self.chain == "ring" else mixing
+        named = " for walkers" if self.chain == "groups" else ""
+        yield f'correlation markov(forward = {matrix}, initial = {start}, evidence = "e"){named}'
+        if self.chain == "groups":
+            yield f'correlation markov(forward = {slow}, initial = stationary, evidence = "e") for riders'
+
+
+def refusals(one: Combination) -> set[str]:
+    """The findings with which `check` ends, exactly; or those with which planning may end. None: it compiles."""
+    return checked(one) or set(_planned(one))
+
+
+def checked(one: Combination) -> set[str]:
+    """The findings with which `check` ends, exactly."""
+    return set(_unfit(one))
+
+
+def _unfit(one: Combination) -> Iterator[str]:
+    mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
+    steps = not one.user_level
+    adaptive = mechanism in ("budget_distribution", "budget_absorption")
+    if one.target == "user + event" or (steps and one.release not in COUNTS):
+        yield "E0702"
+    if steps and not (mechanism in ("auto", "laplace") or (adaptive and "w_event" in one.target)):
+        yield "E0702"
+    if one.user_level and (one.budget != "auto" or adaptive or one.release == "by cell, otherwise"):
+        yield "E0702"
+    if one.horizon == "unbounded" and one.chain == "drawn start" and one.target in LEAKS:
+        yield "E0702"
+    if mechanism in ("dft", *SKIPPING) and (one.wait == 0 or (one.wait and mechanism != "dft")):
+        yield "E0703"
+    if estimate in ("smoother", "linear", "joint_map") and (one.wait == 0 or (one.wait and estimate == "joint_map")):
+        yield "E0704"
+    if one.wait is None and one.horizon == "unbounded":
+        yield "E0705"
+    if one.constraint == "total" and "add_remove" in TARGETS[one.target][0]:
+        yield "E0602"
+    if one.constraint == "total" and not one.by_cell:
+        yield "E0610"
+    if mechanism in SKIPPING and one.user_level and one.release in TOTALS:
+        yield "E0611"
+
+
+def _planned(one: Combination) -> Iterator[str]:
+    chains = {"groups": 2}.get(one.chain, 1) if one.target in LEAKS else 0
+    beliefs = one.constraint == "total" and one.release != "two"  # what the cells of all releases add up to
+    mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
+    if not one.user_level:
+        if one.budget not in ("auto", "uniform()", *([] if chains == 0 else ["bounded()"])):
+            yield from ("E0751", "E0760")
+        if one.budget == "uniform()" and one.horizon == "unbounded":
+            yield "E0751"
+        needs_chain = estimate in ("joint_map", "filter", "smoother")
+        usual = estimate in ("auto", "none", "mle") or (beliefs and chains == 1)
+        usual = usual or (beliefs and chains == 0 and not needs_chain and "initial" not in one.estimate)
+        if not usual or one.estimate in ("linear()", ESTIMATES[9]) or (estimate == "none" and one.constraint != "none"):
+            yield "E0752"
+        if "budget_" in mechanism and one.estimate != "auto":
+            yield "E0752"
+        if estimate == "smoother" and one.wait is not None:
+            yield "E0752"
+        return
+    single = len(RELEASES[one.release]) == 1 + (one.release in TOTALS) + (one.release == "window of totals")
+    known = single and one.signal in ("declared", "seasonal", "binomial", "pilot")  # of what it is the signal
+    sums = any("sum(" in text for text in RELEASES[one.release])
+    if estimate in ("map", "joint_map") or (estimate == "none" and one.constraint != "none"):
+        yield "E0752"
+    if (estimate == "filter" and one.wait is None) or (estimate in ("smoother", "linear") and one.wait is not None):
+        yield "E0752"
+    if estimate in ("filter", "smoother") and mechanism in ("lmmse", "fast", "dft") and not known:
+        yield "E0755"
+    if (estimate == "linear" and mechanism not in SKIPPING) or (estimate in ("none", "mle") and mechanism in SKIPPING):
+        yield "E0755"
+    if (mechanism == "fast" and one.by_cell) or (mechanism in ("binary_tree", "toeplitz") and one.horizon != "ends"):
+        yield "E0755"
+    if mechanism == "subsample" and one.target == "replace" and (one.by_cell or one.release == "signed sum"):
+        yield "E0755"
+    if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism):
+        yield "E0755"  # more coins, or more different losses, than fit a machine
+
+
+def every_combination() -> list[Combination]:
+    """All planes, without what comes twice."""
+    drawn = random.Random(10)
+    plain = Combination()
+
+    def filled(**given: str) -> Combination:
+        """A combination with these words, the others drawn; one that compiles, where twenty draws find it."""
+        for _ in range(20):
+            others = {
+                "release": drawn.choice(list(RELEASES)),
+                "mechanism": drawn.choice(["auto", *MECHANISMS]),
+                "budget": drawn.choice(["auto", *BUDGETS]),
+                "estimate": drawn.choice(["auto", "auto", *ESTIMATES]),
+                "deliver": drawn.choice(DELIVERIES),
+                "signal": drawn.choice(list(SIGNALS)),
+                "constraint": drawn.choice(list(CONSTRAINTS)),
+                "horizon": drawn.choice(["ends", *HORIZONS]),
+                "chain": drawn.choice(CHAINS),
+                "objective": drawn.choice(OBJECTIVES),
+                "participation": drawn.choice(PARTICIPATIONS),
+            }
+            found = Combination(**{"target": drawn.choice(list(TARGETS)), **others, **given})
+            found = replace(found, **{word: getattr(plain, word) for word in found.unasked})
+            if not refusals(found):
+                break
+        return found
+
+    planes = (
+        {"target": SINGLE_STEPS, "release": COUNTS, "estimate": ESTIMATES, "deliver": DELIVERIES},
+        {"target": SINGLE_STEPS, "budget": BUDGETS, "constraint": CONSTRAINTS, "horizon": HORIZONS},
+        {"target": SINGLE_STEPS, "mechanism": MECHANISMS},
+        {"target": TARGETS, "release": RELEASES},
+        {"target": USER_LEVEL, "release": RELEASES, "mechanism": MECHANISMS},
+        {"target": USER_LEVEL, "mechanism": MECHANISMS, "estimate": ESTIMATES, "deliver": DELIVERIES},
+        {"target": USER_LEVEL, "mechanism": MECHANISMS, "signal": SIGNALS},
+        {"target": USER_LEVEL, "signal": SIGNALS, "constraint": CONSTRAINTS, "deliver": DELIVERIES},
+    )
+    found = [filled(**dict(zip(plane, words, strict=True))) for plane in planes for words in product(*plane.values())]
+    return list(dict.fromkeys(found))
+
+
+def a_sample() -> list[Combination]:
+    """Few of them, in which every word of every dimension that compiles does so at least once, and some refused."""
+    everything = every_combination()
+    random.Random(3).shuffle(everything)
+    unseen = {(field.name, getattr(one, field.name)) for one in everything for field in fields(one)}
+    chosen = []
+    for one in everything:
+        said = {(field.name, getattr(one, field.name)) for field in fields(one)}
+        if not refusals(one) and said & unseen:
+            chosen.append(one)
+            unseen -= said
+    refused = [one for one in everything if refusals(one)]
+    return [*chosen, *refused[:40]]
+
+
+@cache
+def _events(*, always: bool) -> tuple[tuple[str, ...], ...]:
+    """Users who come and go between cells, with a speed: rows of a file; everybody at most once a step, or exactly."""
+    generator = np.random.default_rng(5)
+    rows = []
+    for user in range(USERS):
+        place = int(generator.integers(len(CELLS)))
+        for step in range(STEPS):
+            if generator.random() < 0.4:
+                place = int(generator.integers(len(CELLS)))
+            if always or generator.random() < 0.5:
+                moment = START + timedelta(hours=step, minutes=int(generator.integers(60)))
+                speed = f"{generator.normal(4, 4):.2f}"
+                rows.append((f"u{user}", f"{moment:%Y-%m-%dT%H:%M:%S}", CELLS[place], speed))
+    return tuple(rows)
+
+
+def write_files(one: Combination, folder: Path) -> Path:
+    """The policy, and a pilot that it may name, and events; the events' path."""
+    (folder / "combined.policy").write_text(one.policy())
+    everywhere = not one.user_level and one.cells == CELLS  # where everybody has to be in one of the cells
+    with (folder / "events.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("u", "t", "place", "speed"), *_events(always=everywhere)])
+    pilot = np.rint(20 + 5 * np.sin(np.arange(STEPS)))
+    (folder / "pilot.csv").write_text("count\n" + "\n".join(f"{value:.0f}" for value in pilot) + "\n")
+    return folder / "events.csv"
