@@ -83,6 +83,7 @@ def setting_of(
             participation_bound or record.bound, plan.stream.horizon, 1 if beyond else record.spacing
         ),
         contribution=contribution_of(query, record.per_step),
+        per_step=record.per_step,
         replaced=relation is NeighboringRelation.REPLACE_ONE,
         signed=isinstance(query, SumQuery) and query.low < 0 < query.high,
         cells=len(release.cells),
@@ -225,8 +226,10 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
             return
         failing = _delta_at(plan, target.relation, claim.epsilon)
         name = f"all events of one user together leak at most {claim.epsilon} nats at delta {claim.delta}"
+        holds = Fraction(failing) <= Fraction(claim.delta)
         detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
-        yield Claim(name, Fraction(failing) <= Fraction(claim.delta), detail, place)
+        more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
+        yield Claim(name, holds, detail + more, place, "E0843")
         yield _check_beyond(plan, index)
 
 

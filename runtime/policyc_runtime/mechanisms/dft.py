@@ -103,15 +103,18 @@ class Dft(GridNoise):
     def _moved(self, setting: Setting) -> int:
         """How far one neighbor moves the numbers measured at most, L1, in units of the grid, rounded up.
 
-        Each change moves them by a column; and n numbers move by at most sqrt(n) times what they move in L2.
+        By its columns; and n numbers move by at most sqrt(n) times what they move in L2, every cell having its own.
         """
         length = _block(setting)
-        sizes = {length, (setting.horizon or length) % length or length}
-        column = max(max(_longest_column(size, self._measured(size), self.grid) for size in sizes), 1)
-        blocks = setting.changes if setting.horizon is None else min(setting.changes, -(-setting.horizon // length))
-        numbers = blocks * self._measured(length) * (2 if setting.replaced and setting.cells > 1 else 1)
+        blocks = None if setting.horizon is None else -(-setting.horizon // length)
+        numbers = setting.cells_moved(blocks) * self._measured(length)
         whole = math.isqrt(numbers * self.moved_square(setting)) + 1
-        return min(setting.changes * setting.shift * column, whole)
+        return max(1, min(setting.moved_l1(self._columns(setting)), whole))
+
+    def _columns(self, setting: Setting) -> NDArray[np.int64]:
+        """By how much one unit of every step moves the coefficients, L1, in grid units; of one block, if endless."""
+        sizes = [size for _, size in _blocks(setting, setting.horizon or _block(setting))]
+        return np.concatenate([_column_norms(size, self._measured(size), self.grid) for size in sizes])
 
     def _noise(self, numbers: NDArray[np.int64], randomness: Randomness) -> NDArray[np.int64]:
         if self.noise == "gaussian":
@@ -213,12 +216,12 @@ def _basis(size: int, count: int) -> Iterable[NDArray[np.float64]]:
 
 
 @lru_cache(maxsize=64)
-def _longest_column(size: int, count: int, grid: int) -> int:
-    """The largest L1 norm of what one step adds to the coefficients, in units of the grid: they are whole numbers."""
+def _column_norms(size: int, count: int, grid: int) -> NDArray[np.int64]:
+    """The L1 norm of what each step adds to the coefficients, in units of the grid, (size,): they are whole numbers."""
     sums = np.zeros(size, dtype=np.int64)
     for rows in _basis(size, count):
         sums += np.abs(np.rint(rows * grid).astype(np.int64)).sum(axis=0)
-    return int(sums.max())
+    return sums
 
 
 @lru_cache(maxsize=4)

@@ -51,7 +51,7 @@ class Lmmse(StreamMechanism):
     user takes part, the first two counted with weight 1 (Theorem 5.1 takes 1.06 to 1.56 times as much); weights are
     public, as a secret weight earns no credit; errors are not predicted by Theorem 6.1, which is false for w < 1. Under
     binomial noise a whole number that one user moves by c moves by ceil(w c) of the grid, not by w c as in Theorem A.5,
-    which is unsound, and the loss is that of the coins, composed exactly.
+    which is unsound, and several numbers by more than one as far; the loss is that of the coins, composed exactly.
 
     Source: ZKL22, BW18, DKMMN06
     """
@@ -179,11 +179,21 @@ class Lmmse(StreamMechanism):
         from policyc_runtime.privacy.discrete_noise import discrete_gaussian_bound
 
         if self.noise == "binomial":
-            moves = Counter(math.ceil(w * self.grid * setting.shift) for w in self._weights_met(setting) if w > 0)
+            moves = Counter(self._steps_moved(w, setting) for w in self._weights_met(setting) if w > 0)
             profiles = [binomial_profile(self._half, changes, shift) for shift, changes in sorted(moves.items())]
             return reduce(PrivacyProfile.compose, profiles)
         moved = math.ceil(self._l2_square(setting) * self.grid**2)
         return discrete_gaussian_bound(Fraction(self.stddev * self.grid) ** 2, moved)
+
+    def _steps_moved(self, weight: Fraction, setting: Setting) -> int:
+        """By how many steps of the grid one change moves weighted values that are rounded to it, at most, L1.
+
+        Each of the values that it is spread over moves by a whole number of its own: ceil(w c_i grid), which add up to
+        at most ceil(w c grid) + n - 1. What moves several values is hidden at least as well as what moves one as far.
+        """
+        part = weight * self.grid
+        together = math.ceil(part * setting.shift) + setting.numbers_changed - 1
+        return min(together, math.ceil(part) * setting.shift)
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Mean square errors, (steps,): under the declared process, or of a still stream where it is learned."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from policyc_runtime.privacy.participation import Participation, changed_counts
+from policyc_runtime.privacy.strategies import largest_sum
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Setting:
         workload: what is released of the steps: themselves, their running total, or totals of `window` steps. The raw
             values that are measured are those of the steps.
         window: for `window`, how many steps.
+        per_step: events of one user that count in a step, at most; None says nothing, as `contribution` bounds them.
     """
 
     participation: Participation
@@ -35,6 +41,7 @@ class Setting:
     wait: int | None = 0
     workload: Literal["identity", "prefix", "window"] = "identity"
     window: int | None = None
+    per_step: int | None = None
 
     @property
     def horizon(self) -> int | None:
@@ -89,3 +96,30 @@ class Setting:
             if self.cells == 1 and not self.signed:  # else, the steps that differ, each by a part of either
                 moved = min(moved, square(Participation(self.changes, self.horizon)))
         return moved * self.contribution**2
+
+    @property
+    def numbers_changed(self) -> int:
+        """Over how many values of its step each of the `changes` may be spread: its parts add up to `shift` at most."""
+        places = min(self.per_step or self.contribution, self.cells)
+        return places * 2 if self.replaced and self.signed else places
+
+    def cells_moved(self, blocks: int | None) -> int:
+        """In how many cells of so many blocks of steps (None: any number) neighbors differ at most, all counted."""
+        most = self.changes * self.numbers_changed
+        return most if blocks is None else min(most, blocks * self.cells)
+
+    def moved_l1(self, columns: NDArray[np.int64]) -> int:
+        """How far one neighbor moves linear combinations of the raw series at most, L1, in units.
+
+        Cells do not mix, so what a step moves is at most its column's L1 norm times what it changes by in L1, however
+        that is spread over cells.
+
+        Args:
+            columns: L1 norms of the columns, whole numbers >= 0, shape (horizon,); of an endless stream, all there are.
+        """
+        moved = largest_sum(columns, self.participation)
+        if self.replaced:
+            moved *= 2
+            if self.cells == 1 and not self.signed:  # else, the steps that differ, each by a part of either
+                moved = min(moved, largest_sum(columns, Participation(self.changes, self.horizon)))
+        return moved * self.contribution

@@ -77,6 +77,24 @@ def tree_l2_square(participation: Participation) -> int:
     return square
 
 
+def largest_sum(columns: NDArray[np.int64], participation: Participation) -> int:
+    """At most the largest sum of whole numbers >= 0, one a step, over steps in which one user may take part.
+
+    Of every `spacing` steps in a row a user takes part in one at most. Exact where spacing is 1.
+
+    Args:
+        columns: shape (horizon,); of an endless stream, all numbers that there are.
+        participation: how often a user takes part.
+    """
+    if participation.horizon is None:
+        return participation.steps * int(columns.max())
+    rows = -(-columns.size // participation.spacing)
+    padded = np.zeros(rows * participation.spacing, dtype=np.int64)
+    padded[: columns.size] = columns
+    most = np.sort(padded.reshape(rows, participation.spacing).max(axis=1))
+    return sum(most[-participation.steps :].tolist())
+
+
 def l2_sensitivity_bound(
     matrix: ArrayLike, participation: Participation, presence: float = 1.0, *, replaced: bool = False
 ) -> float:
