@@ -140,9 +140,21 @@ def run(
     continued: Annotated[
         bool, typer.Option("--continued", help="The input has new rows only; earlier ones are known from runs before.")
     ] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start", metavar="MOMENT", help="When step 0 begins, if the policy does not say it; first run only."
+        ),
+    ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", min=1, help="Release the first N steps only. Default: through the last event."),
+        typer.Option(
+            "--steps",
+            min=1,
+            metavar="N",
+            help="Release the first N steps. Default: those that are over, through the last event (under a user-level "
+            "promise: by the clock alone).",
+        ),
     ] = None,
 ) -> None:
     """Run a plan on data: every step is released once; running again gives the same values.
@@ -168,6 +180,7 @@ def run(
             book,
             counts=counts,
             continued=continued,
+            start=start,
             steps=steps,
             output=output,
             progress=progress,

@@ -20,6 +20,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """`clock(moment)` sets the clock that steps are over by; until then all data of the tests is long past."""
+    from policyc_runtime.sources import due_steps
+    from policyc_runtime.sources.moments import moment_of
+
+    def say(moment: str) -> None:
+        monkeypatch.setattr(due_steps, "now", lambda: moment_of(moment))
+
+    say("2040-01-01")
+    return say
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """`golden(name, text)` compares a text with the file of that name under tests/goldens, or blesses it."""

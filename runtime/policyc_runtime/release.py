@@ -26,6 +26,7 @@ from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
+from policyc_runtime.sources.moments import agreed_start, says_zone
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.stored import require_stored, stored_release
 from policyc_runtime.user_level import source_release
@@ -43,6 +44,7 @@ def release(
     *,
     counts: bool = False,
     continued: bool = False,
+    start: str | None = None,
     steps: int | None = None,
     output: str | Path | None = None,
     progress: Progress | None = None,
@@ -57,7 +59,11 @@ def release(
         ledger: the sqlite file that remembers; begun when there is none.
         counts: the file holds ready counts instead of events.
         continued: the file has new rows only; what is needed of earlier ones is in a private file beside the ledger.
-        steps: only the first this many; default all, through the step of the last event.
+        start: the moment of step 0, ISO, where the plan does not say it; fixed by the first run. Under a promise about
+            all events of a user that run must say it, unless the plan does.
+        steps: the first this many. Default: through the step of the last event; under a promise about all events of a
+            user all that are over by the clock. Never by itself a step that is not over, or a long stretch without
+            events.
         output: where the caller will write; checked before anything is spent. An earlier release there without a
             ledger is a sign of a lost ledger; any other file is not written over.
         progress: called with (steps done, steps in all).
@@ -93,10 +99,12 @@ def release(
             require_own(outputs[part.name], part.query.by)
     with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
         _check_outputs(plan, book, outputs)
+        begins = agreed_start(plan, start, book.start)
+        zoned = says_zone(start or plan.stream.start)
         if continued:
-            raw = _carried_on(plan, events_or_counts, counts, steps, book)
+            raw = _carried_on(plan, events_or_counts, counts, begins, steps, zoned, book)
         else:
-            raw = _read(plan, events_or_counts, counts, steps, book)
+            raw = _read(plan, events_or_counts, counts, begins, steps, zoned, book)
         if raw.dropped is not None:
             write_private(book.path, raw.steps, raw.dropped)
         run = _Run(plan, raw, book, source)
@@ -108,16 +116,20 @@ def release(
         return stored_release(plan, book, raw.steps)
 
 
-def _read(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger) -> StepCounts:
+def _read(
+    plan: Plan, data: Data, counts: bool, start: int | None, steps: int | None, zoned: bool, book: Ledger
+) -> StepCounts:
     check_request(plan, steps)
     if not isinstance(data, str | Path):
-        return counts_of_array(data, plan, start=book.start, steps=steps)
+        return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
     if counts:
-        return read_counts(data, plan, start=book.start, steps=steps)
-    return read_events(data, plan, start=book.start, steps=steps, at_least=book.steps)
+        return read_counts(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
+    return read_events(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
 
 
-def _carried_on(plan: Plan, data: Data, counts: bool, steps: int | None, book: Ledger) -> StepCounts:
+def _carried_on(
+    plan: Plan, data: Data, counts: bool, start: int | None, steps: int | None, zoned: bool, book: Ledger
+) -> StepCounts:
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
 
@@ -130,7 +142,7 @@ def _carried_on(plan: Plan, data: Data, counts: bool, steps: int | None, book: L
             help="give the whole history from step 0 on, without `--continued`",
         )
     with History(book.path, plan) as history:
-        raw = history.read(data, start=book.start, steps=steps)
+        raw = history.read(data, start=start, steps=steps, zoned=zoned)
         for entry in book.entries:
             if entry.step >= history.steps:
                 raise _changed(book.path, entry.step, gone=True)

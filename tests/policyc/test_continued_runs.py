@@ -78,7 +78,7 @@ def test_no_user_is_kept_more_often_than_the_bound_over_all_runs(tmp_path):
     one = [(hour, f"u,2026-01-{1 + hour // 24:02}T{hour % 24:02}:30:00,1") for hour in range(48)]
     for step in range(12):
         with History(tmp_path / "l", plan) as history:
-            found = history.read(written(tmp_path, one, step, step + 1), start=None, steps=None)
+            found = history.read(written(tmp_path, one, step, step + 1), start=None, steps=step + 1)
             history.keep()
     assert np.flatnonzero(found.counts["there"][:, 0]).tolist() == [0, 2, 4]
 
@@ -130,7 +130,7 @@ def test_rows_that_changed_or_history_that_is_lost_stop_the_run(rows, tmp_path):
         )
     history_file(tmp_path / "l").unlink()
     with pytest.raises(LedgerError) as refused:
-        release(plan, written(tmp_path, rows, 10, 20), tmp_path / "l", continued=True)
+        release(plan, written(tmp_path, rows, 10, 20), tmp_path / "l", continued=True, steps=20)
     assert refused.value.code == "E0825"
     done = release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20)
     assert len(done.times) == 20
@@ -139,7 +139,7 @@ def test_rows_that_changed_or_history_that_is_lost_stop_the_run(rows, tmp_path):
 def test_the_file_is_private_and_names_nobody(rows, tmp_path):
     """Only its owner may read it, and users stand in it by a keyed hash."""
     plan = planned(tmp_path)
-    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True)
+    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True, steps=10)
     file = history_file(tmp_path / "l")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert b"u12" not in file.read_bytes()
@@ -153,7 +153,7 @@ def test_it_says_where_it_does_not_apply(rows, tmp_path):
     plan = planned(tmp_path)
     with pytest.raises(DataError, match="carried on"):
         release(plan, path, tmp_path / "c", counts=True, continued=True)
-    release(plan, path, tmp_path / "l", continued=True)
+    release(plan, path, tmp_path / "l", continued=True, steps=10)
     other = planned(tmp_path, "enforced = keep_first", "offline")
     with pytest.raises(KernelError) as refused:
         History(tmp_path / "l", other)

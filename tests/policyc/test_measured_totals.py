@@ -124,7 +124,7 @@ def test_a_run_verifies_and_continues(make: Make, tmp_path: Path, mechanism: str
     early = None
     if deliver == "realtime":
         first = events(tmp_path, [row for row in rows if row[1] < 20], "first.csv")
-        early = release(plan, first, tmp_path / "l", output=out)
+        early = release(plan, first, tmp_path / "l", output=out, steps=20)
         write_release(early, out)
     done = release(plan, events(tmp_path, rows), tmp_path / "l", output=out, steps=48)
     write_release(done, out)

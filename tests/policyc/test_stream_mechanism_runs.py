@@ -115,7 +115,7 @@ def test_speeds_run_on_passages_and_their_sums_add_up(gallery, tmp_path):
     (tmp_path / "passages.csv").write_text("\n".join(lines) + "\n")
     found = compile_policy(gallery / "speeds.policy")
     assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
-    done = release(found.plan, tmp_path / "passages.csv", tmp_path / "l", output=tmp_path / "o.csv")
+    done = release(found.plan, tmp_path / "passages.csv", tmp_path / "l", steps=90, output=tmp_path / "o.csv")
     assert {name: series.released.shape for name, series in done.series.items()} == dict.fromkeys(
         ("speed", "cars", "so_far"), (90, 1)
     )

@@ -222,7 +222,7 @@ def test_a_run_in_pieces_verifies_and_draws_nothing_twice(make, tmp_path):
     rows = [(f"p{number}", hour, 31.5 + number) for number in range(30) for hour in range(number % 7, 48, 7)]
     first = events(tmp_path, [row for row in rows if row[1] < 20], "first.csv")
     out = tmp_path / "out.csv"
-    early = release(plan, first, tmp_path / "l", output=out)
+    early = release(plan, first, tmp_path / "l", output=out, steps=20)
     write_release(early, out)
     done = release(plan, events(tmp_path, rows), tmp_path / "l", output=out)
     write_release(done, out)
@@ -235,7 +235,7 @@ def test_a_run_in_pieces_verifies_and_draws_nothing_twice(make, tmp_path):
     assert all(claim.holds for claim in claims)
     changed = [(who, hour, speed + 40 * (hour == 3)) for who, hour, speed in rows]
     with pytest.raises(LedgerError, match="changed after it was released"):
-        release(plan, events(tmp_path, changed, "changed.csv"), tmp_path / "l")
+        release(plan, events(tmp_path, changed, "changed.csv"), tmp_path / "l", steps=48)
 
 
 def test_values_of_a_sum_lie_on_its_grid(make, tmp_path):
@@ -254,7 +254,7 @@ def test_what_was_dropped_is_noted_beside_the_ledger_and_nowhere_else(make, tmp_
     """The private note has the numbers, is readable by the owner alone, and no output has it."""
     rows = [("often", hour, 1.0) for hour in range(10)] + [("once", 9, 1.0)]
     plan = make()
-    done = release(plan, events(tmp_path, rows), tmp_path / "l", randomness=SimulationRandomness(1))
+    done = release(plan, events(tmp_path, rows), tmp_path / "l", steps=10, randomness=SimulationRandomness(1))
     note = tmp_path / "l.private.json"
     assert json.loads(note.read_text())["dropped"] == {"users": 1, "participations": 6, "events": 6}
     assert note.stat().st_mode & 0o077 == 0
@@ -361,7 +361,7 @@ def test_a_forged_record_is_found(make, tmp_path, release_name, forged):
     """A ledger whose records are none of the mechanism's, or whose totals do not follow from them, does not verify."""
     plan = make(more="release so_far = prefix(there)")
     rows = [(f"p{number}", number % 9, 1.0) for number in range(20)]
-    release(plan, events(tmp_path, rows), tmp_path / "l")
+    release(plan, events(tmp_path, rows), tmp_path / "l", steps=9)
     with Ledger.open_read_only(tmp_path / "l") as book:
         assert all(claim.holds for claim in claims_of(book, plan))
         place = next(i for i, entry in enumerate(book.entries) if (entry.step, entry.release) == (3, release_name))
@@ -378,7 +378,7 @@ def test_planning_never_sees_data(make, tmp_path):
 def test_the_plan_of_departures_runs_on_real_data(gallery, tmp_path):
     """The gallery's policy releases four weeks of real departures as whole numbers from 0."""
     plan = compile_policy(gallery / "departures.policy").plan
-    done = release(plan, gallery / "departures_january.csv.gz", tmp_path / "l", output=tmp_path / "o.csv")
+    done = release(plan, gallery / "departures_january.csv.gz", tmp_path / "l", steps=28, output=tmp_path / "o.csv")
     assert done.released.shape == (28, 1)
     assert done.released.dtype.kind == "i"
     assert 400 < done.released.mean() < 900

@@ -7,6 +7,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
+from policyc_runtime.user_level import promised_user_level
 
 LONGEST_LIST = 12
 
@@ -39,10 +40,14 @@ def _horizon(plan: Plan) -> str:
 def _delivered(plan: Plan) -> str:
     delay = plan.delivery.delay or 0
     return {
-        "realtime": "no value depends on later steps; a run publishes every step up to that of its last event",
+        "realtime": f"no value depends on later steps; a run publishes every step {_until(plan)}",
         "within": f"each value is published at most {counted(delay, 'step')} after its own",
         "offline": "each run publishes the steps of its input together",
     }[plan.delivery.kind]
+
+
+def _until(plan: Plan) -> str:
+    return "that is over" if promised_user_level(plan) else "that is over, up to that of its last event"
 
 
 def _what(release: ReleasePlan) -> str:

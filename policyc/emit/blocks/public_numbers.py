@@ -24,10 +24,12 @@ def unprotected(plan: Plan) -> list[Json]:
     entries: list[Json] = []
     if stream.population is not None:
         entries.append(_entry("population", f"the population, {stream.population:,}{_told(plan)}", stream.population))
-    if stream.start is None:
-        entries.append(_entry("start", "the step of the first event, at which the stream starts"))
-    else:
+    if stream.start is not None:
         entries.append(_entry("start", f"the moment at which the stream starts, {stream.start}", stream.start))
+    elif promised_user_level(plan):
+        entries.append(_entry("start", "the moment at which the stream starts, which the first run is told"))
+    else:
+        entries.append(_entry("start", "the step of the first event, at which the stream starts"))
     if stream.cell is not None:
         count = len(stream.cell.states)
         entries.append(_entry("cells", f"the list of {count:,} values of {quoted(stream.cell.column)}", count))
@@ -35,7 +37,10 @@ def unprotected(plan: Plan) -> list[Json]:
         if isinstance(release.query, SumQuery):
             low, high = exact(release.query.low), exact(release.query.high)
             entries.append(_entry("clamp", f"the clamp of {quoted(release.name)}, {low} to {high}", f"{low} .. {high}"))
-    entries.append(_entry("end", "the step of the last event, at which a run stops"))
+    if promised_user_level(plan):
+        entries.append(_entry("end", "how many steps are released, which the clock or whoever runs the plan says"))
+    else:
+        entries.append(_entry("end", "the step of the last event, at which a run stops"))
     if stream.horizon is not None:
         entries.append(_entry("horizon", "the horizon", stream.horizon))
     return entries
@@ -66,6 +71,11 @@ def public_numbers(plan: Plan) -> JsonValue:
     if plan.stream.start is None:
         read = "the steps of the first and of the last event are"
     told = f"{read} read from the data and published unprotected"
+    if promised_user_level(plan):
+        told = (
+            "when the stream starts and how many steps are released is said by the policy, the clock or whoever runs "
+        )
+        told += "the plan, not by events"
     return {
         "id": "public_numbers",
         "title": "Public numbers",

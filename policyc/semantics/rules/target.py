@@ -45,6 +45,7 @@ def check_targets(policy: Policy) -> Iterator[Diagnostic]:
             yield from _alpha_dpt(policy, target)
         if isinstance(target, UserLevelTarget):
             yield from _delta(policy, target)
+            yield from _no_start(policy, target)
     yield from _read_as_user_level(policy)
 
 
@@ -211,6 +212,19 @@ def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
             because="with such a delta, publishing one user's whole record at random would keep the promise",
             help=f"write `delta = {1 / (100 * Decimal(population)):.1g}` or less",
             labels=(Label(policy.stream.population_span or policy.stream.span, "the population"),),
+        )
+
+
+def _no_start(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
+    if policy.stream.start is None:
+        yield Diagnostic(
+            "W0503",
+            "the stream does not say when step 0 begins",
+            policy.stream.span,
+            because="the promise covers all events of a user, so that no event may fix the moment of every step: the "
+            "first run has to be told it",
+            help='add `start "2013-01-31"` to the stream, or give the first run `--start 2013-01-31`',
+            labels=(Label(target.span, "promised here"),),
         )
 
 

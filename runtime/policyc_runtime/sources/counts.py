@@ -12,6 +12,7 @@ import numpy as np
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.queries import SumQuery
+from policyc_runtime.sources.due_steps import due_counts
 from policyc_runtime.sources.moments import declared_start
 from policyc_runtime.sources.participation import measured_releases
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
@@ -49,7 +50,15 @@ def require_counts_suffice(plan: Plan, where: str) -> None:
         )
 
 
-def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps: int | None = None) -> StepCounts:
+def read_counts(
+    path: str | Path,
+    plan: Plan,
+    *,
+    start: int | None = None,
+    steps: int | None = None,
+    at_least: int = 0,
+    zoned: bool = False,
+) -> StepCounts:
     """Counts from a CSV or Parquet file with columns `step` (from 0), the cell column if any, and `count`.
 
     Instead of `count` a column may have the release's name; with several releases each has a column of its own.
@@ -57,8 +66,10 @@ def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps
     Args:
         path: the file.
         plan: what the counts are for.
-        start: the moment of step 0 that an earlier run fixed.
-        steps: only the first this many.
+        start: the moment of step 0 that was said, or fixed by an earlier run.
+        steps: only the first this many; default those that are over by the clock, where a start is known.
+        at_least: without `steps`: no fewer than this.
+        zoned: whether the start was said with its zone.
 
     Raises:
         DataError: names the file and the line (the row of a Parquet file), or the step and cell that are missing.
@@ -81,13 +92,21 @@ def read_counts(path: str | Path, plan: Plan, *, start: int | None = None, steps
             }
     finally:
         connection.close()
-    return _assembled(arrays, plan, start, steps, str(path))
+    return _assembled(arrays, plan, start, steps, str(path), at_least, zoned)
 
 
 def counts_of_array(
-    counts: NDArray[Any] | Mapping[str, NDArray[Any]], plan: Plan, *, start: int | None = None, steps: int | None = None
+    counts: NDArray[Any] | Mapping[str, NDArray[Any]],
+    plan: Plan,
+    *,
+    start: int | None = None,
+    steps: int | None = None,
+    at_least: int = 0,
+    zoned: bool = False,
 ) -> StepCounts:
     """Counts that are in memory already: (steps, cells), or one such array for each release's name.
+
+    The other arguments are those of `read_counts`.
 
     Raises:
         DataError: wrong shape, or not counts.
@@ -111,7 +130,7 @@ def counts_of_array(
         arrays[release.name] = array.astype(np.int64)
     if len({len(array) for array in arrays.values()}) > 1:
         raise _not_counts("releases have different numbers of steps", "counts", "give every release the same steps")
-    return _assembled(arrays, plan, start, steps, "counts")
+    return _assembled(arrays, plan, start, steps, "counts", at_least, zoned)
 
 
 def _refuse_events(table: InputTable, plan: Plan) -> None:
@@ -126,8 +145,18 @@ def _refuse_events(table: InputTable, plan: Plan) -> None:
 
 
 def _assembled(
-    arrays: dict[str, NDArray[np.int64]], plan: Plan, start: int | None, steps: int | None, where: str
+    arrays: dict[str, NDArray[np.int64]],
+    plan: Plan,
+    start: int | None,
+    steps: int | None,
+    where: str,
+    at_least: int,
+    zoned: bool,
 ) -> StepCounts:
+    if start is None:
+        start = declared_start(plan)
+    if steps is None and start is not None:
+        steps = due_counts(plan, start, max(map(len, arrays.values())), at_least, where, zoned=zoned)
     arrays = {name: array[:steps] for name, array in arrays.items()}
     length = len(next(iter(arrays.values())))
     check_steps(plan, length, where)
@@ -137,7 +166,7 @@ def _assembled(
         "counts|" + "|".join(",".join(map(str, array[step].tolist())) for array in arrays.values())
         for step in range(length)
     )
-    return StepCounts(declared_start(plan) if start is None else start, arrays, digests)
+    return StepCounts(start, arrays, digests)
 
 
 def _one_release(

@@ -15,10 +15,12 @@ import numpy as np
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.moments import declared_start, step_microseconds, whole_step_before
 from policyc_runtime.sources.participation import counted_by_user, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
+from policyc_runtime.user_level import promised_user_level
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -29,17 +31,27 @@ TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
 
 
 def read_events(
-    path: str | Path, plan: Plan, *, start: int | None = None, steps: int | None = None, at_least: int = 0
+    path: str | Path,
+    plan: Plan,
+    *,
+    start: int | None = None,
+    steps: int | None = None,
+    at_least: int = 0,
+    zoned: bool = False,
+    simulated: bool = False,
 ) -> StepCounts:
     """Counts of every release from a CSV (also gzipped) or Parquet file of events.
 
     Args:
         path: the file; it must have the policy's columns, others are ignored.
         plan: what to count.
-        start: the moment of step 0 (microseconds since 1970) that an earlier run fixed. Else it is the plan's, else the
-            first event's moment, rounded down to a whole step counted from a Monday at midnight.
+        start: the moment of step 0 (microseconds since 1970) that was said, or fixed by an earlier run. Else it is the
+            plan's, else the first event's moment, rounded down to a whole step counted from a Monday at midnight; under
+            a promise about all events of a user no event says it.
         steps: exactly the first this many steps, whether or not events reach that far.
-        at_least: without `steps`: through the step of the last event, and at least this many.
+        at_least: without `steps`: what `due_steps` says, and at least this many.
+        zoned: whether the start was said with its zone.
+        simulated: whether the events come from a seed.
 
     Raises:
         DataError: names the file and the line, or the row of a Parquet file.
@@ -48,17 +60,28 @@ def read_events(
     table = open_table(connection, path)
     try:
         with reading(table.path):
-            first, last = load_events(connection, table, plan)
+            first = load_events(connection, table, plan)
             start = first_step(connection, table.path, plan, start, first)
-            total = steps if steps is not None else max((last - start) // step_microseconds(plan) + 1, at_least)
+            total = steps
+            if total is None:
+                occupied = occupied_steps(connection, plan, start)
+                total = due_steps(plan, start, occupied, at_least, str(path), zoned=zoned, simulated=simulated)
             check_steps(plan, total, str(path))
             return count_events(connection, str(path), plan, start, total)
     finally:
         connection.close()
 
 
-def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> tuple[int, int]:
-    """The table `event` of a file; the first and the last moment.
+def occupied_steps(connection: DuckDBPyConnection, plan: Plan, start: int) -> NDArray[np.int64]:
+    """The steps in which the table `event` has rows, in order."""
+    found = connection.execute(
+        f"SELECT DISTINCT (moment - {start}) // {step_microseconds(plan)} AS step FROM event ORDER BY step"
+    ).fetchnumpy()
+    return np.asarray(found["step"], dtype=np.int64)
+
+
+def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> int:
+    """The table `event` of a file; its first moment.
 
     Raises:
         DataError: a column is missing, or a row cannot be used.
@@ -68,14 +91,22 @@ def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -
 
 
 def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int | None, first: int) -> int:
-    """The moment of step 0: what an earlier run fixed, or the plan's, or from the first event; all events fit to it.
+    """The moment of step 0: what was said or fixed, or the plan's, or from the first event; all events fit to it.
 
     Raises:
-        DataError: an event lies before it or beyond the horizon.
+        DataError: an event lies before it or beyond the horizon; or no event may say it.
     """
     if start is None:
         start = declared_start(plan)
     taken = start is None
+    if taken and promised_user_level(plan):
+        raise DataError(
+            "E0865",
+            "nobody says when step 0 begins",
+            where=str(path),
+            because="the promise covers all events of a user, and whoever comes first would fix when every step is",
+            help="say it in this first run: `--start 2013-01-31`; later runs know it. Or write `start` in the policy",
+        )
     if start is None:
         start = whole_step_before(first, step_microseconds(plan))
     _check_horizon(connection, path, plan, start, taken)
@@ -128,17 +159,17 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     )
 
 
-def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> tuple[int, int]:
-    """The first and the last moment; refuses the first row that cannot be used."""
+def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> int:
+    """The first moment; refuses the first row that cannot be used."""
     unread = " OR ".join(f"NOT coalesce(isfinite({name}), false)" for name, _ in sum_columns(plan)) or "false"
     found = connection.execute(
-        "SELECT min(moment), max(moment), "
+        "SELECT min(moment), "
         "min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
         f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), count(*), "
         f"count(*) FILTER (code < {_listed(plan)}) FROM event"
     ).fetchone()
     assert found is not None
-    first, last, no_moment, no_person, no_cell, no_value, rows, listed = found
+    first, no_moment, no_person, no_cell, no_value, rows, listed = found
     if rows == 0:
         raise no_rows(path)
     bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell, no_value)) if row is not None]
@@ -154,7 +185,7 @@ def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> tuple
             because=f"everybody would be counted as `{plan.stream.cell.otherwise}` at every step",
             help="compare the spelling of the policy's cells with the data's, capitals included",
         )
-    return int(first), int(last)
+    return int(first)
 
 
 def _listed(plan: Plan) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger_file import BUSY_SECONDS, policy_hash
+from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.events import count_events, first_step, load_events
 from policyc_runtime.sources.moments import step_microseconds
 from policyc_runtime.sources.participation import measured_releases, sum_columns
@@ -98,13 +99,23 @@ class History:
         """How many steps were taken in: 0, 1, ... without gaps."""
         return int(self._file.execute("SELECT count(*) FROM step").fetchone()[0])
 
-    def read(self, path: str | Path, *, start: int | None, steps: int | None) -> StepCounts:
+    def read(
+        self,
+        path: str | Path,
+        *,
+        start: int | None,
+        steps: int | None,
+        zoned: bool = False,
+        simulated: bool = False,
+    ) -> StepCounts:
         """All steps, those of earlier runs and those that the file brings.
 
         Args:
             path: events, CSV or Parquet; steps that were taken in need not be there again.
-            start: the moment of step 0 that the ledger fixed.
-            steps: through this many steps; default through the step of the last event.
+            start: the moment of step 0 that was said, or that the ledger fixed.
+            steps: through this many steps; default what `due_steps` says.
+            zoned: whether the start was said with its zone.
+            simulated: whether the events come from a seed.
 
         Raises:
             DataError: the file cannot be used.
@@ -116,13 +127,18 @@ class History:
         table = open_table(connection, path)
         try:
             with reading(table.path):
-                first, last = load_events(connection, table, plan)
+                first = load_events(connection, table, plan)
                 start = first_step(connection, table.path, plan, start if known is None else int(known), first)
                 step = step_microseconds(plan)
-                total = max(done, steps if steps is not None else (last - start) // step + 1)
-                check_steps(plan, total, str(path))
                 rows = self._rows(connection, start, step)
                 self._check_again(rows, done)
+                total = steps
+                if total is None:
+                    taken = self._file.execute("SELECT step FROM step WHERE rows <> ''").fetchall()
+                    occupied = np.array(sorted({*rows, *(at for (at,) in taken)}), dtype=np.int64)
+                    total = due_steps(plan, start, occupied, done, str(path), zoned=zoned, simulated=simulated)
+                total = max(done, total)
+                check_steps(plan, total, str(path))
                 connection.execute(f"DELETE FROM event WHERE moment < {start + done * step}")
                 self._bring_kept(connection)
                 new = count_events(connection, str(path), plan, start, total)

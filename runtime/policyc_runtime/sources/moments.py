@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
-from policyc_runtime.errors import DataError
+from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.plan import Plan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 MONDAY = -3 * 86_400 * 1_000_000  # 1969-12-29: whole steps are counted from here, so that weeks begin on Mondays
+
+
+FIRST_MOMENT = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
+LAST_MOMENT = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // MICROSECOND  # a day of room for every zone
+
+
+def now() -> int:
+    """What this machine's clock says."""
+    return time.time_ns() // 1000
 
 
 def step_microseconds(plan: Plan) -> int:
@@ -34,6 +44,56 @@ def declared_start(plan: Plan) -> int | None:
             where="plan.json: stream.start",
             help="write it like `2013-01-31T17:05:00`",
         ) from None
+
+
+def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
+    """The moment of step 0, where the plan, the run or an earlier run says one; all that say one say the same.
+
+    Args:
+        plan: may have a `start`.
+        said: ISO text that this run was given.
+        fixed: what the first run fixed.
+
+    Raises:
+        DataError: what was said is no moment, or not the plan's.
+        LedgerError: another one was fixed.
+    """
+    declared = declared_start(plan)
+    if said is None:
+        return declared if fixed is None else fixed
+    try:
+        moment = moment_of(said) if said else LAST_MOMENT
+    except ValueError:
+        moment = LAST_MOMENT
+    if not FIRST_MOMENT <= moment < LAST_MOMENT:
+        raise DataError(
+            "E0812",
+            "this is not a moment",
+            where="--start",
+            help="write it like `2013-01-31` or `2013-01-31T17:05:00Z`",
+        )
+    if declared is not None and declared != moment:
+        raise DataError(
+            "E0865",
+            "the policy says another start of the stream",
+            where="--start",
+            because=f"its step 0 begins at {iso_moment(declared)}",
+            help="leave `--start` out",
+        )
+    if fixed is not None and fixed != moment:
+        raise LedgerError(
+            "E0865",
+            "the first run began the stream at another moment",
+            where="--start",
+            because=f"step 0 begins at {iso_moment(fixed)}, and steps were released that are counted from there",
+            help="leave `--start` out",
+        )
+    return moment
+
+
+def says_zone(text: str | None) -> bool:
+    """Whether an ISO moment says its zone."""
+    return text is not None and datetime.fromisoformat(text).tzinfo is not None
 
 
 def moment_of(text: str) -> int:

@@ -1,0 +1,120 @@
+"""How many steps a run may release when nobody says it: none that is not over, and none that a wrong date would add.
+
+Under a promise about all events of a user the number of steps is published too, so that no event may decide it: steps
+are released that are over by the clock. Other promises do not cover it, and steps are released through the last event.
+Either way a step waits until it is over, and whoever releases a long stretch without any event says so by a number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.sources.moments import iso_moment, now, step_microseconds
+from policyc_runtime.sources.step_counts import LARGEST_HORIZON
+from policyc_runtime.user_level import promised_user_level
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.plan import Plan
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+WEST = 12 * HOUR  # a moment without a zone is everywhere on Earth in the past so much later
+EAST = 14 * HOUR  # and comes somewhere on Earth so much earlier
+FEW_STEPS = 10
+TIMES_LONGER = 10
+
+
+def due_steps(
+    plan: Plan, start: int, occupied: NDArray[np.int64], done: int, where: str, *, zoned: bool, simulated: bool = False
+) -> int:
+    """How many steps to release.
+
+    Args:
+        plan: what is promised, and its horizon.
+        start: the moment of step 0, microseconds since 1970.
+        occupied: the steps that have rows, in order, from 0, at least one.
+        done: how many are released already.
+        where: the file, for messages.
+        zoned: whether `start` was said with its zone; without one a step is over when it is so everywhere on Earth.
+        simulated: the events come from a seed; then no clock counts, and all steps of the horizon are released.
+
+    Raises:
+        DataError: no step is over, or the last event lies in the future, or there is a long stretch without events:
+            longer than `FEW_STEPS`, than `TIMES_LONGER` times every one before it, and than all that lies before it
+            (a day counts as much as more), so that the nights of a stream are asked about once at most.
+    """
+    reached = int(occupied[-1]) + 1
+    if simulated:
+        return max(done, plan.stream.horizon or reached)
+    over = _over(plan, start, reached, where, zoned=zoned)
+    due = max(done, over if promised_user_level(plan) else min(reached, over))
+    _refuse_long_gap(plan, occupied[occupied < due], done, due, where)
+    return due
+
+
+def due_counts(plan: Plan, start: int, rows: int, done: int, where: str, *, zoned: bool) -> int:
+    """How many of `rows` >= 1 steps of ready counts to release; other arguments and refusals as for events."""
+    return max(done, min(rows, _over(plan, start, rows, where, zoned=zoned)))
+
+
+def _over(plan: Plan, start: int, reached: int, where: str, *, zoned: bool) -> int:
+    """How many steps are over by the clock, at least one; refuses data that reaches beyond the step that goes on."""
+    over = steps_over(plan, start, zoned=zoned)
+    begins = start + (reached - 1) * step_microseconds(plan)
+    if begins > now() + (0 if zoned else EAST):
+        raise DataError(
+            "E0863",
+            f"the data reaches into step {reached - 1}, which has not begun",
+            where=where,
+            because=f"by this machine's clock {over:,} steps are over; a wrong date would spend steps that are still "
+            "to come",
+            help=f"correct the date, or say what to release: `--steps {max(over, 1)}` is what is over, "
+            f"`--steps {reached}` everything",
+        )
+    if over == 0:
+        wait = "" if zoned else "; it was said without a zone, so that 12 hours more are waited for"
+        raise DataError(
+            "E0863",
+            "no step is over yet",
+            where=where,
+            because=f"step 0 begins at {iso_moment(start)} and lasts {plan.stream.step_text}{wait}",
+            help=f"run again when it is; `--steps {reached}` releases through step {reached - 1} at once, and rows "
+            "that come later for these steps are then refused",
+        )
+    return over
+
+
+def steps_over(plan: Plan, start: int, *, zoned: bool) -> int:
+    """How many steps are over by the clock, at most the horizon."""
+    moment = now() - (0 if zoned else WEST)
+    return max(0, min((moment - start) // step_microseconds(plan), plan.stream.horizon or LARGEST_HORIZON))
+
+
+def _refuse_long_gap(plan: Plan, occupied: NDArray[np.int64], done: int, due: int, where: str) -> None:
+    """Nothing when no stretch without events that would be released now is longer than those before it explain."""
+    ends = np.append(occupied, due)
+    begins = np.append(0, occupied + 1)
+    lengths = ends - begins
+    usual = np.maximum.accumulate(np.append(0, lengths[:-1]))
+    day = DAY // step_microseconds(plan)
+    earlier = np.where(begins == 0, day, np.minimum(begins, day))  # a stream may start at midnight, and people at eight
+    limit = np.maximum(np.maximum(TIMES_LONGER * usual, earlier), FEW_STEPS)
+    long = np.flatnonzero((lengths > limit) & (ends > done))
+    if not long.size:
+        return
+    first, last = int(begins[long[0]]), int(ends[long[0]]) - 1
+    before = f"`--steps {first}` releases what lies before, " if first > done else ""
+    raise DataError(
+        "E0864",
+        f"no event lies in steps {first:,} to {last:,}",
+        where=where,
+        because="one wrong date, a wrong start, or a file that ends early looks like this; a released step cannot be "
+        "released again when its rows are found",
+        help=f"if the data is not whole, correct it; else say how many steps to release: {before}`--steps {due}` "
+        "everything",
+    )
