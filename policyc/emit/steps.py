@@ -15,7 +15,7 @@ from typing import Literal
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting
 from policyc.emit.numbers import round_up
 from policyc_runtime.measuring import noise_stddevs
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Plan, ReleasePlan
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class StepTable:
     """One row a step, by column.
 
     `t` counts from 0, like `step` in released files. `epsilon` and `scale` are the plan's exact decimals; leakages are
-    the largest over all groups, in nats; `expected_error` is in the objective's unit. With several releases `epsilon`
+    the largest over all groups, in nats; `expected_error` is in the objective's unit, and called `error_at_least` or
+    `noise_error` where the plan knows no more than that. With several releases `epsilon`
     is their sum, and each release has columns of its own, `epsilon:NAME`, `scale:NAME` and `expected_error:NAME`.
     """
 
@@ -52,12 +53,12 @@ def step_rows(plan: Plan) -> StepTable:
     columns["forward_leakage"] = leakage.forward.tolist()
     columns["total_leakage"] = leakage.total.tolist()
     if single:
-        columns["expected_error"] = first.budgets.expected_errors(steps)
+        columns[_error_name(first)] = first.budgets.expected_errors(steps)
         return StepTable(columns)
     for release in plan.releases:
         columns[f"epsilon:{release.name}"] = texts[release.name]
         columns[f"scale:{release.name}"] = _texts(release.budgets.scales(steps))
-        columns[f"expected_error:{release.name}"] = release.budgets.expected_errors(steps)
+        columns[f"{_error_name(release)}:{release.name}"] = release.budgets.expected_errors(steps)
     return StepTable(columns)
 
 
@@ -70,8 +71,13 @@ def _stream_rows(plan: Plan) -> StepTable:
         columns[f"stddev{suffix}"] = [
             "" if math.isnan(value) else value for value in noise_stddevs(plan, release, steps).tolist()
         ]
-        columns[f"expected_error{suffix}"] = release.errors(steps)
+        columns[f"{_error_name(release)}{suffix}"] = release.errors(steps)
     return StepTable(columns)
+
+
+def _error_name(release: ReleasePlan) -> str:
+    """What the errors of a release are, as a column."""
+    return {"at_least": "error_at_least", "noise": "noise_error"}.get(release.predicted.kind, "expected_error")
 
 
 def _texts(values: list[Decimal]) -> list[str]:

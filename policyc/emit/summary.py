@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from policyc.emit.blocks.wording import chance
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.targets import AlphaDPT, UserLevel, WEvent
 
@@ -56,11 +57,13 @@ def _span(plan: Plan) -> str:
 def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     unit = "squared error" if plan.objective == "mean_squared_error" else "absolute error"
     predicted = release.predicted
-    errors = f"{predicted.published:.4g} mean {unit} per value; the noise alone {predicted.without_postprocessing:.4g}"
-    if release.gain_unknown:
-        errors = (
-            f"{predicted.published:.4g} mean {unit} per value of the noise alone; what the estimator gains is not known"
-        )
+    errors = f"{predicted.published:.4g} mean {unit} per value"
+    if predicted.kind == "at_least":
+        errors = f"at least {errors}: {predicted.because}"
+    elif predicted.kind == "noise":
+        errors += " of the noise alone; what the estimator gains is not known"
+    else:
+        errors += chance(predicted) + f"; the noise alone {predicted.without_postprocessing:.4g}"
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {predicted.prior_alone:.4g}"
     taken = "" if release.share is None else f", {100 * float(release.share):.3g} % of every step's budget"
@@ -82,7 +85,8 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
 
 def _candidates(release: ReleasePlan) -> list[str]:
     budgets = release.schedule is not None
-    rows = [("schedule" if budgets else "mechanism", "estimator", "predicted error", "")]
+    header = "error at least" if release.predicted.kind == "at_least" else "predicted error"
+    rows = [("schedule" if budgets else "mechanism", "estimator", header, "")]
     for candidate in release.candidates:
         error = "-" if candidate.predicted_error is None else f"{candidate.predicted_error:.4g}"
         refused_mechanism = candidate.schedule == candidate.estimator == "any"

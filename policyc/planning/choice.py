@@ -18,6 +18,7 @@ from policyc_runtime.plan import Candidate, PredictedError
 Array = NDArray[np.float64]
 
 MOST_RUNS = 6  # whose error is computed, each with an estimator
+ADAPTS = "how far off values are depends on how far counts move until they are published again"
 STRETCH = 1000  # steps that stand for a longer run: ends are told, the middle repeats
 
 
@@ -101,7 +102,10 @@ class Comparison:
         if not entries:
             return None
         best = min(entries, key=lambda entry: entry.mean)
+        moving = isinstance(self.mechanism, WindowMechanism)
         predicted = PredictedError(
+            kind="at_least" if moving else "expected",
+            because=ADAPTS if moving else None,
             published=best.mean,
             without_postprocessing=_noise_error(best.allocation, self.mechanism, self.predictor),
             prior_alone=self.predictor.prior_alone(_steps(best.allocation)),

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
+from policyc.planning.courses import Courses, still
 from policyc.planning.measurements import Measurement, of_variances
-from policyc.planning.series import Courses, Pair
+from policyc.planning.series import Pair
+from policyc.planning.trials import BOUND_STEPS, Estimated, Trial
 from policyc.semantics.policy import Policy
-from policyc_runtime.estimation import Estimator
-from policyc_runtime.measuring import noise_stddevs
+from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.measuring import derived_values, noise_stddevs
+from policyc_runtime.mechanisms import Derived
 from policyc_runtime.plan import Candidate, ErrorRun, Plan, PredictedError, ReleasePlan
+from policyc_runtime.queries import PrefixQuery, WindowQuery
 
+Array = NDArray[np.float64]
+Total = Callable[[Array], Array]
+
+MOVES = "how far off values are depends on how the stream moves, which the policy does not say"
+GAINS = "what the estimator gains depends on how the stream moves, which the policy does not say"
 MOST_RUNS = 64  # of expected errors in a plan
 
 
@@ -40,41 +51,130 @@ class PlannedRelease:
         return None if self.pair is None else self.pair.measurement
 
 
-def finished(policy: Policy, plan: Plan, one: PlannedRelease) -> ReleasePlan:
-    """The release with its expected errors and everything that was considered."""
+def finished(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> ReleasePlan:
+    """The release with its expected errors and everything that was considered; `planned` are all of the plan."""
     release = plan.release_named(one.draft.name)
     horizon = plan.stream.horizon
-    errors = of_variances(noise_stddevs(plan, release, horizon or 1) ** 2, policy.objective)
-    noise = float(np.nanmean(errors))
-    errors = np.nan_to_num(errors, nan=noise)  # a step that is not measured has its value from others
-    simulated = None if one.pair is None else one.pair.error
-    if simulated is not None:
-        errors = np.full(horizon or 1, simulated)
-    mean = float(np.nanmean(errors))
+    noisy = _noise(policy, plan, one, release)
+    noise = float(np.nanmean(noisy))
+    found = _published(policy, plan, one, planned)
+    errors = np.nan_to_num(noisy, nan=noise) if found.errors is None else found.errors
+    mean = float(errors.mean())
+    predicted = PredictedError(
+        kind=found.kind,
+        published=mean,
+        stderr=found.stderr,
+        because=found.because,
+        without_postprocessing=noise,
+        prior_alone=None,
+        signal=None,
+        method=found.method,
+    )
     update = {
         "expected_errors": tuple(_runs(errors, horizon)),
-        "predicted": PredictedError(
-            published=mean,
-            without_postprocessing=noise,
-            prior_alone=None,
-            signal=None,
-            method=_method(release, one),
-        ),
-        "candidates": tuple(_candidates(policy, release, one, mean)),
+        "predicted": predicted,
+        "candidates": tuple(_candidates(policy, release, one, predicted)),
     }
     return release.model_copy(update=update)
 
 
-def _method(release: ReleasePlan, one: PlannedRelease) -> str:
-    """How the error was predicted."""
-    if one.given is not None:
-        return f"{one.given.said}, through mechanism and estimator"
-    mechanism = release.stream_mechanism
-    if mechanism is not None and mechanism.estimates:
-        return f"{mechanism.errors_of}; a stream that moves otherwise has larger errors"
+@dataclass(frozen=True)
+class _Found:
+    """What is known of the errors of published values; `errors` (steps,) None for those of the noisy ones."""
+
+    kind: Literal["expected", "simulated", "noise", "at_least"]
+    method: str
+    errors: Array | None = None
+    stderr: float | None = None
+    because: str | None = None
+
+
+def _published(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> _Found:
+    """What is known of the errors of what is published."""
+    release, pair, given = plan.release_named(one.draft.name), one.pair, one.given
+    if given is not None and pair is not None and pair.error is not None:
+        if pair.errors is not None:
+            computed = f"{given.said}: the covariance of what is missed follows from it and from the noise"
+            return _Found("expected", computed, pair.errors)
+        return _simulated(given, plan, Estimated(pair.error, pair.stderr or 0.0))
+    base = _measured_base(plan, one, planned)
+    mechanism = base.mechanism
+    moving = (mechanism.estimates or mechanism.leaves_gaps) and not (pair is not None and mechanism.declared)
+    if moving and given is None:
+        return _least(policy, plan, release, base)
+    if moving or (pair is None and not mechanism.independent):
+        there = given if moving and given is not None else still(policy, base.steps)
+        return _simulated(there, plan, _trial(policy, plan, release, base, there).settled())
     if release.estimator.plain:
-        return "variance of the noise alone: no signal says how values move, so what the estimator gains is not known"
-    return "variance of the noise; true values are taken to be far from every bound"
+        method = "variance of the noise alone: no signal says how values move, so what the estimator gains is not known"
+        return _Found("noise", method, because=GAINS)
+    noise = "variance of the noise; true values are taken to be far from every bound"
+    return _Found("expected", "errors of the declared AR(1) process" if mechanism.declared else noise)
+
+
+def _least(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement) -> _Found:
+    """The errors of a stream that stands still."""
+    there, steps = still(policy, base.steps), plan.stream.horizon or 1
+    if base.mechanism.leaves_gaps:
+        variance = base.variance_of_all()
+        method = "variance of the mean of all measured values, which no estimate of a still stream is below"
+        return _Found("at_least", method, of_variances(np.full(steps, variance), policy.objective), because=MOVES)
+    error, stderr = _trial(policy, plan, release, base, there).settled(BOUND_STEPS)
+    method = "errors of a stream that does not move, simulated; one that moves has larger errors"
+    known = stderr if math.isfinite(stderr) else None
+    return _Found("at_least", method, np.full(steps, error), known, MOVES)
+
+
+def _trial(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement, there: Courses) -> Trial:
+    """What a release makes of a measurement; of a still stream, whatever the constraints."""
+    rows = () if there.still else release.constraints
+    constraints = ConstraintSet.of_rows(rows, len(release.cells), integer=release.integer)
+    return Trial(base, release.estimator, constraints, policy.objective, there, *_totals(plan, release))
+
+
+def _simulated(given: Courses, plan: Plan, found: Estimated) -> _Found:
+    """What was found on courses."""
+    if not math.isfinite(found.error):
+        return _Found("noise", "variance of the noise alone", because="no values of the signal keep the constraints")
+    known = found.stderr if math.isfinite(found.stderr) else None
+    errors = np.full(plan.stream.horizon or 1, found.error)
+    return _Found("simulated", f"{given.said}, through mechanism and estimator, simulated", errors, known)
+
+
+def _noise(policy: Policy, plan: Plan, one: PlannedRelease, release: ReleasePlan) -> Array:
+    """Expected errors of the noisy values, (steps,); NaN without one."""
+    if one.measurement is not None:
+        return one.measurement.errors(policy.objective)[: plan.stream.horizon or 1]
+    return of_variances(noise_stddevs(plan, release, plan.stream.horizon or 1) ** 2, policy.objective)
+
+
+def _measured_base(plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> Measurement:
+    """The measurement that a release is, or is made of."""
+    known = {entry.draft.name: entry.measurement for entry in planned}
+    release = one.draft
+    while (found := known[release.name]) is None:
+        assert isinstance(release.query, PrefixQuery | WindowQuery), "all others are measured"
+        release = plan.release_named(release.query.of)
+    return found
+
+
+def _totals(plan: Plan, release: ReleasePlan) -> tuple[Total | None, Total | None]:
+    """What the mechanism measures of the values of its source, and what is then made of it; None for nothing."""
+    totals: list[ReleasePlan] = []
+    measured: list[ReleasePlan] = []
+    while isinstance(release.query, PrefixQuery | WindowQuery):
+        (totals if isinstance(release.mechanism, Derived) else measured).append(release)
+        release = plan.release_named(release.query.of)
+
+    def chained(parts: list[ReleasePlan]) -> Total | None:
+        def total(values: Array) -> Array:
+            for part in reversed(parts):
+                values = derived_values(part, values)
+            return values
+
+        return total if parts else None
+
+    return chained(measured), chained(totals)
 
 
 def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
@@ -87,10 +187,15 @@ def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
     return [ErrorRun(error=float(np.nanmean(part)), steps=len(part)) for part in np.array_split(errors, MOST_RUNS)]
 
 
-def _candidates(policy: Policy, release: ReleasePlan, one: PlannedRelease, mean: float) -> list[Candidate]:
-    free = one.pair is None
-    unknown = "least noise; no signal says how values move, so nothing was tried"
-    reason = "costs no privacy" if free else "lowest predicted error" if _compared(one) else unknown
+def _candidates(
+    policy: Policy, release: ReleasePlan, one: PlannedRelease, predicted: PredictedError
+) -> list[Candidate]:
+    free, mean = one.pair is None, predicted.published
+    reason = "costs no privacy" if free else "lowest predicted error"
+    if not free and predicted.because is not None:
+        wish = policy.mechanism.name
+        reason = "least noise" if wish == "auto" else "named by the policy"
+        reason += "; no signal says how values move, so nothing was tried"
     rows = [_row(release.mechanism.described(), release.estimator, mean, reason, chosen=True)]
     own = 1.0 if one.pair is None else one.pair.mean_error(policy.objective)
     for entry in one.others:
@@ -104,11 +209,6 @@ def _candidates(policy: Policy, release: ReleasePlan, one: PlannedRelease, mean:
             error, words = None, "no values keep the constraints"
         rows.append(_row(entry.measurement.mechanism.described(), entry.estimator, error, words))
     return rows
-
-
-def _compared(one: PlannedRelease) -> bool:
-    """Whether errors of what is published were compared, not only noise."""
-    return one.given is not None or not one.draft.estimator.plain
 
 
 def _row(mechanism: str, estimator: Estimator, error: float | None, reason: str, *, chosen: bool = False) -> Candidate:

@@ -34,14 +34,29 @@ class Measurement:
     setting: Setting
     unit: Decimal
 
+    @property
+    def steps(self) -> int:
+        """How many steps are planned; of an endless stream, those that stand for it."""
+        return self.setting.horizon or STRETCH
+
     def errors(self, objective: Objective) -> Array:
         """Expected error of the noisy value of every step, in the objective's unit, (steps,); NaN without a value."""
-        return of_variances(self.variances(), objective)
+        if objective == "mean_squared_error":
+            return self.variances()
+        return self.mechanism.absolute_errors(self.setting, self.steps) * float(self.unit)
 
     def variances(self) -> Array:
         """Expected variance of the noise of every step, in published units squared, (steps,); NaN without a value."""
-        steps = self.setting.horizon or STRETCH
-        return self.mechanism.variances(self.setting, steps) * float(self.unit) ** 2
+        return self.mechanism.variances(self.setting, self.steps) * float(self.unit) ** 2
+
+    def variance_of_all(self) -> float:
+        """The least variance that an average of the noisy values of all steps can have, in published units squared."""
+        from policyc_runtime.randomness import SimulationRandomness
+
+        nothing = np.zeros((self.steps, self.setting.cells), np.int64)
+        records = self.mechanism.measure(self.setting, nothing, (), SimulationRandomness(0))
+        given = np.isfinite(self.mechanism.values(self.setting, records)[:, 0])
+        return 1.0 / float((1.0 / self.variances()[given]).sum())
 
     def mean_error(self, objective: Objective) -> float:
         """Mean over the steps that have a value."""

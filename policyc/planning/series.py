@@ -1,48 +1,52 @@
-"""Which mechanism and estimator measure a plain series best: tried on what the policy says of how it moves.
+"""Which mechanism and estimator measure a plain series best: what each makes of the signal that the policy declares.
 
-Only the policy's `signal` is used: a declared process, or a public pilot series. A few courses of it go through every
-pair with a fixed seed. The protected data is never looked at. Where the policy does not say how values move, nothing
-can be tried: the mechanism of least noise is taken, with the estimator that learns.
+Errors that can be computed are; all other pairs go through the same courses. Most are told apart by a few of these,
+with a filter that is given what it would have to learn; those that may be the best are run as they are, on more. Where
+the policy does not say how values move, nothing can be tried: the mechanism of least noise is taken, with the estimator
+that learns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
+from policyc.planning.courses import Courses, declared_signal
 from policyc.planning.measurements import Measurement, Objective
-from policyc.semantics.policy import Policy, Signal
-from policyc_runtime.errors import KernelError
+from policyc.planning.trials import Trial, first_courses, known_errors
+from policyc.semantics.policy import Signal
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
-from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series, learned_process
-from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.estimation.signal import SignalModel
 
 Array = NDArray[np.float64]
 
-COURSES = 3
-SEED = 2022
-LONG = 2000  # steps beyond which one course says enough
-STRETCHES = 40
+NEAR = 1.5  # times the least error seen so far, within which a pair may be the best
+NEARER = 1.1  # the same, of pairs that were run as they are
 SAME = 1.02  # errors this near are a tie, as simulations err by 1 %: gaussian with filter or smoother is taken
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A mechanism and what is done to its values; `error` was simulated, None where the policy gives no signal."""
+    """A mechanism and what is done to its values.
+
+    `error` is expected of what is published, None where the policy gives no signal; `stderr` its standard error, None
+    where it was computed; `errors` (steps,) those of every step, where they are known.
+    """
 
     measurement: Measurement
     estimator: Estimator
     error: float | None = None
+    stderr: float | None = None
+    errors: Array | None = None
 
     def mean_error(self, objective: Objective) -> float:
-        """Simulated, or that of the noise."""
+        """What is expected of published values, or that of the noise."""
         return self.measurement.mean_error(objective) if self.error is None else self.error
 
 
@@ -50,7 +54,8 @@ def series_estimators(signal: Signal | None, delay: int | None) -> list[PlainSer
     """The estimators of plain series that apply, the one that suits most first."""
     model = estimated_signal(signal)
     smoother = SeriesSmoother(observation_noise=model.observation_noise)
-    found: list[PlainSeries] = [smoother, Linear(), SeriesFilter(signal=model)]
+    declared = [SeriesSmoother(signal=model)] if model.complete else []
+    found: list[PlainSeries] = [smoother, *declared, Linear(), SeriesFilter(signal=model)]
     return [kind for kind in found if kind.reason_against_delay(delay) is None]
 
 
@@ -64,98 +69,30 @@ def estimated_signal(signal: Signal | None) -> SignalModel:
     return SignalModel(period=declared.period, observation_noise=declared.observation_noise)
 
 
-def declared_signal(signal: Signal) -> SignalModel:
-    """The process that the policy declares."""
-    told = signal.arguments
-    period = told.get("period")
-    return SignalModel.model_validate(
-        {
-            "period": period,
-            "mean": told.get("mean"),
-            "seasonal_stddev": told.get("seasonal_sd"),
-            "residual_stddev": told.get("residual_sd" if period else "sd"),
-            "autocorrelation": told.get("autocorrelation"),
-            "observation_noise": bool(told.get("observation_noise")),
-        }
-    )
-
-
-@dataclass(frozen=True)
-class Courses:
-    """True values to try pairs on, in published units, and the process that a filter is given for speed.
-
-    `said` is where they are from, for the certificate.
-    """
-
-    values: tuple[Array, ...]
-    process: SignalModel
-    said: str
-
-
-def courses(policy: Policy, steps: int) -> Courses | None:
-    """A few courses of the policy's signal over so many steps; None where it does not say enough to draw one."""
-    signal = policy.signal
-    if signal is None:
-        return None
-    if signal.kind == "pilot":
-        return _pilot(signal, steps)
-    model = declared_signal(signal)
-    process = learned_process(model, np.empty(0), np.empty(0))
-    if process is None or process.mean is None:
-        return None
-    count = COURSES if steps <= LONG else 1
-    generator = np.random.default_rng(SEED)
-    return Courses(
-        tuple(drawn_series(process, steps, generator) for _ in range(count)), model, "the declared signal, simulated"
-    )
-
-
-def _pilot(signal: Signal, steps: int) -> Courses | None:
-    series = signal.arguments.get("series")
-    if not isinstance(series, tuple):
-        return None
-    values = np.resize(np.array([float(value) for value in series]), steps)
-    near = np.full(values.size, max(float(np.var(values)), 1.0) * 1e-6)
-    found = learned_process(SignalModel(), values, near)
-    if found is None:
-        return None
-    return Courses((values,), _as_model(found, float(values.mean())), "the public pilot series, with simulated noise")
-
-
-def _as_model(process: SeriesProcess, mean: float) -> SignalModel:
-    return SignalModel(
-        mean=Decimal(repr(mean)),
-        residual_stddev=Decimal(repr(max(process.residual_stddev, 1e-9))),
-        autocorrelation=Decimal(repr(max(process.autocorrelation, 0.0))),
-    )
-
-
 def pairs(
     tried: Sequence[Measurement | Refused],
-    plain: Estimator,
-    series: Sequence[PlainSeries],
+    allowed: Sequence[Estimator],
     constraints: ConstraintSet,
     objective: Objective,
     given: Courses | None,
 ) -> list[Pair]:
-    """Every pair that applies, with its simulated error where there is something to try it on; the best one first.
+    """Every pair that applies, with its expected error where there is a signal; the best one first.
 
     Args:
         tried: calibrated mechanisms.
-        plain: the estimator that looks at every step on its own.
-        series: those for plain series that the policy allows.
+        allowed: the estimators that the policy allows, the one that suits most first.
         constraints: of the release.
         objective: what error counts.
         given: what to try them on.
     """
-    found = []
-    for entry in tried:
-        if isinstance(entry, Refused):
-            continue
-        allowed: list[Estimator] = [kind for kind in (*series, plain) if _fits(entry, kind, given)]
-        for estimator in allowed if given is not None else allowed[:1]:
-            pair = Pair(entry, estimator)
-            found.append(pair if given is None else replace(pair, error=_tried(pair, constraints, objective, given)))
+    entries = [entry for entry in tried if isinstance(entry, Measurement)]
+    fitting = [(entry, [kind for kind in allowed if _fits(entry, kind, given)]) for entry in entries]
+    if given is None:
+        found = [Pair(entry, kinds[0]) for entry, kinds in fitting if kinds]
+    else:
+        found = list(
+            _with_errors([Pair(e, kind) for e, kinds in fitting for kind in kinds], constraints, objective, given)
+        )
     if not found:
         return []
     least = min(pair.mean_error(objective) for pair in found)
@@ -178,47 +115,35 @@ def _fits(entry: Measurement, estimator: Estimator, given: Courses | None) -> bo
     return not isinstance(estimator, Linear)
 
 
-def _tried(pair: Pair, constraints: ConstraintSet, objective: Objective, given: Courses) -> float:
-    """Mean error over all courses and steps; infinite where no values keep the constraints."""
-    entry, unit = pair.measurement, float(pair.measurement.unit)
-    estimator: Estimator = pair.estimator
-    if isinstance(estimator, SeriesFilter):
-        estimator = SeriesFilter(signal=given.process)  # known, not learned: a pass instead of many
-    cells, errors, squares = entry.setting.cells, [], []
-    for seed, truth in enumerate(given.values):
-        raw = np.repeat(np.rint(truth / unit).astype(np.int64)[:, None], cells, axis=1)
-        records = entry.mechanism.measure(entry.setting, raw, (), SimulationRandomness(SEED + seed))
-        noisy = entry.mechanism.values(entry.setting, records) * unit
-        variances = entry.mechanism.variances(entry.setting, truth.size) * unit**2
-        scales = np.nan_to_num(np.sqrt(variances / 2))
-        try:
-            values = estimator.estimate_series(noisy, scales, 0, None, constraints, None, entry.setting.wait)
-        except KernelError:
-            return float("inf")
-        errors.append(np.abs(values - raw * unit))
-        squares.append((noisy - raw * unit) ** 2 / variances[:, None])
-    found = np.array(errors) ** (2 if objective == "mean_squared_error" else 1)
-    if entry.mechanism.estimates or entry.mechanism.leaves_gaps:
-        return float(found.mean())
-    return mean_at_expected_noise(found.ravel(), np.array(squares).ravel())
+def _with_errors(
+    found: Sequence[Pair], constraints: ConstraintSet, objective: Objective, given: Courses
+) -> Iterator[Pair]:
+    """Pairs with what each is expected to err; only those that may be the best as accurately as is affordable."""
+    trials = [Trial(pair.measurement, pair.estimator, constraints, objective, given) for pair in found]
+    seen = []
+    for pair, trial in zip(found, trials, strict=True):
+        known = known_errors(pair.measurement, pair.estimator, constraints, objective, given)
+        quick = _quick(pair.estimator, given)
+        if known is not None:
+            seen.append(replace(pair, error=float(known.mean()), errors=known))
+        else:
+            seen.append(_of(pair, trial if quick == pair.estimator else replace(trial, estimator=quick)))
+    for enough, settle in ((NEAR, False), (NEARER, True)):
+        least = min((pair.error or 0.0 for pair in seen), default=0.0)
+        seen = [
+            _of(pair, trial, settle=settle) if pair.errors is None and (pair.error or 0.0) <= enough * least else pair
+            for pair, trial in zip(seen, trials, strict=True)
+        ]
+    yield from seen
 
 
-def mean_at_expected_noise(errors: Array, squares: Array) -> float:
-    """The mean error, less what it owes to noise that was drawn larger or smaller than it is expected to be.
-
-    How errors follow the noise is seen from stretch to stretch. Without this, mechanisms whose noise is equally large
-    would differ by several percent from so few courses.
-
-    Args:
-        errors: (n,) in the order of steps.
-        squares: (n,) of the noise, relative to their expectation.
-    """
-    means = np.array([(part.mean(), one.mean()) for part, one in zip(_cut(errors), _cut(squares), strict=True)])
-    spread = float(np.var(means[:, 1]))
-    slope = float(np.cov(means.T, bias=True)[0, 1]) / spread if spread > 0 else 0.0
-    corrected = errors.mean() - slope * (squares.mean() - 1)
-    return float(max(corrected, errors.mean() / 2))
+def _of(pair: Pair, trial: Trial, *, settle: bool = False) -> Pair:
+    found = trial.settled() if settle else trial.run(first_courses(pair.measurement.steps))
+    return replace(pair, error=found.error, stderr=found.stderr)
 
 
-def _cut(series: Array) -> list[Array]:
-    return np.array_split(series, min(STRETCHES, series.size))
+def _quick(estimator: Estimator, given: Courses) -> Estimator:
+    """The same filter with the process known instead of learned: a pass instead of many."""
+    if isinstance(estimator, SeriesFilter) and given.model.complete:
+        return SeriesFilter(signal=given.model)
+    return estimator

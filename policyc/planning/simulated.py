@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.series import declared_signal
+from policyc.planning.courses import declared_signal
 from policyc.semantics.policy import Policy
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
 

@@ -6,6 +6,7 @@ noise, so that what they tell together is the promise. What is made of another r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -13,12 +14,13 @@ from decimal import Decimal
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import constraint_rows, policy_record, release_cells, stream_record
 from policyc.planning.candidates import Refused, estimators
+from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
 from policyc.planning.expected import PlannedRelease, finished
 from policyc.planning.made import least_together, weights
 from policyc.planning.measurements import STRETCH, Measurement, measurements, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
-from policyc.planning.series import Pair, courses, pairs, series_estimators
+from policyc.planning.series import Pair, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
 from policyc_runtime.correlation import Correlation
@@ -30,7 +32,7 @@ from policyc_runtime.mechanisms import Derived
 from policyc_runtime.plan import Claims, Delivery, ErrorRun, Notice, Plan, PredictedError, ReleasePlan
 from policyc_runtime.privacy.composition import least_near
 from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
-from policyc_runtime.queries import PrefixQuery, WindowQuery
+from policyc_runtime.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_runtime.rounding import rounded_down
 from policyc_runtime.targets import NeighboringRelation, UserLevel
 from policyc_runtime.user_level import composed, contribution_of, setting_of, source_release, unit_of
@@ -49,7 +51,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
     planned = [_measured(policy, target, plan, release, notices) for release in plan.releases]
     planned = _sharing(policy, target, _measuring_totals(policy, planned))
     plan = plan.model_copy(update={"releases": tuple(_with_mechanism(one) for one in planned)})
-    releases = tuple(finished(policy, plan, one) for one in planned)
+    releases = tuple(finished(policy, plan, one, planned) for one in planned)
     plan = plan.model_copy(update={"releases": releases})
     return plan.model_copy(update={"claims": user_level_claims(plan)}).sealed()
 
@@ -89,7 +91,12 @@ def _draft_release(policy: Policy, release: Release, notices: Sequence[Diagnosti
         constraints=rows,
         integer=integer,
         predicted=PredictedError(
-            published=0.0, without_postprocessing=0.0, prior_alone=None, signal=None, method="variance of the noise"
+            kind="expected",
+            published=0.0,
+            without_postprocessing=0.0,
+            prior_alone=None,
+            signal=None,
+            method="variance of the noise",
         ),
         candidates=(),
     )
@@ -163,15 +170,20 @@ def _measured(
 
     Totals of totals are always made of what they add up: a mechanism hides what one user changes in a count or sum.
     """
+    single = sum(not isinstance(part.query, PrefixQuery | WindowQuery) for part in plan.releases) == 1
+    query = source_release(plan, release).query
+    low = float(query.low) if isinstance(query, SumQuery) else 0.0
+    length = plan.stream.horizon or STRETCH
+    given = courses(policy, length, least=-math.inf if low < 0 else 0.0) if single else None
     if _made_of_totals(plan, release):
-        return PlannedRelease(release, None, (Refused("every mechanism", "it is a total of totals, made of these"),))
+        none = Refused("every mechanism", "it is a total of totals, made of these")
+        return PlannedRelease(release, None, (none,), given=given)
     setting = setting_of(plan, release, RELATIONS[target.neighbors])
     made = isinstance(release.query, PrefixQuery | WindowQuery)
     series = _series(policy, release)
-    single = sum(not isinstance(part.query, PrefixQuery | WindowQuery) for part in plan.releases) == 1
-    given = courses(policy, setting.horizon or STRETCH) if single and not made else None
     unit = unit_of(plan, release)
     wish = with_signal(policy.mechanism, policy.signal, unit)
+    known = given is not None and not made
     totals = [part.query for part in plan.releases if isinstance(part.query, PrefixQuery | WindowQuery)]
     tried = list(
         measurements(
@@ -181,21 +193,21 @@ def _measured(
             target.delta,
             wish,
             fills=bool(series),
-            known=given is not None,
+            known=known,
             totalled=any(query.of == release.name for query in totals),
         )
     )
     refused = [entry for entry in tried if isinstance(entry, Refused)]
     if policy.estimate.name in ("none", "mle", "map", "joint_map"):
         series = []
-    constraints = release.constraint_set
-    usable = pairs(tried, release.estimator, series, constraints, policy.objective, given)
-    if series and policy.estimate.name != "auto":  # what is named is done, or nothing
-        usable = [pair for pair in usable if pair.estimator in series]
+    named = bool(series) and policy.estimate.name != "auto"  # what is named is done, or nothing
+    allowed: list[Estimator] = [*series] if named else [*series, release.estimator]
+    usable = pairs(tried, allowed, release.constraint_set, policy.objective, given if known else None)
+    if named:
         used = [pair.measurement for pair in usable]
         refused += [_unused(entry, policy) for entry in tried if isinstance(entry, Measurement) and entry not in used]
     if made and (wish.name == "auto" or not usable):
-        return PlannedRelease(release, None, (*usable, *refused))
+        return PlannedRelease(release, None, (*usable, *refused), given=given)
     if not usable:
         reasons = [f"{entry.name}: {entry.reason}" for entry in refused]
         finding = Diagnostic(

@@ -127,13 +127,38 @@ class Candidate(Record):
 
 
 class PredictedError(Record):
-    """Mean over steps and cells of the expected error, in the objective's unit, known before any data."""
+    """Mean over steps and cells of the expected error, in the objective's unit, known before any data.
 
+    Args:
+        kind: what `published` is. "expected": an expectation, computed from what the policy declares and the noise.
+            "simulated": the mean over simulated courses of what it declares. "noise": the error of the noisy values,
+            where nobody can say what the estimator makes of them. "at_least": a lower bound, since what mechanism or
+            estimator add depends on how the stream moves.
+        published: of the values that are published.
+        stderr: the standard error of `published`, of "simulated" ones and bounds that were simulated; else None.
+        because: a clause, why no more than this is known, of "noise" and "at_least"; else None.
+        without_postprocessing: of the noisy values.
+        prior_alone: of publishing what is public, without any data; None where no law is declared.
+        signal: the mean true value, to hold the error against; None where it is not known.
+        method: how it was found, as a phrase.
+    """
+
+    kind: Literal["expected", "simulated", "noise", "at_least"]
     published: float
+    stderr: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    because: str | None = None
     without_postprocessing: float
     prior_alone: float | None
     signal: float | None
     method: str
+
+    @model_validator(mode="after")
+    def _says_why(self) -> PredictedError:
+        if (self.because is not None) != (self.kind in ("noise", "at_least")):
+            raise ValueError("errors that are not those of runs, and no others, say why no more is known")
+        if self.stderr is not None and self.kind in ("expected", "noise"):
+            raise ValueError("what is computed has no standard error")
+        return self
 
 
 class ErrorRun(Record):
@@ -176,11 +201,6 @@ class ReleasePlan(Record):
         if (self.schedule is None) != bool(self.expected_errors):
             raise ValueError("expected errors stand in the schedule, where there is one")
         return self
-
-    @property
-    def gain_unknown(self) -> bool:
-        """Whether what is predicted is the noise alone, since the policy does not say how values move."""
-        return self.estimator.plain and self.predicted.published == self.predicted.without_postprocessing
 
     @property
     def budgets(self) -> Schedule:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_runtime.estimation.signal import SeriesProcess
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
     from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
@@ -67,7 +67,8 @@ class SimulationResult:
         errors: for every release, `prior alone` and then the estimators.
         predicted: for every release, the error the plan predicts for what it publishes, in the objective's unit.
         objective: which error the plan minimises.
-        noise_alone: the releases whose prediction is of the noise alone, since the policy does not say how values move.
+        limits: by release, what its prediction leaves open, as a phrase; those of published values have none.
+        bounds: the releases whose prediction is a lower bound.
         steps: how many steps were simulated.
         repeat: how often.
         said: what true values were drawn from, and what else is to be known of them.
@@ -78,7 +79,8 @@ class SimulationResult:
     errors: tuple[SimulatedError, ...]
     predicted: dict[str, float]
     objective: str
-    noise_alone: frozenset[str]
+    limits: dict[str, str]
+    bounds: frozenset[str]
     steps: int
     repeat: int
     said: tuple[str, ...]
@@ -91,10 +93,8 @@ class SimulationResult:
         lines += self.said
         for release, predicted in self.predicted.items():
             unit = self.objective.replace("_", " ")
-            limits = (
-                " of the noise alone (what the estimator gains is not known)" if release in self.noise_alone else ""
-            )
-            lines += ["", f"{release}: the plan predicts a {unit} of {predicted:.4g}{limits}"]
+            least = "at least " if release in self.bounds else ""
+            lines += ["", f"{release}: the plan predicts a {unit} of {least}{predicted:.4g}{self.limits[release]}"]
             errors = [error for error in self.errors if error.release == release]
             width = max(28, *(len(error.estimator) + 2 for error in errors))
             lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}")
@@ -166,7 +166,8 @@ def simulate(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
         predicted={part.name: part.predicted.published for part in plan.releases},
         objective=plan.objective,
-        noise_alone=frozenset(part.name for part in plan.releases if part.gain_unknown),
+        limits={part.name: _limits(part.predicted) for part in plan.releases},
+        bounds=frozenset(part.name for part in plan.releases if part.predicted.kind == "at_least"),
         steps=world.steps,
         repeat=repeat,
         said=world.said,
@@ -303,6 +304,13 @@ def _series(plan: Plan, part: ReleasePlan, noisy: Array, values: Array) -> Serie
     skipped, drawn = np.isnan(noisy[:, 0]), np.nan_to_num(noisy)
     kept = np.rint(drawn).astype(np.int64) if whole_values(plan, part) else drawn
     return Series(part.name, part.query.by, part.cells, kept, released, skipped)
+
+
+def _limits(predicted: PredictedError) -> str:
+    """What a prediction leaves open."""
+    if predicted.kind == "noise":
+        return " of the noise alone (what the estimator gains is not known)"
+    return f" ({predicted.because})" if predicted.because else ""
 
 
 def _with_stderr(mean: float, stderr: float) -> str:

@@ -45,6 +45,7 @@ SOURCES: Final[dict[str, str]] = {
     ),
     "DPREGISTRY": "OpenDP: Differential Privacy Deployments Registry, deployments-schema.yaml, July 2026.",
     "DSSE": "Secure Systems Lab: DSSE, Dead Simple Signing Envelope, version 1.0, 2021.",
+    "DJ89": "P. de Jong: Smoothing and Interpolation with the State-Space Model. JASA 84, 1989.",
     "FISHER36": (
         "R. A. Fisher: The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics 7(2), 1936."
     ),

@@ -85,7 +85,12 @@ def make_release(
         constraints=constraints,
         integer=integer,
         predicted=PredictedError(
-            published=1.0, without_postprocessing=1.0, prior_alone=None, signal=None, method="made by hand"
+            kind="expected",
+            published=1.0,
+            without_postprocessing=1.0,
+            prior_alone=None,
+            signal=None,
+            method="made by hand",
         ),
         candidates=(
             Candidate(

@@ -9,9 +9,9 @@ from decimal import Decimal
 from itertools import groupby
 
 from policyc.emit.accounting import Accounting
-from policyc.emit.blocks.wording import Json, JsonValue, quoted, span
+from policyc.emit.blocks.wording import Json, JsonValue, chance, quoted, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
-from policyc_runtime.plan import Candidate, Plan, ReleasePlan
+from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
 from policyc_runtime.queries import SumQuery
 from policyc_runtime.records import Record
 from policyc_runtime.user_level import source_release
@@ -164,14 +164,14 @@ def accuracy(plan: Plan) -> list[JsonValue]:
 
 def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
     predicted = release.predicted
-    values = {
-        "published": predicted.published,
-        "without post-processing": predicted.without_postprocessing,
-        "prior alone": predicted.prior_alone,
-    }
+    values = (
+        ("published", predicted.published, "at least " if predicted.kind == "at_least" else ""),
+        ("without post-processing", predicted.without_postprocessing, ""),
+        ("prior alone", predicted.prior_alone, ""),
+    )
     rows: list[JsonValue] = [
-        {"name": name, "error": about(value), "typical": _typical(plan, value)}
-        for name, value in values.items()
+        {"name": name, "error": words + about(value), "typical": words + _typical(plan, value)}
+        for name, value, words in values
         if value is not None
     ]
     return {
@@ -190,12 +190,18 @@ def _typical(plan: Plan, error: float) -> str:
 def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     predicted = release.predicted
     unit = unit_words(plan, release)
-    if release.gain_unknown:
+    if predicted.kind == "at_least":
+        return (
+            f"A published value is expected to be off by at least about {_typical(plan, predicted.published)} {unit}, "
+            f"as it is while the stream stands still: {predicted.because}."
+        )
+    if predicted.kind == "noise":
         return (
             f"The noisy value is expected to be off by about {_typical(plan, predicted.published)} {unit}; what its "
             "post-processing gains is not known, since the policy does not say how values move."
         )
     text = f"A published value is expected to be off by about {_typical(plan, predicted.published)} {unit}"
+    text += _share_of_chance(predicted)
     compared = f"the noisy value alone by about {_typical(plan, predicted.without_postprocessing)}"
     if predicted.prior_alone is not None:
         compared += f", a guess from public knowledge without any data by about {_typical(plan, predicted.prior_alone)}"
@@ -203,3 +209,10 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     if predicted.prior_alone is not None and predicted.published >= predicted.prior_alone * 0.95:
         verdict = " The release then says little more than what was public before."
     return f"{text}; {compared}.{verdict}"
+
+
+def _share_of_chance(predicted: PredictedError) -> str:
+    """How far simulation may have missed it, in percent, where that is seen."""
+    if not chance(predicted) or predicted.stderr is None:
+        return ""
+    return f" (simulated; the error has a standard error of {about(100 * predicted.stderr / predicted.published, 2)} %)"

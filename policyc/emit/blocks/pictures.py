@@ -125,9 +125,10 @@ def _candidates(plan: Plan, index: int) -> Json:
     release = plan.releases[index]
     compared = [c for c in release.candidates if c.predicted_error is not None]
     compared.sort(key=lambda c: (c.predicted_error, not c.chosen))
+    size = "Least" if release.predicted.kind == "at_least" else "Expected"
     return {
         "id": f"candidates-{index + 1}",
-        "title": f"Expected error of every candidate for {release.name}",
+        "title": f"{size} error of every candidate for {release.name}",
         "description": f"Predicted {objective_words(plan, release)}; the chosen candidate stands out.",
         "x": objective_words(plan, release),
         "bars": [

@@ -21,6 +21,8 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         errors = [error for segment in release.budgets.segments for error in segment.expected_errors]
     else:
         errors = [run.error for run in release.expected_errors]
+    kind = release.predicted.kind
+    least = "at least " if kind == "at_least" else ""
     return {
         "release": release.name,
         "privacy": "It uses the noisy values and public numbers only, so it costs no privacy.",
@@ -36,9 +38,9 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "bias": _bias(release),
         "expected_error": {
             "objective": objective_words(plan, release),
-            "smallest": about(min(errors)),
-            "largest": about(max(errors)),
-            "where": "per step, in `steps.csv`",
+            "smallest": least + about(min(errors)),
+            "largest": least + about(max(errors)),
+            "where": ("of the noise alone, " if kind == "noise" else "") + "per step, in `steps.csv`",
         },
     }
 

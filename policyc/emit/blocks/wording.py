@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from policyc.emit.numbers import counted, duration
+from policyc.emit.numbers import about, counted, duration
 from policyc_runtime.correlation import ChainRecord
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Plan, PredictedError
 from policyc_runtime.targets import NeighboringRelation, Target, UserLevel, window_of
 
 Json = dict[str, "JsonValue"]
@@ -24,6 +24,16 @@ def said(text: str) -> str:
 def listed(words: list[str], joint: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {joint} {words[-1]}"
+
+
+NOTICED = 0.01  # relative standard error of a simulated error, from which on it is told
+
+
+def chance(predicted: PredictedError) -> str:
+    """The standard error of a simulated error, where it is large enough to be seen; empty otherwise."""
+    if predicted.stderr is None or predicted.stderr <= NOTICED * predicted.published:
+        return ""
+    return f" (simulated; standard error {about(predicted.stderr, 2)})"
 
 
 def user(plan: Plan) -> str:

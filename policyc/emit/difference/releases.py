@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import about, exact
 from policyc_runtime.estimation.constraints import ConstraintRow
-from policyc_runtime.plan import Delivery, Plan, ReleasePlan
+from policyc_runtime.plan import Delivery, Plan, PredictedError, ReleasePlan
 from policyc_runtime.queries import Query, SumQuery, WindowQuery
 
 
@@ -35,7 +35,7 @@ def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
             if left != right:
                 yield Change("release", f"{what} of {name}", left, right, Effect.NEITHER, "the promise is not about it")
         if old.objective == new.objective:
-            yield from _error(name, was.predicted.published, now.predicted.published, old.objective)
+            yield from _error(name, was.predicted, now.predicted, old.objective)
     if old.delivery != new.delivery:
         reason = "values wait for other steps than before"
         yield Change("release", "delivery", _delivery(old.delivery), _delivery(new.delivery), Effect.NEITHER, reason)
@@ -48,13 +48,22 @@ def _constraints(rows: Iterable[ConstraintRow]) -> str | None:
     return ", ".join(dict.fromkeys(row.text for row in rows)) or None
 
 
-def _error(name: str, was: float, now: float, objective: str) -> Iterator[Change]:
-    if was != now:
+def _error(name: str, before: PredictedError, after: PredictedError, objective: str) -> Iterator[Change]:
+    was, now = before.published, after.published
+    if before.kind != after.kind:
+        what, reason = f"what is known of the error of {name}", "the two numbers are not of one kind"
+        yield Change("accuracy", what, _known(before), _known(after), Effect.NEITHER, reason)
+    elif was != now:
         what = f"expected {objective.replace('_', ' ')} of {name}"
         ratio = now / was if was else float("inf")
         percent = f"{100 * abs(ratio - 1):.2g} % {'more' if now > was else 'less'} error"
         reason = percent if ratio < 2 else f"{ratio:.3g} times the error"
         yield Change("accuracy", what, about(was), about(now), Effect.NEITHER, reason)
+
+
+def _known(predicted: PredictedError) -> str:
+    words = {"at_least": "at least ", "noise": "noise alone "}.get(predicted.kind, "")
+    return words + about(predicted.published)
 
 
 def _schedule(release: ReleasePlan) -> str | None:

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from pydantic import model_validator
 
 from policyc_runtime.estimation.series import SMOOTHER_WAITS, SeriesEstimator
 from policyc_runtime.estimation.signal import SignalModel
@@ -98,21 +99,36 @@ class SeriesSmoother(PlainSeries):
     Its spectrum is that of an integrated random walk or of an AR(1) process, whichever is likelier, beside rhythms of
     any frequency and a slope, where they stand out; all of it is learned from the noisy values, whose noise is known.
     Of the mean nothing is assumed. With `observation_noise` true values are taken to have noise of their own, which is
-    smoothed away too.
+    smoothed away too. With a `signal` that the policy declares, nothing is learned: the posterior mean of that process.
 
-    Source: RW06, MZ93, SCH78
+    Source: RW06, MZ93, SCH78, DJ89
     """
 
     offline: ClassVar[str | None] = SMOOTHER_WAITS
     name: Literal["series_smoother"] = "series_smoother"
     observation_noise: bool = False
+    signal: SignalModel | None = None
+
+    @model_validator(mode="after")
+    def _declared_whole(self) -> SeriesSmoother:
+        if self.signal is not None and (self.observation_noise or not self.signal.complete):
+            raise ValueError("a smoother of a declared signal has all its numbers from there")
+        return self
 
     def described(self) -> str:
         """As a policy would write it."""
+        if self.signal is not None:
+            return f"smoother() of {self.signal.described()}"
         return "smoother(observation_noise = true)" if self.observation_noise else "smoother()"
 
     def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
-        """Cosine coefficients, each believed as far as the spectrum says."""
+        """Cosine coefficients, each believed as far as the spectrum says; of a declared process its own recursion."""
+        from policyc_runtime.estimation.series_filter import smoothed_means
+        from policyc_runtime.estimation.signal import learned_process
         from policyc_runtime.estimation.spectrum import smoothed
 
+        if self.signal is not None:
+            process = learned_process(self.signal, values, variances)
+            assert process is not None, "its numbers are declared"
+            return smoothed_means(process, values, variances)[first:]
         return smoothed(values, variances, observation_noise=self.observation_noise)[first:]

@@ -1,4 +1,7 @@
-"""Kalman's filter for a plain series: what noisy values so far, or up to a few steps later, say of every value."""
+"""Kalman's filter for a plain series: what noisy values so far, or up to a few steps later, say of every value.
+
+Of a process whose parameters are known, the errors of all that are known as well, before any value is.
+"""
 
 from __future__ import annotations
 
@@ -93,43 +96,134 @@ def fixed_lag_means(
 
     Source: KAL60
     """
-    steps, period = values.size, process.period
-    variances = variances + process.observation_stddev**2
-    given = np.isfinite(values) & np.isfinite(variances)
-    state, spread = _start(process, values[given], variances[given])
-    fresh = process.residual_stddev**2 * (1 - process.autocorrelation**2)
-    fresh_season = process.seasonal_stddev**2 * (1 - process.seasonal_autocorrelation**2)
-    waiting = np.zeros((delay + 1, state.size))  # covariances with the state; row t % (delay + 1) is step t's
-    means = np.empty(steps)
+    return _fixed_lag(process, values, variances, delay, learned=learned)[0]
+
+
+def fixed_lag_variances(process: SeriesProcess, variances: Array, delay: int | None) -> Array:
+    """The variance of what such answers miss, (T,), where the process is right and known: whatever the values.
+
+    Args:
+        process: how values move.
+        variances: (T,) of the noise, NaN or infinite without a value.
+        delay: how many later steps a value waits for, None for all.
+
+    Source: KAL60
+    """
+    values = np.where(np.isfinite(variances), 0.0, np.nan)
+    if delay is None and process.mean is None:  # going back, little would be left of an unknown mean's digits
+        delay = max(values.size - 1, 0)
+    if delay is None:
+        return _smoothed(process, values, variances)[1]
+    return _fixed_lag(process, values, variances, delay, learned=False)[1]
+
+
+def smoothed_means(process: SeriesProcess, values: Array, variances: Array) -> Array:
+    """Expected values given all noisy ones, earlier and later, (T,); arguments as for `fixed_lag_means`.
+
+    Source: DJ89
+    """
+    return _smoothed(process, values, variances)[0]
+
+
+def _fixed_lag(
+    process: SeriesProcess, values: Array, variances: Array, delay: int, *, learned: bool
+) -> tuple[Array, Array]:
+    """Expected values and the variance of what they miss."""
+    steps = values.size
+    waiting = np.zeros((delay + 1, 2 + process.period))  # covariances with the state; row t % (delay + 1) is step t's
+    means, left = np.empty(steps), np.empty(steps)
     surprise = expected = DOUBT
+    passing = _Passing(process, values, variances)
     for t in range(steps):
-        _move(1, process.autocorrelation, fresh, state, spread, waiting)
-        shown = [0, 1]
-        if period:
-            phase = 2 + t % period
-            shown.append(phase)
-            if t >= period:
-                _move(phase, process.seasonal_autocorrelation, fresh_season, state, spread, waiting)
+        passing.move(t, waiting)
+        shown, state, spread = passing.shown, passing.state, passing.spread
         column = spread[shown].sum(axis=0)
-        means[t] = state[shown].sum()
+        means[t], left[t] = state[shown].sum(), column[shown].sum()
         waiting[t % (delay + 1)] = column
-        if not given[t]:
+        if not passing.given[t]:
             continue
-        total = column[shown].sum() + variances[t]
+        total = left[t] + passing.variances[t]
         away = (values[t] - means[t]) / total
         state += column * away
         if t > 0:  # before, nothing is known of the mean
             surprise, expected = FORGET * surprise + away**2 * total, FORGET * expected + 1
         if learned and delay == 0:
-            means[t] += max(0.0, total - variances[t] / surprising(surprise, expected)) * away
+            means[t] += max(0.0, total - passing.variances[t] / surprising(surprise, expected)) * away
             spread -= np.outer(column / total, column)
             continue
         back = np.arange(max(0, t - delay), t + 1)
         pull = waiting[back % (delay + 1)][:, shown].sum(axis=1)
         means[back] += pull * away
+        left[back] -= pull**2 / total
         waiting[back % (delay + 1)] -= np.outer(pull / total, column)
         spread -= np.outer(column / total, column)
-    return means
+    return means, left
+
+
+def _smoothed(process: SeriesProcess, values: Array, variances: Array) -> tuple[Array, Array]:
+    """Expected values given all, and the variance of what they miss: what later values say comes back step by step.
+
+    `pull` and `sure` are what all later values say of the state, as the gradient and the curvature of their likelihood.
+    """
+    steps, size = values.size, 2 + process.period
+    columns, means, left, away = np.empty((steps, size)), np.empty(steps), np.empty(steps), np.zeros(steps)
+    passing = _Passing(process, values, variances)
+    totals = np.ones(steps)
+    for t in range(steps):
+        passing.move(t)
+        column = passing.spread[passing.shown].sum(axis=0)
+        columns[t], means[t], left[t] = column, passing.state[passing.shown].sum(), column[passing.shown].sum()
+        if passing.given[t]:
+            totals[t] = left[t] + passing.variances[t]
+            away[t] = (values[t] - means[t]) / totals[t]
+            passing.state += column * away[t]
+            passing.spread -= np.outer(column / totals[t], column)
+    pull, sure = np.zeros(size), np.zeros((size, size))
+    for t in range(steps - 1, -1, -1):
+        shown, column = process.shown(t), columns[t]
+        if passing.given[t]:
+            pull[shown] += away[t] - column @ pull / totals[t]
+            along = sure @ column / totals[t]
+            sure[shown] -= along
+            sure[:, shown] -= along[:, None]
+            sure[np.ix_(shown, shown)] += column @ along / totals[t] + 1 / totals[t]
+        means[t] += column @ pull
+        left[t] -= column @ sure @ column
+        for place, factor in passing.factors(t):
+            pull[place] *= factor
+            sure[place] *= factor
+            sure[:, place] *= factor
+    return means, left
+
+
+class _Passing:
+    """The state and its covariance, carried from step to step."""
+
+    def __init__(self, process: SeriesProcess, values: Array, variances: Array) -> None:
+        self._process = process
+        self.variances = variances + process.observation_stddev**2
+        self.given = np.isfinite(values) & np.isfinite(self.variances)
+        self.state, self.spread = _start(process, values[self.given], self.variances[self.given])
+        self.shown: list[int] = []
+        self._fresh = process.residual_stddev**2 * (1 - process.autocorrelation**2)
+        self._fresh_season = process.seasonal_stddev**2 * (1 - process.seasonal_autocorrelation**2)
+
+    def factors(self, t: int) -> list[tuple[int, float]]:
+        """The components that go on at the start of step t, each with what it shrinks by."""
+        process = self._process
+        seasons = [(2 + t % process.period, process.seasonal_autocorrelation)] if 0 < process.period <= t else []
+        return [(1, process.autocorrelation), *seasons]
+
+    def move(self, t: int, waiting: Array | None = None) -> None:
+        """To the start of step t: components shrink towards 0, and something new is added."""
+        self.shown = self._process.shown(t)
+        for place, factor in self.factors(t):
+            self.state[place] *= factor
+            self.spread[place] *= factor
+            self.spread[:, place] *= factor
+            self.spread[place, place] += self._fresh if place == 1 else self._fresh_season
+            if waiting is not None:
+                waiting[:, place] *= factor
 
 
 def surprising(squares: float, expected: float) -> float:
@@ -160,12 +254,3 @@ def _start(process: SeriesProcess, values: Array, variances: Array) -> tuple[Arr
     for phase in range(2, 2 + process.period):
         spread[phase, phase] = process.seasonal_stddev**2
     return state, spread
-
-
-def _move(place: int, factor: float, fresh: float, state: Array, spread: Array, waiting: Array) -> None:
-    """One component of the state goes one step on: it shrinks towards 0, and something new is added."""
-    state[place] *= factor
-    spread[place] *= factor
-    spread[:, place] *= factor
-    spread[place, place] += fresh
-    waiting[:, place] *= factor

@@ -90,6 +90,15 @@ class SeriesProcess:
     mean: float | None = None
     observation_stddev: float = 0.0
 
+    def shown(self, step: int) -> list[int]:
+        """The components of the state, mean, residual and a season value a phase, whose sum is the value of a step."""
+        return [0, 1, 2 + step % self.period] if self.period else [0, 1]
+
+    @property
+    def stddev(self) -> float:
+        """Of values around the mean, without the noise of observation."""
+        return math.hypot(self.residual_stddev, self.seasonal_stddev)
+
     def covariances(self, steps: int) -> Array:
         """Of values 0, 1, ..., steps - 1 apart, (steps,), without the noise of observation."""
         found = self.residual_stddev**2 * self.autocorrelation ** np.arange(steps)
@@ -163,8 +172,8 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
     return seasonal if "seasonal_stddev" in known or better + SEASON_COST < misfit else plain
 
 
-def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Generator) -> Array:
-    """One course of the process, (steps,), none below 0; its mean is known. For simulations."""
+def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Generator, least: float = 0.0) -> Array:
+    """One course of the process, (steps,), none below `least`; its mean is known. For simulations."""
     fresh = generator.standard_normal(steps) * process.residual_stddev
     fresh[1:] *= math.sqrt(1 - process.autocorrelation**2)
     residual = fresh.copy()
@@ -177,7 +186,7 @@ def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Genera
             kept = process.seasonal_autocorrelation
             now = kept * season[start - process.period : start] + math.sqrt(1 - kept**2) * now
         season[start : start + process.period] = now[: steps - start]
-    return np.asarray(np.maximum((process.mean or 0.0) + season + residual, 0.0))
+    return np.asarray(np.maximum((process.mean or 0.0) + season + residual, least))
 
 
 def _number(value: Decimal | None) -> float | None:

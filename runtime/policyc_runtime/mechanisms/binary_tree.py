@@ -34,6 +34,7 @@ class BinaryTree(GridNoise):
     """
 
     name: Literal["binary_tree"] = "binary_tree"
+    independent: ClassVar[bool] = False
     grid: ClassVar[int] = 2**6
 
     @classmethod

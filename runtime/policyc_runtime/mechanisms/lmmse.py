@@ -135,9 +135,9 @@ class Lmmse(StreamMechanism):
         return f"lmmse(weight {self.weight}{falling}{noise})"
 
     @property
-    def errors_of(self) -> str:
-        """The declared process, if there is one."""
-        return super().errors_of if self.signal is None else "errors of the declared AR(1) process"
+    def declared(self) -> bool:
+        """It is for the process that it predicts by, if the policy declares one."""
+        return self.signal is not None
 
     def with_noise(self, factor: float) -> Self:
         """The same with a standard deviation `factor` times as large."""

@@ -26,6 +26,7 @@ without a line written for it.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -33,12 +34,13 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
+import numpy as np
+
 from policyc_runtime.errors import KernelError
 from policyc_runtime.kinds import find_kinds
 from policyc_runtime.records import Record
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from policyc_runtime.mechanisms.setting import Setting
@@ -111,10 +113,13 @@ class StreamMechanism(Mechanism):
     """Whether `values` are estimates, made of several records: their errors depend on each other and on how the stream
     moves, so `variances` cannot be compared with those of plain noise, nor an estimator be put on top."""
 
+    independent: ClassVar[bool] = True
+    """Whether the noise of a step is independent of that of others, where `values` are no estimates."""
+
     @property
-    def errors_of(self) -> str:
-        """Of which streams `variances` tells, where `values` are estimates."""
-        return "errors of a stream that does not move"
+    def declared(self) -> bool:
+        """Whether `values` are estimates for a declared process, and `variances` their errors under it."""
+        return False
 
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:
@@ -188,6 +193,10 @@ class StreamMechanism(Mechanism):
         NaN where a step has no value; known before any data. For a mechanism that decides as it goes, what is
         expected for a stream that does not move.
         """
+
+    def absolute_errors(self, setting: Setting, steps: int) -> NDArray[np.float64]:
+        """The same as mean absolute errors, in units, (steps,), of normal noise where a mechanism knows no better."""
+        return np.sqrt(self.variances(setting, steps) * (2 / math.pi))
 
     def ready(self, setting: Setting, steps: int) -> int:  # noqa: ARG002
         """How many steps can be measured once raw values of the first `steps` are there; the horizon for offline ones.

@@ -76,6 +76,10 @@ class StreamLaplace(StreamMechanism):
         exponent = 1.0 / float(self.scale)
         return np.full(steps, 2.0 * math.exp(-exponent) / math.expm1(-exponent) ** 2)
 
+    def absolute_errors(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Those of the two-sided geometric distribution, (steps,)."""
+        return np.full(steps, 1.0 / math.sinh(1.0 / float(self.scale)))
+
     def measure(
         self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
     ) -> list[StepRecord]:

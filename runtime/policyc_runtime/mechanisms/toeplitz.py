@@ -54,6 +54,7 @@ class Toeplitz(GridNoise):
     """
 
     name: Literal["toeplitz"] = "toeplitz"
+    independent: ClassVar[bool] = False
     decay: Part
     exponent: Part
     band: tuple[Annotated[int, Field(ge=0, le=LARGEST_COUNT)], ...] | None = None

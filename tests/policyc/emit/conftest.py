@@ -146,6 +146,7 @@ def traffic_plan() -> Plan:
         constraints=count_constraints("occupancy", 3, 200),
         integer=True,
         predicted=PredictedError(
+            kind="expected",
             published=34.6,
             without_postprocessing=171.5,
             prior_alone=44.3,
@@ -230,6 +231,7 @@ def fleet_plan() -> Plan:
         constraints=count_constraints("parked", 4, 4037),
         integer=True,
         predicted=PredictedError(
+            kind="expected",
             published=59.4,
             without_postprocessing=81.9,
             prior_alone=289.0,

@@ -7,7 +7,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc.diagnostics import PolicyError
-from policyc.planning.series import mean_at_expected_noise
+from policyc.planning.trials import controlled
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.verify import verified_claims
@@ -88,15 +88,21 @@ def test_the_predicted_error_is_that_of_a_run(plan_of, tmp_path):
 
 
 def test_noise_that_was_drawn_too_large_is_no_reason_against_a_mechanism():
-    """Errors that go with the noise are taken as if it had its expected size: twice as near to the true mean."""
-    rng, plain, corrected = np.random.default_rng(5), [], []
-    for _ in range(50):
-        noise = rng.standard_normal(1000)
-        plain.append(np.abs(noise).mean())
-        corrected.append(mean_at_expected_noise(np.abs(noise), noise**2))
+    """Errors that go with the noise are taken as if it had its expected size: twice as near to the true mean.
+
+    The standard error is that of what is left: the truth is within two of them as often as it should be.
+    """
+    rng, plain, corrected, within = np.random.default_rng(5), [], [], []
     truth = (2 / np.pi) ** 0.5
+    for _ in range(200):
+        noise = rng.standard_normal((40, 25))
+        plain.append(np.abs(noise).mean())
+        found = controlled(np.abs(noise).mean(axis=1), (noise**2 - 1).mean(axis=1)[:, None])
+        corrected.append(found.error)
+        within.append(abs(found.error - truth) <= 2 * found.stderr)
     assert np.std(corrected) < 0.5 * np.std(plain)
     assert np.mean(corrected) == pytest.approx(truth, rel=0.005)
+    assert 0.88 < np.mean(within) < 0.99
 
 
 def test_planning_needs_no_protected_data_and_is_the_same_each_time(plan_of, tmp_path):

@@ -1,0 +1,191 @@
+"""What a mechanism and an estimator make of a signal: computed where that can be done, else tried on courses of it.
+
+The best linear filter or smoother of a declared process has a covariance that follows from the process and the noise
+alone (Riccati's recursion). Everything else is run. Courses and noise come from fixed seeds, the same for every pair,
+so that pairs are compared on the same values and a policy always gives the same plan. Some errors follow a quantity
+whose expectation is known: the squares of plain noise, and the error of that best linear filter. Mean errors are moved
+along their regression on these (control variates), which takes most of the chance away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.planning.courses import Courses
+from policyc.planning.measurements import Measurement, Objective, of_variances
+from policyc_runtime.errors import KernelError
+from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
+from policyc_runtime.estimation.projection import NearestValues
+from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
+from policyc_runtime.randomness import SimulationRandomness
+
+Array = NDArray[np.float64]
+
+SEED = 2022
+LONG = 2000  # steps after which the errors of a filter are those of ever
+STRETCHES = 40  # of few courses, which stand for as many courses
+FEW_COURSES = 8  # below, a course is cut into stretches
+ACCURATE = 0.01  # relative standard error that is enough
+MOST_STEPS = 40_000  # that are simulated for one pair: what is left of chance is printed
+BOUND_STEPS = 4000  # the same for a lower bound
+
+
+class Estimated(NamedTuple):
+    """A mean error and its standard error; `error` infinite where no values keep the constraints."""
+
+    error: float
+    stderr: float
+
+    @property
+    def accurate(self) -> bool:
+        """Whether more courses would change nothing that is seen."""
+        return self.stderr <= ACCURATE * self.error or not math.isfinite(self.error)
+
+
+@dataclass
+class Trial:
+    """One mechanism and one estimator on course after course.
+
+    Args:
+        entry: the mechanism.
+        estimator: what is done to its values.
+        constraints: of the release.
+        objective: what error counts.
+        given: the courses.
+        measured: what the mechanism measures of the true values, where it is a total.
+        derive: what is made of both afterwards, where another total is released.
+    """
+
+    entry: Measurement
+    estimator: Estimator
+    constraints: ConstraintSet
+    objective: Objective
+    given: Courses
+    measured: Callable[[Array], Array] | None = None
+    derive: Callable[[Array], Array] | None = None
+    _errors: list[Array] = field(default_factory=list, init=False)
+    _controls: list[Array] = field(default_factory=list, init=False)
+    _left: Array | None = field(default=None, init=False)
+
+    def run(self, count: int) -> Estimated:
+        """The mean error over the first `count` courses; those that were run before are not run again."""
+        try:
+            while len(self._errors) < count:
+                self._one(len(self._errors))
+        except KernelError:
+            return Estimated(math.inf, math.inf)
+        parts = 1 if count >= FEW_COURSES else -(-STRETCHES // count)
+        return controlled(_stretches(self._errors, parts), _stretches(self._controls, parts))
+
+    def settled(self, most: int = MOST_STEPS) -> Estimated:
+        """The mean error, from as many courses as make it accurate, or as are affordable: so many steps."""
+        steps = max(self.entry.steps, 1)
+        count = min(first_courses(steps), max(1, most // steps))
+        found = self.run(count)
+        while not found.accurate and 2 * count * steps <= most:
+            count *= 2
+            found = self.run(count)
+        return found
+
+    def _one(self, number: int) -> None:
+        entry, unit, mechanism = self.entry, float(self.entry.unit), self.entry.mechanism
+        raw = np.rint(self.given.course(number) / unit).astype(np.int64)[:, None]
+        raw = np.repeat(raw, entry.setting.cells, axis=1)
+        records = mechanism.measure(entry.setting, raw, (), SimulationRandomness(SEED + number))
+        true, noisy = np.asarray(raw * unit, np.float64), mechanism.values(entry.setting, records) * unit
+        variances: Array = mechanism.variances(entry.setting, len(raw)) * unit**2
+        if self.measured is not None:
+            true = self.measured(true)
+        controls = np.zeros((len(raw), 2))
+        if not (mechanism.estimates or mechanism.leaves_gaps):
+            controls[:, 0] = ((noisy - true) ** 2 / variances[:, None] - 1).mean(axis=1)
+            controls[:, 1] = self._of_the_best_filter(true, noisy, variances)
+        if self.derive is not None:
+            true, noisy, variances = self.derive(true), self.derive(noisy), self.derive(variances[:, None])[:, 0]
+        scales = np.nan_to_num(np.sqrt(variances / 2))
+        values = self.estimator.estimate_series(noisy, scales, 0, None, self.constraints, None, entry.setting.wait)
+        self._errors.append(_sizes(values - true, self.objective).mean(axis=1))
+        self._controls.append(controls)
+
+    def _of_the_best_filter(self, true: Array, noisy: Array, variances: Array) -> Array:
+        """What the best linear filter's errors exceed their expectation by, (steps,); 0 where that is not known."""
+        process, mechanism, delay = self.given.process, self.entry.mechanism, self.entry.setting.wait
+        if (
+            process is None
+            or self.measured
+            or not mechanism.independent
+            or not self.given.far_from_bounds(self.constraints)
+        ):
+            return np.zeros(len(true))
+        if self._left is None:
+            self._left = of_variances(fixed_lag_variances(process, variances, delay), self.objective)
+        found = [
+            smoothed_means(process, column, variances)
+            if delay is None
+            else fixed_lag_means(process, column, variances, delay)
+            for column in noisy.T
+        ]
+        return np.asarray(_sizes(np.column_stack(found) - true, self.objective).mean(axis=1) - self._left)
+
+
+def first_courses(steps: int) -> int:
+    """How many courses of so many steps tell pairs apart."""
+    return 1 if steps > LONG else min(STRETCHES, max(3, -(-LONG // steps)))
+
+
+def known_errors(
+    entry: Measurement, estimator: Estimator, constraints: ConstraintSet, objective: Objective, given: Courses
+) -> Array | None:
+    """The expected error of every step, (steps,), of which the first 2,000 stand for more; None where not known so."""
+    mechanism = entry.mechanism
+    if mechanism.leaves_gaps or given.process is None or not given.far_from_bounds(constraints):
+        return None
+    if isinstance(estimator, NearestValues):
+        known = not mechanism.estimates or mechanism.declared
+        return entry.errors(objective) if known else None
+    if mechanism.estimates or not mechanism.independent or not isinstance(estimator, SeriesFilter | SeriesSmoother):
+        return None
+    if estimator.signal is None or not estimator.signal.complete or estimator.signal != given.model:
+        return None
+    variances = entry.variances()
+    left = fixed_lag_variances(given.process, variances[:LONG], entry.setting.wait)
+    rounded = 1 / 12 if constraints.integer else 0.0
+    late = left[len(left) // 2 :].mean()  # of a longer stream: the second half, where the start is forgotten
+    if entry.setting.horizon is None:
+        left = np.full(left.size, late)
+    errors = np.concatenate([left, np.full(variances.size - left.size, late)])
+    return of_variances(errors + rounded, objective)
+
+
+def controlled(errors: Array, controls: Array) -> Estimated:
+    """The mean of errors, moved along their regression on controls, whose expectation is 0.
+
+    Args:
+        errors: (n,).
+        controls: (n, c); columns of zeros are none.
+    """
+    used = controls[:, np.ptp(controls, axis=0) > 0]
+    centred = used - used.mean(axis=0)
+    slopes = np.linalg.lstsq(centred, errors - errors.mean(), rcond=None)[0]
+    left = errors - used @ slopes
+    free = errors.size - 1 - used.shape[1]
+    mean = float(left.mean())
+    if free < 2 or mean <= 0:
+        return Estimated(float(errors.mean()), math.inf)
+    return Estimated(mean, float(np.sqrt(((left - left.mean()) ** 2).sum() / free / errors.size)))
+
+
+def _sizes(away: Array, objective: Objective) -> Array:
+    return np.asarray(away**2 if objective == "mean_squared_error" else np.abs(away))
+
+
+def _stretches(series: list[Array], parts: int) -> Array:
+    """The means of so many stretches of each, (n,) or (n, columns)."""
+    return np.array([part.mean(axis=0) for one in series for part in np.array_split(one, min(parts, len(one)))])

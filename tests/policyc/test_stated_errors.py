@@ -1,0 +1,143 @@
+"""What a plan states as the error of its values, and what pages make of that: never the noise in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policyc import compile_policy
+from policyc.emit.certificate import render_markdown
+from policyc.emit.context import certificate_content
+from policyc.emit.steps import step_rows
+from policyc.emit.summary import render_summary
+from policyc_runtime.errors import PlanFormatError
+from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.simulation import simulate
+
+POLICY = """
+policy cars "cars on a road"
+stream passages {{
+  user plate
+  time at
+  step 1h
+  horizon 48 steps
+  start "2026-01-01"
+}}
+release there = count(passages)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(24 steps, assumed = "passes")
+{signal}
+mechanism {mechanism}
+deliver {deliver}
+estimate {estimate}
+"""
+WINDOWS = """
+policy rooms "people in rooms"
+stream stays {{
+  user person
+  time at
+  cell room in {{"A", "B"}}
+  step 1h
+  horizon 48 steps
+  population 500
+  start "2026-01-01"
+}}
+release there = count(stays) by room
+target w_event(epsilon = 1.0, window = 6 steps)
+correlation none(evidence = "independent visits")
+mechanism {mechanism}
+deliver realtime
+"""
+MOVING = [
+    ("lmmse(weight = 0.5)", "realtime"),
+    ("lmmse(weight = 0.5, noise = binomial)", "within(3 steps)"),
+    ("fast(samples = 12)", "realtime"),
+    ("fast()", "within(3 steps)"),
+    ("dft(coefficients = 6)", "offline"),
+    ("dft(choose = true)", "within(11 steps)"),
+    ("subsample(rate = 0.3)", "offline"),
+    ("filter_subsample(rate = 0.3)", "offline"),
+]
+PLAIN = [("gaussian()", "realtime"), ("laplace()", "offline"), ("binomial()", "within(3 steps)")]
+
+
+def planned(folder: Path, text: str = POLICY, **words: str) -> Plan:
+    given = {"signal": "", "mechanism": "auto", "deliver": "realtime", "estimate": "auto"} | words
+    (folder / "cars.policy").write_text(text.format(**given))
+    return compile_policy(folder / "cars.policy").plan
+
+
+@pytest.mark.parametrize(("mechanism", "deliver"), MOVING)
+@pytest.mark.parametrize("signal", ["", "signal ar1(learned = true)"])
+def test_errors_that_depend_on_the_stream_are_stated_as_lower_bounds(
+    mechanism: str, deliver: str, signal: str, tmp_path: Path
+) -> None:
+    """Page, summary, table of steps and simulation say "at least" and why; a stream that stands still has that error.
+
+    A stream that moves has more. Nothing calls the number an expected error.
+    """
+    plan = planned(tmp_path, mechanism=mechanism, deliver=deliver, signal=signal)
+    part = plan.releases[0]
+    assert part.predicted.kind == "at_least"
+    page = render_markdown(certificate_content(plan, {}))
+    assert "off by at least about" in page
+    assert part.predicted.because in page
+    summary = render_summary(plan, tmp_path)
+    assert "expected   at least" in summary
+    assert part.predicted.because in summary
+    assert "error_at_least" in step_rows(plan).columns
+    assert "expected_error" not in step_rows(plan).columns
+    still = simulate(plan, 1, 12, signal=1000.0 + 0 * _zigzag())
+    moved = simulate(plan, 1, 12, signal=1000.0 + _zigzag())
+    assert f"of at least {part.predicted.published:.4g}" in "\n".join(still.table_lines())
+    assert _own(still) >= 0.8 * part.predicted.published
+    assert _own(moved) > 1.2 * part.predicted.published
+
+
+@pytest.mark.parametrize("mechanism", ["budget_distribution()", "budget_absorption()"])
+def test_values_that_are_published_again_have_lower_bounds(mechanism: str, tmp_path: Path) -> None:
+    """Budget distribution and absorption state the error of counts that stand still as a bound."""
+    plan = planned(tmp_path, WINDOWS, mechanism=mechanism)
+    assert plan.releases[0].predicted.kind == "at_least"
+    assert "off by at least about" in render_markdown(certificate_content(plan, {}))
+    assert "expected   at least" in render_summary(plan, tmp_path)
+    assert "error_at_least" in step_rows(plan).columns
+
+
+@pytest.mark.parametrize(("mechanism", "deliver"), PLAIN)
+@pytest.mark.parametrize("estimate", ["none()", "auto"])
+def test_plain_noise_is_expected_and_what_filters_gain_is_left_open(
+    mechanism: str, deliver: str, estimate: str, tmp_path: Path
+) -> None:
+    """Without an estimator runs have the stated error, whatever the stream; with one that learns it is the noise's."""
+    plan = planned(tmp_path, mechanism=mechanism, deliver=deliver, estimate=estimate)
+    part = plan.releases[0]
+    assert part.predicted.kind == ("expected" if estimate == "none()" else "noise")
+    if estimate == "none()":
+        found = simulate(plan, 1, 60, signal=1000.0 + _zigzag())
+        assert _own(found) == pytest.approx(part.predicted.published, rel=0.1)
+    else:
+        assert "noise_error" in step_rows(plan).columns
+
+
+def test_a_plan_made_before_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """A plan that does not say what kind of number its error is, is not read as one that does."""
+    text = planned(tmp_path).to_json()
+    old = text.replace('"kind": "noise",\n', "")
+    assert old != text
+    (tmp_path / "plan.json").write_text(old)
+    with pytest.raises(PlanFormatError) as refused:
+        load_plan(tmp_path)
+    assert refused.value.code == "E0802"
+    assert "compile the policy again" in (refused.value.help or "")
+
+
+def _zigzag():
+    import numpy as np
+
+    return np.resize([0.0, 400.0, 100.0, 300.0, -300.0, 50.0], 48)
+
+
+def _own(result) -> float:
+    return next(error.mean_squared_error for error in result.errors if error.chosen)
