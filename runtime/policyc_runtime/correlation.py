@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -24,8 +25,9 @@ LARGEST_LAG = 10_000
 class ChainRecord(Record):
     """How one user of a group moves; rows are probabilities given as decimals.
 
-    `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). `initial` is
-    the law of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
+    `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). Beside
+    `forward` the latter is only compared: what leaks is computed from the one, and its reversal. `initial` is the law
+    of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
     is the paper's recursion.
     """
 
@@ -54,7 +56,25 @@ class ChainRecord(Record):
             return result
 
         initial = self.initial if self.initial == "stationary" else array(self.initial)
-        return Chain(array(self.forward), array(self.backward), initial, self._relative_error())
+        backward = None if self.forward is not None else array(self.backward)
+        return Chain(array(self.forward), backward, initial, self._relative_error())
+
+    def reversal_gap(self) -> float | None:
+        """How far `backward` is from the reversal of `forward`, its largest entry; None where only one is stated.
+
+        States that are never visited have no reversal.
+
+        Raises:
+            InvalidMatrixError: either is no chain, or there is no single reversal.
+        """
+        if self.forward is None or self.backward is None:
+            return None
+        chain = self.chain()
+        stated = self.model_copy(update={"forward": None}).chain().backward
+        if stated.shape != chain.forward.shape:
+            return math.inf
+        visited = chain.stationary() > 0
+        return float(np.abs(stated - chain.backward)[visited].max())
 
     def _relative_error(self) -> float:
         """By what the floats of the matrices may differ from the decimals, each row divided by its sum."""

@@ -18,6 +18,8 @@ from policyc_runtime.spending import (
 )
 from policyc_runtime.targets import AlphaDPT, WEvent, window_of
 
+LARGEST_GAP = 1e-6  # entries of a matrix that is only compared may be rounded
+
 
 def check_chains(plan: Plan) -> Iterator[Claim]:
     """Every chain is one, on the cells of the stream."""
@@ -27,13 +29,18 @@ def check_chains(plan: Plan) -> Iterator[Claim]:
         name = f"the chain{_group(record)} is a chain on the stream's cells"
         try:
             found = record.chain().states
+            moving = record.initial is not None and record.initial != "stationary"
+            if moving and record.forward is not None and record.backward is not None:
+                detail = "a start that is not stationary has backward matrices of its own; `backward` contradicts them"
+                yield Claim(name, False, detail, place)
+                return
+            gap = record.reversal_gap()
         except KernelError as error:
             yield Claim(name, False, error.message, place)
             return
-        moving = record.initial is not None and record.initial != "stationary"
-        if moving and record.forward is not None and record.backward is not None:
-            detail = "a start that is not stationary has backward matrices of its own; `backward` contradicts them"
-            yield Claim(name, False, detail, place)
+        if gap is not None and not gap <= LARGEST_GAP:
+            detail = f"`backward` is not the reversal of `forward`, by {gap:.2g}: correct the policy and compile again"
+            yield Claim(name, False, detail, place, "E0844")
             return
         ordered = list(record.lags) == sorted(set(record.lags)) and record.lags[0] == 1
         yield Claim(name, found == states and ordered, f"{found} states, rows sum to 1 within 1e-9", place)

@@ -35,6 +35,8 @@ budget quantified()
 postprocess occupancy { sum(occupancy) == population, occupancy >= 0, integer(occupancy) }
 """
 
+TWO_STATES = POLICY.replace('"A", "B"', '"A"').replace("[[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]]", "FORWARD")
+
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory) -> Plan:
@@ -254,6 +256,25 @@ def test_backward_beside_a_start_that_is_not_stationary_is_refused(plan):
     chain.update(backward=chain["forward"], initial=["0.2", "0.3", "0.5"])
     with pytest.raises(PlanRejectedError, match="contradicts"):
         verify(resealed(replaced(json.loads(plan.to_json()), ("correlation", "chains", 0), chain)))
+
+
+def test_backward_that_is_not_the_reversal_of_forward_is_refused(tmp_path):
+    """A plan of an earlier version for both of them leaks more of users who move as `forward` says."""
+    backward = [["0.9", "0.1"], ["0.1", "0.9"]]
+    text = TWO_STATES.replace("FORWARD", "[[0.5, 0.5], [0.25, 0.75]]")
+    content = compiled(tmp_path, text)
+    for initial in ("stationary", None):
+        chain = {**content["correlation"]["chains"][0], "backward": backward, "initial": initial}
+        with pytest.raises(PlanRejectedError, match="compile again") as refused:
+            verify(resealed(replaced(content, ("correlation", "chains", 0), chain)))
+        assert refused.value.code == "E0844"
+
+
+def test_a_backward_matrix_changes_no_budget(tmp_path):
+    """Beside `forward` it is compared and no more: with its roundings the plan leaks what it leaks without it."""
+    text = TWO_STATES.replace("FORWARD", "[[0.5, 0.5], [0.25, 0.75]]")
+    stated = text.replace("initial", "backward = [[0.5000004, 0.4999996], [0.2500003, 0.7499997]], initial")
+    assert compiled(tmp_path, text)["claims"] == compiled(tmp_path, stated)["claims"]
 
 
 def test_probabilities_that_vanish_are_refused(plan):

@@ -17,11 +17,11 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 
 RUNS = 1000
-MORE_RUNS = {"w-event that distributes": 2000}  # its largest budget is reached by few events
+MORE_RUNS = {"w-event that distributes": 2000, "a user replaced": 2000}  # their attacks take more to prove something
 CHAIN = """correlation markov(forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary,
   evidence = "a survey")"""
 CELLS = 'cell place in {"A", "B"} otherwise "away"'
-USER = """target user_level(epsilon = {e}, delta = 0.1, neighbors = {n})
+USER = """target user_level(epsilon = {e}, delta = 0.009, neighbors = {n})
 participation at_most(2 steps, per_step = 1, enforced = keep_first)"""
 NO_CHAIN = 'correlation none(evidence = "x")\ndeliver realtime\n'
 W_EVENT = f"target w_event(epsilon = 1.0, window = 3 steps)\n{NO_CHAIN}"
@@ -56,27 +56,27 @@ POLICIES = {
     "a user added": (
         "",
         "count(trips)",
-        USER.format(e="1.0", n="add_remove") + "\ndeliver realtime\nmechanism gaussian()",
+        USER.format(e="2.0", n="add_remove") + "\ndeliver realtime\nmechanism gaussian()",
     ),
     "a user replaced": (
         "",
         "count(trips)",
-        USER.format(e="1.0", n="replace") + "\ndeliver realtime\nmechanism laplace()",
+        USER.format(e="3.0", n="replace") + "\ndeliver realtime\nmechanism laplace()",
     ),
     "cells of a user replaced": (
         CELLS.removesuffix(' otherwise "away"'),
         "count(trips) by place",
-        USER.format(e="1.0", n="replace") + "\ndeliver realtime\nmechanism gaussian()",
+        USER.format(e="2.0", n="replace") + "\ndeliver realtime\nmechanism gaussian()",
     ),
     "a signed sum": (
         "",
         "sum(trips.height, clamp = -2 .. 2)",
-        USER.format(e="1.0", n="replace") + "\ndeliver realtime\nmechanism gaussian()",
+        USER.format(e="2.0", n="replace") + "\ndeliver realtime\nmechanism gaussian()",
     ),
     "sampled steps": (
         "",
         "count(trips)",
-        USER.format(e="1.0", n="add_remove") + "\ndeliver offline\nmechanism subsample(rate = 0.5)",
+        USER.format(e="2.0", n="add_remove") + "\ndeliver offline\nmechanism subsample(rate = 0.5)",
     ),
 }
 

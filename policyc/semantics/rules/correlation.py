@@ -87,7 +87,10 @@ def _start(policy: Policy, chain: MarkovCorrelation) -> Iterator[Diagnostic]:
             "where users start",
             help=f"add `initial = stationary`, or the {other} matrix",
         )
-    if chain.initial != "stationary" or given is None:
+    stationary = chain.initial == "stationary" or (
+        chain.initial is None and None not in (chain.forward, chain.backward)
+    )
+    if not stationary or given is None:
         return
     classes = closed_classes(supports(given))
     if len(classes) > 1:
@@ -124,8 +127,11 @@ def _two_starts(chain: MarkovCorrelation) -> Iterator[Diagnostic]:
 
 
 def _reversal(chain: MarkovCorrelation) -> Iterator[Diagnostic]:
-    """W0401: two matrices that do not describe one chain."""
-    if chain.forward is None or chain.backward is None or chain.initial != "stationary":
+    """E0413: two matrices that do not describe one chain.
+
+    One backward matrix for all steps is that of a chain whose law stays the same, said or not.
+    """
+    if chain.forward is None or chain.backward is None or chain.initial not in {None, "stationary"}:
         return
     if len(chain.forward) != len(chain.backward):
         return
@@ -134,12 +140,12 @@ def _reversal(chain: MarkovCorrelation) -> Iterator[Diagnostic]:
         return
     difference, i, j = worst
     yield Diagnostic(
-        "W0401",
+        "E0413",
         f"`backward` is not the reversal of `forward`: entry {j + 1} of row {i + 1} is off by {difference:.2g}",
         chain.span,
-        because="the two matrices describe no single chain; the promise then holds against each direction as "
-        "stated, and perhaps against no real user",
-        help="leave `backward` out: with `initial = stationary` it is computed from `forward`",
+        because="no user moves by both: the past of one who moves as `forward` says follows from it, and can tell more "
+        "than would be accounted for",
+        help="leave `backward` out and write `initial = stationary`: it is then computed from `forward`",
     )
 
 

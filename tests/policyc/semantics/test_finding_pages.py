@@ -7,12 +7,13 @@ import pytest
 
 import policyc
 from policyc.diagnostics import Severity, Source
-from policyc.diagnostics.pages import all_codes
+from policyc.diagnostics.pages import all_codes, read_page
 from policyc.diagnostics.text import render_text
 from policyc.semantics.rules.utility import check_utility
 
 # From 0750 on, codes are the planner's own.
-CODES = [code for code in all_codes() if "0200" <= code[1:] < "0750"]
+RETIRED = {"W0401": "E0413"}  # explained still, for certificates that name them; never used again
+CODES = [code for code in all_codes() if "0200" <= code[1:] < "0750" and code not in RETIRED]
 # Known only after planning: predicted error, prior alone and signal size of the wrong and of the right example.
 UTILITY = {"W0701": ((40.0, None, 12.0), (4.0, None, 12.0)), "W0702": ((10.0, 8.0, None), (4.0, 8.0, None))}
 NOT_PLANNED = "E0702"  # the user-level pages are right, and this version does not plan them yet
@@ -65,6 +66,9 @@ def test_codes_and_pages_match():
     folder = Path(policyc.__file__).parent / "semantics"
     used = {c for path in folder.rglob("*.py") for c in re.findall(r'"([EW]0\d{3})"', path.read_text(encoding="utf-8"))}
     assert used == set(CODES)
+    for code, instead in RETIRED.items():
+        assert f"# {code}: retired, see {instead}\n" in read_page(code)
+        assert instead in used
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code.startswith("W")])

@@ -60,14 +60,16 @@ def test_one_correlation_a_group(findings, rooms_policy, first, second, expected
 
 
 def test_the_reversal_of_a_chain_is_accepted(findings, rooms_policy):
-    """A backward matrix computed by Bayes' rule gives no warning, one that is off by 1e-3 does."""
+    """A backward matrix computed by Bayes' rule is accepted, one that is off by 1e-3 is not, whatever the start."""
     forward = [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]]
     backward = np.array(Chain(forward=forward).backward)
     written = lambda m: "[" + ", ".join("[" + ", ".join(f"{x:.12f}" for x in row) + "]" for row in m) + "]"  # noqa: E731
     text = rooms_policy.replace("initial", "backward = {}, initial")
     assert not findings(text.replace("{}", written(backward)))[1]
     backward[0] += [1e-3, -1e-3, 0]
-    assert codes(findings(text.replace("{}", written(backward)))[1]) == ["W0401"]
+    for start in ("initial = stationary, ", ""):
+        contradicting = text.replace("{}", written(backward)).replace("initial = stationary,", start)
+        assert codes(findings(contradicting)[1]) == ["E0413"]
 
 
 def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
