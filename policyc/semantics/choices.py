@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 from typing import cast
 
 from policyc.diagnostics import Span
@@ -64,27 +65,47 @@ _PARTICIPATION: Signature = {
 
 
 def _pilot_file(scope: Scope, value: Value, what: str) -> tuple[Decimal, ...] | None:
-    """The last column of a public file: one number a step, after a line of names if there is one."""
+    """The only series in a public file: one number a step, after a line of names if there is one.
+
+    Columns of dates or words are none, and neither is one that counts the lines.
+    """
     if not isinstance(value, Call) or value.function.text != "file":
         reading.mismatch(scope, value, what, "a file", '`pilot(file("last_year.csv"), evidence = "...")`')
         return None
     text = read_text(scope, value)
     if text is None:
         return None
-    last = [line.split(",")[-1].strip() for line in text.splitlines() if line.strip()]
-    numbers = [_decimal(word) for word in last]
-    series = numbers[1:] if numbers and numbers[0] is None else numbers
-    found = tuple(number for number in series if number is not None)
-    if len(found) < len(series) or len(found) < FEWEST_OF_A_PILOT:
+    lines = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line.strip()]
+    columns = list(zip(*lines, strict=True)) if len({len(line) for line in lines}) == 1 else []
+    found = [series for series in map(_series, columns) if series is not None]
+    if len(found) > 1:
+        scope.refuse(
+            "E0212",
+            "the pilot file has several columns of numbers",
+            value.span,
+            because="nobody can tell which of them moves like what is released",
+            hint="leave the one that is meant, beside dates if there are any",
+        )
+        return None
+    if not found:
         scope.refuse(
             "E0212",
             "the pilot file is no series of numbers",
             value.span,
-            because=f"its last column must have one number a line, at least {FEWEST_OF_A_PILOT} of them",
-            hint="write one line a step, with the value last; the first line may have names",
+            because=f"one of its columns must have one number a line, at least {FEWEST_OF_A_PILOT} of them",
+            hint="write one line a step, with a date if you like and the value; the first line may have names",
         )
         return None
-    return found
+    return found[0]
+
+
+def _series(column: tuple[str, ...]) -> tuple[Decimal, ...] | None:
+    """The numbers of a column after its name, None where it has too few, others, or counts the lines."""
+    numbers = [_decimal(word) for word in column]
+    found = tuple(number for number in numbers[numbers[0] is None :] if number is not None)
+    if len(found) < len(numbers) - (numbers[0] is None) or len(found) < FEWEST_OF_A_PILOT:
+        return None
+    return None if all(after - before == 1 for before, after in pairwise(found)) else found
 
 
 def _decimal(word: str) -> Decimal | None:

@@ -160,6 +160,13 @@ def _claim(scope: Scope, name: Name, taken: dict[str, Span]) -> None:
     elif name.text in taken:
         first = (Label(taken[name.text], "the first one"),)
         scope.refuse("E0203", f"the name `{name.text}` is taken", name.span, hint="choose another name", labels=first)
+    elif alike := [other for other in taken if other.casefold() == name.text.casefold()]:
+        scope.refuse(
+            "E0225", f"`{name.text}` and `{alike[0]}` differ in capitals alone", name.span,
+            because="every release is written to a file of its name, and many systems take the two for one file",
+            hint="choose another name",
+            labels=(Label(taken[alike[0]], "the first one"),),
+        )  # fmt: skip
     else:
         taken[name.text] = name.span
 

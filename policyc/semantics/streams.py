@@ -13,6 +13,7 @@ from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import Call, CellField, Name, Set, StreamField, Text, Value
 from policyc.syntax.tree import Stream as StreamTree
 
+_OUTPUT = ("step", "time", "noisy", "released", "simulated")  # the columns of a released file beside the cell
 _FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start")
 _MISSING = {
     "user": ("`user my_column`, the column that says whose event it is", "without it nobody is protected"),
@@ -43,8 +44,16 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
             message = f"stream `{tree.name.text}` does not say its `{keyword}`"
             scope.refuse("E0206", message, tree.name.span, because=because, hint=f"add {example}")
     columns = [c for c in (user, time, cell.column if cell else None) if isinstance(c, str)]
-    if len(set(columns)) < len(columns):
-        twice = next(c for c in columns if columns.count(c) > 1)
+    if cell is not None and cell.column.casefold() in _OUTPUT:
+        scope.refuse(
+            "E0224", f"a released file has another column `{cell.column.lower()}`", cell.span,
+            because="a release has the columns `step`, `time`, the cell, `noisy` and `released`, and simulated ones "
+            "`simulated`; many readers take capitals for the same",
+            hint=f"name the cell's column otherwise in the data and here, such as `{tree.name.text}_{cell.column}`",
+        )  # fmt: skip
+    alike = [c.casefold() for c in columns]
+    if len(set(alike)) < len(alike):
+        twice = next(c for c in columns if alike.count(c.casefold()) > 1)
         scope.refuse(
             "E0203", f"column `{twice}` has two meanings in this stream", tree.name.span,
             hint="give `user`, `time` and `cell` a column each",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import DataError, ReleaseError
-from policyc_runtime.sources.tables import connect, open_table, place_of, quoted, reading
+from policyc_runtime.sources.tables import connect, open_table, opened, place_of, quoted, reading, require_here
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,6 +99,7 @@ def output_paths(names: Iterable[str], path: str | Path) -> dict[str, Path]:
     Raises:
         ReleaseError: an unknown suffix, or no such directory.
     """
+    require_here(path)
     file = Path(path)
     if file.suffix.lower() not in OUTPUT_SUFFIXES:
         raise _unwritable(file, f"its suffix is none of {', '.join(OUTPUT_SUFFIXES)}", "name a CSV or Parquet file")
@@ -127,7 +128,8 @@ def require_own(path: Path, column: str | None) -> None:
         return
     connection = connect()
     try:
-        found = set(open_table(connection, path).columns)
+        with open_table(connection, path) as table:
+            found = set(table.columns)
     except DataError:
         found = set()
     finally:
@@ -211,8 +213,8 @@ def _writer(file: Path) -> str | None:
     """Which duckdb wrote a Parquet file of ours, by what it says in two places; None where these do not agree."""
     connection = connect()
     try:
-        with reading(file):
-            place = quoted(str(file))
+        with reading(file), file.open("rb") as handle:
+            place = quoted(opened(handle.fileno()))
             ((made,),) = connection.execute(f"SELECT created_by FROM parquet_file_metadata({place})").fetchall()
             said = connection.execute(
                 f"SELECT value FROM parquet_kv_metadata({place}) WHERE key = {quoted(WRITER)}"
@@ -245,11 +247,12 @@ def _turn_into_parquet(release: Release, series: Series, file: Path) -> None:
     beside = file.with_name(file.name + ".parquet")
     connection = connect()
     try:
-        with reading(file):
+        with reading(file), file.open("rb") as text, beside.open("wb") as table:
             connection.execute("SET threads = 1")  # the same values have the same bytes
             connection.execute(
-                f"COPY (FROM read_csv({quoted(str(file))}, auto_detect = false, header = true, delim = ',', "
-                f"quote = '\"', escape = '\"', columns = {{{layout}}})) TO {quoted(str(beside))} (FORMAT parquet, "
+                f"COPY (FROM read_csv({quoted(opened(text.fileno()))}, auto_detect = false, header = true, "
+                f"delim = ',', quote = '\"', escape = '\"', hive_partitioning = false, columns = {{{layout}}})) "
+                f"TO {quoted(opened(table.fileno()))} (FORMAT parquet, USE_TMP_FILE false, "
                 f"KV_METADATA {{{WRITER}: {quoted(_own_writer())}}})"
             )
     finally:
@@ -302,14 +305,13 @@ def read_release(path: str | Path, column: str | None, *, whole: bool = True) ->
     """
     connection = connect()
     try:
-        table = open_table(connection, path)
-        cell = "''" if column is None else table.column(column, "cell", ("step", "noisy", "released"))
-        step, time, noisy, released = (
-            table.column(name, f"column of {name} values", ("step", "noisy", "released"))
-            for name in ("step", "time", "noisy", "released")
-        )
-        kind = "BIGINT" if whole else "DOUBLE"
-        with reading(table.path):
+        with open_table(connection, path) as table, reading(table.path):
+            cell = "''" if column is None else table.column(column, "cell", ("step", "noisy", "released"))
+            step, time, noisy, released = (
+                table.column(name, f"column of {name} values", ("step", "noisy", "released"))
+                for name in ("step", "time", "noisy", "released")
+            )
+            kind = "BIGINT" if whole else "DOUBLE"
             found = connection.execute(
                 f"SELECT TRY_CAST({step} AS BIGINT) AS step, coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMP)), -1) "
                 f"AS time, {cell}::VARCHAR AS cell, CASE WHEN "
@@ -317,6 +319,7 @@ def read_release(path: str | Path, column: str | None, *, whole: bool = True) ->
                 f"coalesce({noisy}::VARCHAR, '') = '' AS skipped, "
                 f"TRY_CAST({released} AS DOUBLE) AS released FROM {table.source}"
             ).fetchnumpy()
+            table.require_all(len(found["step"]))
     finally:
         connection.close()
     for name, values in found.items():

@@ -84,9 +84,8 @@ def read_counts(
         )
     connection = connect()
     try:
-        table = open_table(connection, path)
-        _refuse_events(table, plan)
-        with reading(table.path):
+        with open_table(connection, path) as table, reading(table.path):
+            _refuse_events(table, plan)
             arrays = {
                 release.name: _one_release(connection, table, plan, release) for release in measured_releases(plan)
             }
@@ -159,7 +158,7 @@ def _assembled(
         steps = due_counts(plan, start, max(map(len, arrays.values())), at_least, where, zoned=zoned)
     arrays = {name: array[:steps] for name, array in arrays.items()}
     length = len(next(iter(arrays.values())))
-    check_steps(plan, length, where)
+    check_steps(plan, length, where, start)
     for release in measured_releases(plan):
         check_population(plan, release, arrays[release.name], where)
     digests = tuple(
@@ -185,6 +184,7 @@ def _one_release(
         f"FROM {table.source}"
     ).fetchnumpy()
     steps, codes, values = (np.asarray(found[key], dtype=np.int64) for key in ("step", "code", "value"))
+    table.require_all(len(steps))
     if not len(steps):
         raise no_rows(table.path)
     _check_values(table.path, steps, codes, values, name, release.query.by)

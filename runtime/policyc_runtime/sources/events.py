@@ -16,7 +16,13 @@ import numpy as np
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.due_steps import due_steps
-from policyc_runtime.sources.moments import declared_start, step_microseconds, whole_step_before
+from policyc_runtime.sources.moments import (
+    FIRST_MOMENT,
+    LAST_MOMENT,
+    declared_start,
+    step_microseconds,
+    whole_step_before,
+)
 from policyc_runtime.sources.participation import counted_by_user, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-NO_VALUE = 3
+NO_VALUE, NO_DATE = 3, 4
 TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
 
 
@@ -57,16 +63,15 @@ def read_events(
         DataError: names the file and the line, or the row of a Parquet file.
     """
     connection = connect()
-    table = open_table(connection, path)
     try:
-        with reading(table.path):
+        with open_table(connection, path) as table, reading(table.path):
             first = load_events(connection, table, plan)
             start = first_step(connection, table.path, plan, start, first)
             total = steps
             if total is None:
                 occupied = occupied_steps(connection, plan, start)
                 total = due_steps(plan, start, occupied, at_least, str(path), zoned=zoned, simulated=simulated)
-            check_steps(plan, total, str(path))
+            check_steps(plan, total, str(path), start)
             return count_events(connection, str(path), plan, start, total)
     finally:
         connection.close()
@@ -87,7 +92,7 @@ def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -
         DataError: a column is missing, or a row cannot be used.
     """
     _load(connection, table, plan)
-    return _check_rows(connection, table.path, plan)
+    return _check_rows(connection, table, plan)
 
 
 def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int | None, first: int) -> int:
@@ -159,20 +164,25 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     )
 
 
-def _check_rows(connection: DuckDBPyConnection, path: Path, plan: Plan) -> int:
+def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> int:
     """The first moment; refuses the first row that cannot be used."""
+    path = table.path
     unread = " OR ".join(f"NOT coalesce(isfinite({name}), false)" for name, _ in sum_columns(plan)) or "false"
     found = connection.execute(
         "SELECT min(moment), "
         "min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
-        f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), count(*), "
+        f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), "
+        f"min(rowid) FILTER (moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
         f"count(*) FILTER (code < {_listed(plan)}) FROM event"
     ).fetchone()
     assert found is not None
-    first, no_moment, no_person, no_cell, no_value, rows, listed = found
+    first, no_moment, no_person, no_cell, no_value, no_date, rows, listed = found
+    table.require_all(int(rows))
     if rows == 0:
         raise no_rows(path)
-    bad = [(row, kind) for kind, row in enumerate((no_moment, no_person, no_cell, no_value)) if row is not None]
+    bad = [
+        (row, kind) for kind, row in enumerate((no_moment, no_person, no_cell, no_value, no_date)) if row is not None
+    ]
     if bad:
         row, kind = min(bad)
         raise _bad_row(plan, kind, place_of(path, row))
@@ -210,6 +220,14 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
             where=where,
             because="the promise is made to users, so every event must say whose it is",
             help="fill in the user, or leave the row out",
+        )
+    if kind == NO_DATE:
+        return DataError(
+            "E0812",
+            f"the time in column `{stream.time_column}` lies before the year 1 or after the year 9999",
+            where=where,
+            because="no calendar of a release has such a date",
+            help="correct the date, or leave the row out",
         )
     if kind == NO_VALUE:
         columns = " or ".join(f"`{query.column}`" for _, query in sum_columns(plan))

@@ -124,9 +124,8 @@ class History:
         plan, done = self._plan, self.steps
         known = self._meta.get("start")
         connection = connect()
-        table = open_table(connection, path)
         try:
-            with reading(table.path):
+            with open_table(connection, path) as table, reading(table.path):
                 first = load_events(connection, table, plan)
                 start = first_step(connection, table.path, plan, start if known is None else int(known), first)
                 step = step_microseconds(plan)
@@ -138,7 +137,7 @@ class History:
                     occupied = np.array(sorted({*rows, *(at for (at,) in taken)}), dtype=np.int64)
                     total = due_steps(plan, start, occupied, done, str(path), zoned=zoned, simulated=simulated)
                 total = max(done, total)
-                check_steps(plan, total, str(path))
+                check_steps(plan, total, str(path), start)
                 connection.execute(f"DELETE FROM event WHERE moment < {start + done * step}")
                 self._bring_kept(connection)
                 new = count_events(connection, str(path), plan, start, total)

@@ -9,6 +9,7 @@ import numpy as np
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, step_microseconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,8 +99,8 @@ def check_request(plan: Plan, steps: int | None) -> None:
         )
 
 
-def check_steps(plan: Plan, steps: int, where: str) -> None:
-    """Nothing when this many steps fit the horizon.
+def check_steps(plan: Plan, steps: int, where: str, start: int | None = None) -> None:
+    """Nothing when this many steps fit the horizon, and the calendar from `start` (microseconds since 1970) on.
 
     Raises:
         DataError: they do not.
@@ -112,4 +113,12 @@ def check_steps(plan: Plan, steps: int, where: str) -> None:
             where=where,
             because=f"the plan has noise for {horizon:,} steps, counted from 0",
             help="give the policy a longer horizon and compile again, or leave the later steps out",
+        )
+    if start is not None and not FIRST_MOMENT <= start <= LAST_MOMENT - steps * step_microseconds(plan):
+        raise DataError(
+            "E0812",
+            "the steps reach before the year 1 or beyond the year 9999",
+            where=where,
+            because="no calendar of a release has such dates",
+            help="correct the start of the stream, or release fewer steps",
         )

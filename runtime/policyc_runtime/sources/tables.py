@@ -1,6 +1,8 @@
 """Opens CSV and Parquet files with duckdb.
 
-Every refusal names a place, never a value: duckdb's own messages quote data, so none of them gets out.
+The file that is named is the file that is read: duckdb is given an open file, never a name, in which it would look for
+patterns, for columns (`origin=JFK/`) and for other machines. Every refusal names a place, never a value: duckdb's own
+messages quote data, so none of them gets out.
 """
 # ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
@@ -8,23 +10,30 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
+import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, look_through
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
-LARGEST_HEADER = 2**20
+LARGEST_HEADER = 2**22
+LARGEST_COLUMNS = 10_000
 SHOWN_COLUMNS = 20
+ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,7 @@ class InputTable:
         columns: for each column's name, how SQL says it.
         types: for each column's name, its duckdb type.
         repeated: names that several columns have; none of them can be told from the others.
+        rows: how many rows of data the file has at least, as counted without duckdb; None where nobody counted.
     """
 
     path: Path
@@ -44,6 +54,17 @@ class InputTable:
     columns: dict[str, str]
     types: dict[str, str]
     repeated: frozenset[str] = frozenset()
+    rows: int | None = None
+
+    def require_all(self, read: int) -> None:
+        """Nothing when no row was passed over.
+
+        Raises:
+            DataError: duckdb leaves out a last row that does not fit its buffer, without a word.
+        """
+        if self.rows is not None and read < self.rows:
+            reason = "a row is too long to be read, and others may be left out with it"
+            raise _unreadable(self.path, reason, "repair the file: no value of it is that long")
 
     def column(self, name: str, meaning: str, others: tuple[str, ...] = ()) -> str:
         """How SQL says a column.
@@ -70,7 +91,7 @@ class InputTable:
                 because="all of the policy's columns stand in one",
                 help="write the file with commas between the columns",
             )
-        near = get_close_matches(name, self.columns, 1, 0.6)
+        near = get_close_matches(name, list(self.columns)[:1000], 1, 0.6)
         known = any(other in self.columns for other in others) or bool(near)
         shown = [f"`{column}`" for column in self.columns if column.isprintable()][:SHOWN_COLUMNS]
         raise DataError(
@@ -158,12 +179,33 @@ def reading(path: Path) -> Iterator[None]:
         raise _unreadable(path, reason, "repair the file, or write it again", where) from None
 
 
-def open_table(connection: DuckDBPyConnection, path: str | Path) -> InputTable:
-    """Look at a file: its kind by suffix, its columns by its first row.
+def require_here(path: str | Path) -> None:
+    """Nothing when a path is none of another machine.
+
+    Raises:
+        DataError: it is a URL; nothing is ever fetched.
+    """
+    text = os.fspath(path)
+    if ELSEWHERE.match(text) is None or Path(path).exists():
+        return
+    kind, rest = text.split(":/", 1)
+    here = kind.lower() == "file"
+    raise _unreadable(
+        Path(path),
+        "it is a URL" if here else "it lies on another machine, and nothing is fetched from anywhere",
+        f"write the path without `{kind}://`" if here else "copy the file to this machine and name the copy",
+        where=f"{kind}://{rest.lstrip('/') if not here else rest.removeprefix('/')}",
+    )
+
+
+@contextmanager
+def open_table(connection: DuckDBPyConnection, path: str | Path) -> Iterator[InputTable]:
+    """Look at a file: its kind by suffix, its columns by its first row; it stays open as long as it is looked at.
 
     Raises:
         DataError: missing, a directory, of an unknown suffix, empty, or not readable as what its suffix says.
     """
+    require_here(path)
     file = Path(path)
     if not file.exists():
         raise _unreadable(file, "there is no such file", "check the name")
@@ -171,46 +213,74 @@ def open_table(connection: DuckDBPyConnection, path: str | Path) -> InputTable:
         raise _unreadable(file, "it is not a file", "name one CSV or Parquet file")
     if not file.name.lower().endswith(SUFFIXES):
         raise _unreadable(file, f"its suffix is none of {', '.join(SUFFIXES)}", "rename or convert it")
-    if is_parquet(file):
-        source = f"read_parquet({quoted(str(file))})"
-        with reading(file):
-            rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        types = {row[0]: str(row[1]) for row in rows}
-        return InputTable(file, source, {name: _identifier(name) for name in types}, types)
-    header = _csv_header(file)
+    try:
+        handle = file.open("rb")
+    except OSError:
+        raise _unreadable(file, "the system refused", "check who may read it") from None
+    with handle:
+        place = quoted(opened(handle.fileno()))
+        yield _parquet(connection, file, place) if is_parquet(file) else _csv(file, place)
+
+
+def opened(descriptor: int) -> str:
+    """A name for an open file that means nothing else."""
+    return f"/dev/fd/{descriptor}"
+
+
+def _parquet(connection: DuckDBPyConnection, file: Path, place: str) -> InputTable:
+    source = f"read_parquet({place}, hive_partitioning = false)"
+    with reading(file):
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    types = {row[0]: str(row[1]) for row in rows}
+    return InputTable(file, source, {name: _identifier(name) for name in types}, types)
+
+
+def _csv(file: Path, place: str) -> InputTable:
+    """Nothing is guessed: every column is text, whatever the first thousand rows look like."""
+    header, rows = _csv_header(file)
     layout = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header)))
-    # nothing is guessed: every column is text, whatever the first thousand rows look like
     source = (
-        f"read_csv({quoted(str(file))}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
-        f"strict_mode = true, columns = {{{layout}}})"
+        f"read_csv({place}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
+        f"strict_mode = true, hive_partitioning = false, skip = {rows.blank}, "
+        f"compression = '{'gzip' if _zipped(file) else 'none'}', columns = {{{layout}}})"
     )
-    repeated = frozenset(name for name in header if header.count(name) > 1)
+    repeated = frozenset(name for name, times in Counter(header).items() if times > 1)
     # wrapped, because duckdb moves a TRY_CAST of a bare column into its CSV reader, where it fails instead of trying
     columns = {name: f"nullif(c{index}, '')" for index, name in enumerate(header) if name not in repeated}
-    return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"), repeated)
+    return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"), repeated, rows.rows - 1)
+
+
+def _zipped(file: Path) -> bool:
+    return file.name.lower().endswith(".gz")
 
 
 def _opener(file: Path) -> Callable[..., TextIO]:
-    return gzip.open if file.name.lower().endswith(".gz") else open
+    return gzip.open if _zipped(file) else open
 
 
-def _csv_header(file: Path) -> list[str]:
+def _csv_header(file: Path) -> tuple[list[str], CsvRows]:
+    """The names of the columns, and what the whole file has."""
     try:
+        rows = look_through(file, zipped=_zipped(file))
         with _opener(file)(file, "rt", encoding="utf-8-sig", newline="") as handle:
             text = handle.read(LARGEST_HEADER)
-    except UnicodeDecodeError:
+    except (NotTextError, UnicodeDecodeError):
         raise _unreadable(file, "it is not UTF-8 text", "convert it to UTF-8") from None
     except (OSError, EOFError, zlib.error):
         raise _unreadable(file, "it cannot be read to its end", "write it again") from None
     try:
-        header = next(csv.reader(iter(text.splitlines(keepends=True)), strict=True), [])
+        lines = islice(io.StringIO(text, newline=""), rows.blank, None)
+        header = next(csv.reader(lines, strict=True), [])
     except csv.Error:
         raise _unreadable(
             file, "its first row is not well-formed CSV", "write the names of the columns there"
         ) from None
     if not any(header):
         raise no_rows(file)
-    return header
+    if len(header) > LARGEST_COLUMNS:
+        reason = f"it has {len(header):,} columns, and at most {LARGEST_COLUMNS:,} are looked at"
+        raise _unreadable(file, reason, "write the policy's columns alone")
+    return header, rows
 
 
 def no_rows(file: Path) -> DataError:
