@@ -131,10 +131,10 @@ def _pretty(value: object) -> str:
 @app.command()
 def run(
     directory: PlanDirectory,
-    input_file: Annotated[
-        Path, typer.Option("--input", metavar="DATA", help="Events, or counts with --counts: CSV or Parquet.")
+    input_file: Annotated[  # a path as it was written: as a `Path`, `s3://` would lose a slash
+        str, typer.Option("--input", metavar="DATA", help="Events, or counts with --counts: CSV or Parquet.")
     ],
-    output: Annotated[Path, typer.Option("--output", metavar="OUT", help="Released values: CSV or Parquet.")],
+    output: Annotated[str, typer.Option("--output", metavar="OUT", help="Released values: CSV or Parquet.")],
     ledger: LedgerOption = None,
     counts: Annotated[bool, typer.Option("--counts", help="The input has ready counts, not events.")] = False,
     continued: Annotated[

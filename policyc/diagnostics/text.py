@@ -49,9 +49,16 @@ def render_kernel_error(error: KernelError, color: bool = False) -> str:
     paint = _painter(color)
     lines = [_headline("error", error.code, error.message, paint)]
     if error.where:
-        lines.append(f"  {paint('-->', 'place')} {error.where}")
+        lines.append(f"  {paint('-->', 'place')} {visible(error.where)}")
     lines += _remarks(error.because, error.help, "  ", paint)
     return "\n".join(lines) + "\n"
+
+
+def visible(text: str) -> str:
+    """A place on one line: what a terminal would obey, or could not show, is written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 class _painter:  # noqa: N801  used like a function

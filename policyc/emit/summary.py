@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from policyc.diagnostics.text import visible
 from policyc.emit.blocks.wording import chance
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.targets import AlphaDPT, UserLevel, WEvent
@@ -118,12 +119,14 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path], before: i
     steps = len(released.times)
     known = min(before, steps)  # fewer steps may be asked for than are out
     lines = [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - known:,} new, {known:,} from before"]
-    lines += [f"  {path}" for path in written]
+    lines += [f"  {visible(str(path))}" for path in written]
     for name, series in released.series.items():
         if any(series.processes):
             lines.append(f"  {name}: process used: {described_processes(series.processes)}")
             others = {process for process in series.processes if process not in {"", DECLARED}}
             if others:
                 lines += _said_of_others(others)
-    lines.append("running this again gives the same values; new steps are released when the input has them")
+    lines.append(
+        "running this again gives the same values; new steps are released when they are over and the input has them"
+    )
     return "\n".join(lines)

@@ -8,7 +8,7 @@ At a step without budget nothing is drawn: the ledger says null, and the estimat
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,7 +27,9 @@ from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import agreed_start, says_zone
+from policyc_runtime.sources.participation import can_carry_on
 from policyc_runtime.sources.step_counts import check_request
+from policyc_runtime.sources.tables import require_here
 from policyc_runtime.stored import require_stored, stored_release
 from policyc_runtime.user_level import source_release
 
@@ -92,6 +94,7 @@ def release(
                 because=f"`{part.estimator.described()}` looks at every step on its own and cannot fill them",
                 help="use `filter` or `smoother`, or a schedule that releases every step",
             )
+    _check_data(events_or_counts)
     source = randomness or SystemRandomness()
     outputs = {} if output is None else output_paths(_names(plan), output)
     for part in plan.releases:
@@ -114,6 +117,20 @@ def release(
         if progress is not None:
             progress(raw.steps, raw.steps)
         return stored_release(plan, book, raw.steps)
+
+
+def _check_data(data: Data) -> None:
+    """Nothing where there is a file, or counts in memory; so that no ledger is begun for anything else."""
+    if isinstance(data, str | Path):
+        require_here(data)
+    elif not isinstance(data, np.ndarray | Mapping | Sequence):
+        raise DataError(
+            "E0818",
+            f"a {type(data).__name__} is neither a file nor counts",
+            where="events_or_counts",
+            because="events are read from a file; counts in memory are an array (steps, cells), or one a release",
+            help="write the events to a CSV or Parquet file and give its name",
+        )
 
 
 def _read(
@@ -216,7 +233,8 @@ class _Run:
         releases = len(self._plan.releases)
         for entry in self._book.entries[self.done * releases : self._raw.steps * releases]:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
-                raise _changed(self._book.path, entry.step, gone=not self._raw.digests[entry.step])
+                gone = not self._raw.digests[entry.step]
+                raise _changed(self._book.path, entry.step, gone, carries_on=can_carry_on(self._plan))
             drawn = json.loads(entry.noisy)
             if self._plan.release_named(entry.release).recorded is None:
                 self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
@@ -309,8 +327,8 @@ def _unpublished(ledger: Path, step: int) -> ReleaseError:
     )
 
 
-def _changed(ledger: Path, step: int, gone: bool) -> LedgerError:
-    """The refusal of other data for a released step; `gone` when it has none now."""
+def _changed(ledger: Path, step: int, gone: bool, *, carries_on: bool = False) -> LedgerError:
+    """The refusal of other data for a released step; `gone` when it has none now, and might be known from before."""
     return LedgerError(
         "E0825",
         f"the input has no rows for step {step} any more"
@@ -318,7 +336,9 @@ def _changed(ledger: Path, step: int, gone: bool) -> LedgerError:
         else f"the data of step {step} changed after it was released",
         where=str(ledger),
         because="releasing the step again would cost its budget a second time",
-        help="give the whole history from step 0 on"
+        help="give the whole history from step 0 on; if that run has `--continued`, later ones may bring new rows only"
+        if gone and carries_on
+        else "give the whole history from step 0 on"
         if gone
         else "run on the data as it was; corrections can only reach steps that are not released yet; if the step was "
         "not over when it was released, release only complete steps next time: `--steps N`",

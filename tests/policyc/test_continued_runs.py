@@ -158,3 +158,14 @@ def test_it_says_where_it_does_not_apply(rows, tmp_path):
     with pytest.raises(KernelError) as refused:
         History(tmp_path / "l", other)
     assert refused.value.code == "E0840"
+
+
+def test_new_rows_alone_are_told_of_the_way_to_bring_them(rows, tmp_path):
+    """A run that misses the rows of earlier steps names `--continued`, and doing what it says works."""
+    plan, book = planned(tmp_path), tmp_path / "l"
+    release(plan, written(tmp_path, rows, 0, 10), book, steps=10)
+    with pytest.raises(LedgerError, match="no rows for step 0 any more") as refused:
+        release(plan, written(tmp_path, rows, 10, 20), book, steps=20)
+    assert "`--continued`" in str(refused.value.help)
+    release(plan, written(tmp_path, rows, 0, 20), book, steps=20, continued=True)
+    assert len(release(plan, written(tmp_path, rows, 20, 30), book, steps=30, continued=True).steps) == 30

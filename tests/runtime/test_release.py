@@ -301,3 +301,14 @@ def test_runs_that_begin_together_count_steps_from_one_start(tmp_path: Path, mon
     with pytest.raises(LedgerError, match="start of the stream"):
         release(plan, second, ledger)
     assert len(release(plan, first, ledger).steps) == 1
+
+
+def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
+    """What is neither a file nor an array of counts is called what it is, before anything is written."""
+
+    class DataFrame:
+        """As pandas has one: rows of events, no array."""
+
+    with pytest.raises(DataError, match="a DataFrame is neither a file nor counts"):
+        release(make_plan(), DataFrame(), tmp_path / "l")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

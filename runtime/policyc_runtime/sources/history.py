@@ -23,7 +23,7 @@ from policyc_runtime.ledger_file import BUSY_SECONDS, policy_hash
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.events import count_events, first_step, load_events
 from policyc_runtime.sources.moments import step_microseconds
-from policyc_runtime.sources.participation import measured_releases, sum_columns
+from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
 
@@ -59,8 +59,7 @@ class History:
             DataError: the plan's bound cannot be kept by going forward.
             LedgerError: the file is of another policy, or in use.
         """
-        record = plan.participation
-        if record is None or record.enforced == "keep_sample":
+        if not can_carry_on(plan):
             raise DataError(
                 "E0839",
                 "this plan needs all rows of the stream at once",

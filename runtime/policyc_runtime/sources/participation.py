@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     Steps = NDArray[np.int64]
 
 
+def can_carry_on(plan: Plan) -> bool:
+    """Whether new rows suffice where earlier ones were counted: what is kept of them never depends on later ones."""
+    return plan.participation is not None and plan.participation.enforced != "keep_sample"
+
+
 def measured_releases(plan: Plan) -> list[ReleasePlan]:
     """The counts and sums of a plan; all else is made of them."""
     return [release for release in plan.releases if isinstance(release.query, CountQuery | SumQuery)]

@@ -213,3 +213,12 @@ def test_policy_error_names_the_first_error() -> None:
     """The exception itself names file, line, code and message, for those who print it bare."""
     error = PolicyError(SOURCE, [Diagnostic("W0301", "w", Span(0, 1)), FOREVER])
     assert str(error) == "wards.policy:17:1: E0107: this promise cannot hold for ever"
+
+
+def test_a_place_is_on_one_line_whatever_a_file_is_called():
+    """Line breaks, colors and bytes that are no text stand as escapes."""
+    from policyc.diagnostics.text import render_kernel_error
+    from policyc_runtime.errors import DataError
+
+    text = render_kernel_error(DataError("E0810", "no", where="a\nb\x1b[31m\udcff größe.csv"))
+    assert text.splitlines()[1] == "  --> a\\nb\\x1b[31m\\udcff größe.csv"

@@ -156,3 +156,39 @@ def test_a_policy_without_its_parts_is_refused(findings, text):
     policy, found = findings(text)
     assert policy is None
     assert found
+
+
+PILOT = """\
+policy p "one line"
+stream s { user u time t step 1d horizon 30 steps start "2026-01-01" }
+release r = count(s)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(5 steps, enforced = keep_first)
+signal pilot(file("last.csv"), evidence = "last year")
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "numbers"),
+    [
+        ("{n}", 1),
+        ("2025-01-{n:02},{v}", 1),
+        ("{n},{v}", 1),
+        ("{v},2025-01-{n:02}", 1),
+        ("{v},{w}", 2),
+        ("{w},x,{v}", 2),
+    ],
+)
+def test_a_pilot_is_the_only_series_of_its_file(line, numbers, findings, tmp_path):
+    """Dates, words and line numbers are no series; two series are refused instead of one of them taken."""
+    rows = [line.format(n=n + 1, v=100 + n % 3, w=n * n) for n in range(20)]
+    if line == "{n}":
+        rows = [str(100 + n % 3) for n in range(20)]
+    for header in ([], [line.replace("{", "a").replace("}", "b")]):
+        (tmp_path / "last.csv").write_text("\n".join([*header, *rows]) + "\n")
+        policy, found = findings(PILOT)
+        if numbers == 1:
+            assert policy is not None
+            assert policy.signal.arguments["series"][:4] == (100, 101, 102, 100)
+        else:
+            assert [(d.code, d.message) for d in found] == [("E0212", "the pilot file has several columns of numbers")]
