@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 MOST_RUNS = 6  # whose error is computed, each with an estimator
 ADAPTS = "how far off values are depends on how far counts move until they are published again"
+NOTICED = 1.0005  # times the least error; below, nobody would tell them apart
 STRETCH = 1000  # steps that stand for a longer run: ends are told, the middle repeats
 
 
@@ -212,8 +213,15 @@ def _candidate(entry: _Entry, best: _Entry, mechanism: Budgeted) -> Candidate:
     ratio = entry.mean / best.mean if best.mean > 0 else float("inf")
     if ratio < 1:  # chosen for several releases together
         return _considered(entry, mechanism, chosen, "lower here, and higher for all releases together")
+    return _considered(entry, mechanism, chosen, "lowest predicted error" if chosen else more_error(ratio))
+
+
+def more_error(ratio: float) -> str:
+    """In words, an error that is `ratio` (at least 1) times that of the candidate that was chosen."""
+    if ratio < NOTICED:
+        return "as much error as the one chosen"
     more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{ratio:.3g} times the error of"
-    return _considered(entry, mechanism, chosen, "lowest predicted error" if chosen else f"{more} the one chosen")
+    return f"{more} the one chosen"
 
 
 def _considered(entry: _Entry, mechanism: Budgeted, chosen: bool, reason: str) -> Candidate:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
+from policyc.planning.choice import more_error
 from policyc.planning.courses import Courses, still
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
@@ -204,7 +205,7 @@ def _candidates(
             continue
         ratio = entry.mean_error(policy.objective) / own
         error: float | None = ratio * (1.0 if free else mean)
-        words = "would take a share of the promise" if free else f"{ratio:.3g} times the error of the one chosen"
+        words = "would take a share of the promise" if free else more_error(ratio)
         if not math.isfinite(ratio):
             error, words = None, "no values keep the constraints"
         rows.append(_row(entry.measurement.mechanism.described(), entry.estimator, error, words))

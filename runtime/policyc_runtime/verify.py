@@ -1,7 +1,7 @@
 """Recomputes every privacy claim of a plan, by another route than the one that found it.
 
 The compiler searched for budgets on the hull of the loss function; here each step of the recursion is audited by the
-defining inequality (PRIVACY, audit form), with every rounding going against the plan. Scales are compared with budgets
+defining inequality (`privacy/audit.py`), with every rounding going against the plan. Scales are compared with budgets
 in exact rationals.
 """
 

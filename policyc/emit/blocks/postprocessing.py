@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from policyc.emit.blocks.mechanism import described, objective_words, parameters
 from policyc.emit.blocks.wording import Json, JsonValue
-from policyc.emit.numbers import about
-from policyc_runtime.estimation.safeguard import candidate_names
+from policyc.emit.numbers import about, grouped
+from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
 from policyc_runtime.plan import Plan, ReleasePlan
 
 
@@ -49,11 +49,14 @@ def _check(release: ReleasePlan) -> Json | None:
     """How the declared chain is held against the noisy values; None where it is believed as it is, or not used."""
     if not release.estimator.asks_noisy_values:
         return None
+    likelier = grouped(about(times_likelier(len(candidate_names()))))
+    percent = about(100 * WRONGLY_LEFT)
     return {
         "words": (
             "The declared chain is checked against the noisy values: at every step the candidate is used under which "
-            "they are likeliest, and the declared chain unless another is 20 times likelier. The check sees released "
-            "values and public numbers only, so it costs no privacy, whatever it finds."
+            f"they are likeliest, and the declared chain unless another is {likelier} times likelier, which happens to "
+            f"users who move as declared in at most {percent} % of all streams. The check sees released values and "
+            "public numbers only, so it costs no privacy, whatever it finds."
         ),
         "candidates": list(candidate_names()),
         "record": (

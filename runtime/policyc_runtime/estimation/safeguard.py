@@ -45,6 +45,11 @@ def candidate_names() -> list[str]:
     return [DECLARED, *smoothed, "no chain", *dispersed]
 
 
+def times_likelier(count: int) -> float:
+    """How many times likelier than the declared process another of `count` candidates must be to be used instead."""
+    return max(1, count - 1) / WRONGLY_LEFT
+
+
 def likeliest(
     processes: list[CountProcess], noisy: Array, scales: Array, *, balanced: bool = False
 ) -> NDArray[np.intp]:
@@ -82,7 +87,7 @@ def evidence(processes: list[CountProcess], noisy: Array, scales: Array, *, bala
     wide = wide_precision(noisy.shape[1] if balanced else None)
     seen = slice(0, max(1, min(STEPS_LOOKED_AT, int(LOOKED_AT / noisy.shape[1] ** 2))))
     logs = np.array([np.cumsum(innovation_log_likelihood(p, noisy[seen], scales[seen], wide)) for p in processes])
-    logs[0] += math.log(max(1, len(processes) - 1) / WRONGLY_LEFT)
+    logs[0] += math.log(times_likelier(len(processes)))
     return logs
 
 

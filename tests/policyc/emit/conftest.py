@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,8 @@ from policyc_runtime.plan import (
 from policyc_runtime.queries import CountQuery
 from policyc_runtime.schedule import BudgetSegment, Schedule
 from policyc_runtime.targets import AlphaDPT, EventLevel
+
+sys.path.insert(0, str(Path(__file__).parent))  # for sentence_numbers
 
 TRAFFIC_CHAIN = (("0.33", "0.33", "0.34"), ("0.80", "0.10", "0.10"), ("0.05", "0.90", "0.05"))
 FLEET_CHAIN = (

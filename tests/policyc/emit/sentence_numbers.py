@@ -1,0 +1,749 @@
+"""What every number in a certificate's sentences is held against: a number computed another way than the page's.
+
+`PATTERNS` maps the words around numbers to a check. A number that stands in no such words has no check, and is a fault.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from policyc_runtime.estimation import flows, safeguard
+from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.mechanisms import Derived
+from policyc_runtime.plan import Plan
+from policyc_runtime.randomness import MOST_COINS
+from policyc_runtime.targets import AlphaDPT, NeighboringRelation, UserLevel, WEvent
+from policyc_runtime.user_level import composed, promised_user_level, setting_of, stream_profile
+
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?(?!\w)")
+QUOTED = re.compile(r"`[^`]*`|“[^”]*”")
+MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1}
+N = r"(\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?)"
+SPAN = rf"{N} steps? \({N} (day|hour|minute|second|millisecond)s?\)"
+LENGTH = rf"{N} (day|hour|minute|second|millisecond)s?"
+NAMES_OF_THINGS = {  # strings that are names, words of the policy, machine values, or citations (`test_sources.py`)
+    "sha256", "plan_digest", "compiler", "evidence", "states", "values", "purpose", "parameters", "sources", "points",
+    "id", "claims", "user_level_claims", "constraints", "kind", "text", "policy",
+}  # fmt: skip
+NAMES_OF_CANDIDATES = {
+    ("candidates", "name"), ("candidates", "schedule"), ("candidates", "mechanism"), ("candidates", "estimator"),
+    ("bars", "name"),
+}  # fmt: skip
+FORMULAS = [  # arithmetic in what a mechanism or estimator says of itself
+    r"/ \(2 stddev\^2\)", r"exp\(-x\^2", r"\(1 - \w+", r"\(t-1\)", r"AR\(1\)", r"1 / rate", r"coins / [24]",
+    r"d \+ 1 steps", r"at delta 0;", r"delta, 0 included", r"weight(?:ed)? (?:by w < )?1", r"t = 1, 2", r"w = 1,",
+    r"decay 1 it", r"w < 1", r"exponent are 0", r"step 0 ", r"Theorem [56]\.1", r"takes 1\.06 to 1\.56 times",
+]  # fmt: skip
+
+
+def sentences(value: Any, path: tuple[str, ...] = (), parent: Any = None) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Every text with words and a number in it: where it stands, the text, and the record that it stands in."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key not in NAMES_OF_THINGS and (*path[-1:], key) not in NAMES_OF_CANDIDATES:
+                yield from sentences(item, (*path, key), value)
+    elif isinstance(value, list):
+        for item in value:
+            yield from sentences(item, path, item if isinstance(item, dict) else parent)
+    elif isinstance(value, str) and re.search("[A-Za-z]{2}", value) and NUMBER.search(QUOTED.sub("", value)):
+        yield path, value, parent
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+@dataclass(frozen=True)
+class Told:
+    """One sentence of a certificate, and the plan that it tells of."""
+
+    plan: Plan
+    content: Any
+    path: tuple[str, ...]
+    parent: Any
+    text: str
+
+    @cached_property
+    def user_level(self) -> UserLevel:
+        return promised_user_level(self.plan)[0]
+
+    @property
+    def epsilons(self) -> list[float]:
+        """What is promised, nats, one a target."""
+        return [float(t.alpha if isinstance(t, AlphaDPT) else t.epsilon) for t in self.plan.targets]
+
+    @cached_property
+    def budgets(self) -> list[Fraction]:
+        """Budget of every step, all releases together, added up from the plan's segments; a stretch of endless ones."""
+        steps = self.plan.stream.horizon or 1_000
+        total = [Fraction(0)] * steps
+        for release in self.plan.releases:
+            one = [
+                epsilon
+                for segment in release.budgets.segments
+                for _ in range(segment.repeats or -(-steps // len(segment.epsilons)))
+                for epsilon in segment.epsilons
+            ]
+            total = [a + Fraction(b) for a, b in zip(total, one, strict=False)]
+        return total
+
+
+@cache
+def delta_at(plan: Plan, relation: NeighboringRelation, epsilon: float, bound: int | None = None) -> float:
+    """Delta of everything that is published, at `epsilon`, for users who take part so often."""
+    return stream_profile(plan, relation, bound).coarse.delta(epsilon)
+
+
+def curve_of(plan: Plan, target: UserLevel, bound: int | None = None) -> Callable[[float], float]:
+    return lambda epsilon: delta_at(plan, target.relation, epsilon, bound)
+
+
+def up(found: float, true: float, digits: int) -> None:
+    """A number is the true one rounded up to so many digits."""
+    assert true * (1 - 1e-9) <= found <= true * (1 + 10 ** (1 - digits)) + 1e-300, (found, true)
+
+
+def near(found: float, true: float, relative: float = 0.006) -> None:
+    assert math.isclose(found, true, rel_tol=relative), (found, true)
+
+
+def said(told: Told, steps: str, size: str, unit: str) -> None:
+    """A time span: the plan's horizon, and as long as that many steps are."""
+    assert number(steps) == told.plan.stream.horizon
+    assert number(size) * MILLISECONDS[unit] == number(steps) * told.plan.stream.step_milliseconds
+
+
+def one_step(told: Told, size: str, unit: str) -> None:
+    assert number(size) * MILLISECONDS[unit] == told.plan.stream.step_milliseconds
+
+
+def factor(told: Told, found: str) -> None:
+    """A factor of likelihoods is exp of what the promise, or some promise, says."""
+    own = [float(told.parent["value"])] if "value" in told.parent else told.epsilons
+    assert any(math.exp(e) <= number(found) <= math.exp(e) * 1.01 for e in own)
+
+
+def promised(told: Told, found: str) -> None:
+    assert number(found) in told.epsilons
+
+
+def delta(told: Told, found: str) -> None:
+    assert Decimal(found) in {target.delta for target in promised_user_level(told.plan)}
+
+
+def beyond(told: Told, found: str) -> None:
+    """Pr(|loss| > epsilon), from how steeply the curve falls: Pr(loss > e) = delta(e) - delta'(e)."""
+    truths = []
+    for target in promised_user_level(told.plan):
+        e, h = float(target.epsilon), 1e-3 * float(target.epsilon)
+        curve = curve_of(told.plan, target)
+        truths.append(curve(e) + (curve(e - h) - curve(e + h)) / (2 * h))
+    assert any(true * 0.97 <= number(found) <= 8 * true for true in truths), (found, truths)
+
+
+def several(told: Told, nats: str, size: str) -> None:
+    """For names in the same steps: the curve of noise that has to hide as many times as much; other steps hide more."""
+    m = int(size)
+    settings = [
+        (release, setting_of(told.plan, release, told.user_level.relation))
+        for release in told.plan.releases
+        if not isinstance(release.mechanism, Derived)
+    ]
+    times = composed(
+        release.stream_mechanism.profile(type(one)(**{**one.__dict__, "contribution": m * one.contribution}))  # type: ignore[union-attr]
+        for release, one in settings
+    )
+    found = times.coarse.delta(number(nats))  # noise for the same steps hides no more than the bound for any
+    assert found <= float(told.user_level.delta) * (1 + 1e-3), (nats, found)
+    largest = min(m * float(told.user_level.epsilon) * 2 + 1, 1e9)
+    assert number(nats) <= largest, (nats, largest)
+
+
+def more_steps(told: Told, nats: str, steps: str) -> None:
+    """The least epsilon for so many steps: at it delta is kept, a hundredth below it is not."""
+    curve = curve_of(told.plan, told.user_level, int(number(steps)))
+    allowed = float(told.user_level.delta)
+    assert curve(number(nats)) <= allowed < curve(0.99 * number(nats))
+
+
+def all_budgets(told: Told, found: str) -> None:
+    """The budgets of all steps, or what the rule of a mechanism lets as many windows as there are spend."""
+    whole = float(sum(told.budgets))
+    windows = [target.window for target in told.plan.targets if isinstance(target, WEvent)]
+    if any(release.window_mechanism for release in told.plan.releases):
+        whole = min(whole, -(-len(told.budgets) // windows[0]) * told.epsilons[0])
+    up(number(found), whole, 6)
+
+
+def takes_part(told: Told, found: str) -> None:
+    assert told.plan.participation is not None
+    assert number(found) == told.plan.participation.bound
+
+
+def spacing(told: Told, found: str) -> None:
+    assert told.plan.participation is not None
+    assert number(found) == told.plan.participation.spacing
+
+
+def per_step(told: Told, found: str) -> None:
+    assert told.plan.participation is not None
+    assert number(found) == told.plan.participation.per_step
+
+
+def belief(told: Told, before: str, word: str, after: str) -> None:
+    """Sure: randomised response with that loss. Right: the likelier of two answers, by the curve at the prior odds."""
+    p, e = number(before) / 100, float(told_promise(told)["value"])
+    if word == "sure":
+        up(number(after) / 100, p * math.exp(e) / (p * math.exp(e) + 1 - p), 3)
+        return
+    rare, target = min(p, 1 - p), target_of(told)
+    curve = curve_of(told.plan, target)
+    up(number(after) / 100, 1 - rare + rare * curve(math.log((1 - rare) / rare)), 3)
+
+
+def power_of_test(told: Told, rate: str, power: str) -> None:
+    """The largest power of a test, from every place of the curve."""
+    x, found, e = number(rate) / 100, number(power) / 100, float(told_promise(told)["value"])
+    if not isinstance(target_of(told), UserLevel):
+        up(found, min(1.0, math.exp(e) * x, 1 - math.exp(-e) * (1 - x)), 3)
+        return
+    curve = curve_of(told.plan, target_of(told))
+    places = [(s, curve(s)) for s in np.linspace(0, 3 * e, 31)]
+    least = min(min(math.exp(s) * x + d, 1 - math.exp(-s) * (1 - x - d)) for s, d in places)
+    assert least * 0.97 <= found <= least * 1.3 + 1e-3, (found, least)
+
+
+def told_promise(told: Told) -> Any:
+    return next(p for p in told.content["promises"] if p["id"] == told.parent["promise"])
+
+
+def target_of(told: Told) -> Any:
+    return told.plan.targets[int(told.parent["promise"][1:]) - 1]
+
+
+def release_told(told: Told) -> Any:
+    return told.plan.release_named(told.parent.get("release") or release_name(told))
+
+
+def typical(which: str) -> Callable[[Told, str], None]:
+    """An expected error in the unit of the values."""
+
+    def check(told: Told, found: str) -> None:
+        error = getattr(release_told(told).predicted, which)
+        near(number(found), math.sqrt(error) if told.plan.objective == "mean_squared_error" else error)
+
+    return check
+
+
+def population(told: Told, found: str) -> None:
+    assert number(found) == told.plan.stream.population
+
+
+def states(told: Told, found: str) -> None:
+    assert told.plan.stream.cell is not None
+    assert number(found) == len({*told.plan.stream.cell.cells, told.plan.stream.cell.otherwise} - {None})
+
+
+def clamps(told: Told, low: str, high: str) -> None:
+    assert (number(low), number(high)) in {
+        (float(r.query.low), float(r.query.high)) for r in told.plan.releases if hasattr(r.query, "low")
+    }
+
+
+def window_row(told: Told, steps: str) -> None:
+    """A row of bounds: what a window of so many steps spends, added up anew, and never more for who knows the chain."""
+    row, width = told.parent, int(number(steps))
+    sums = [float(sum(told.budgets[t : t + width])) for t in range(len(told.budgets) - width + 1)]
+    if any(release.window_mechanism for release in told.plan.releases):  # its rule may keep windows below their caps
+        assert float(row["independent"]) <= max(sums) * (1 + 1e-5)
+    else:
+        up(float(row["independent"]), max(sums), 6)
+    if row["chain"] and row["chain"] != "no limit":
+        assert float(row["chain"]) >= max(sums) * (1 - 1e-9)
+
+
+def largest_loss(P: Any, alpha: float) -> float:
+    """Algorithm 1 of CAO17 without its cleverness: over all pairs of rows, all sets of states by falling ratio."""
+    worst = 0.0
+    for q in P:
+        for d in P:
+            order = np.argsort(-(q + 1e-300) / (d + 1e-300))
+            above, below = np.cumsum(q[order]), np.cumsum(d[order])
+            gain = math.expm1(alpha)
+            worst = max(worst, float(np.max(np.log1p(above * gain) - np.log1p(below * gain))))
+    return worst
+
+
+def leaked(budgets: list[float], P: Any, lags: tuple[int, ...]) -> list[float]:
+    """Leakage of every step by itself and the steps before, through the chain's powers, the least bound of all lags."""
+    powers = {lag: np.linalg.matrix_power(P, lag) for lag in lags}
+    found: list[float] = []
+    for t, own in enumerate(budgets):
+        bounds = [sum(budgets[:t])]
+        bounds += [sum(budgets[t - k + 1 : t]) + largest_loss(powers[k], found[t - k]) for k in lags if k <= t]
+        found.append(own + min(bounds))
+    return found
+
+
+def largest_leakage(record: Any, budgets: list[float], forward: Any = None, backward: Any = None) -> float:
+    """The largest total leakage of a chain that starts settled."""
+    chain = record.chain()
+    before = leaked(budgets, chain.backward if backward is None else backward, record.lags)
+    after = leaked(budgets[::-1], chain.forward if forward is None else forward, record.lags)[::-1]
+    return max(b + a - own for b, a, own in zip(before, after, budgets, strict=True))
+
+
+def settled(told: Told) -> bool:
+    chains = told.plan.correlation.chains
+    windows = {getattr(target, "window", 1) for target in told.plan.targets if isinstance(target, AlphaDPT)}
+    return (
+        told.plan.stream.horizon is not None
+        and windows <= {1}
+        and all(record.chain().is_stationary_start for record in chains)
+    )
+
+
+def growth(told: Told, steps: str) -> None:
+    """Leakage if the stream ended so soon, by the recursion of CAO17 pair by pair."""
+    budgets = [float(b) for b in told.budgets[: int(number(steps))]]
+    if settled(told) and len(budgets) <= 400:
+        true = max(largest_leakage(record, budgets) for record in told.plan.correlation.chains)
+        near(float(told.parent["total_leakage"]), true, 1e-5)
+
+
+def tolerated(told: Told, found: str) -> None:
+    """No chain within that distance leaks more: some are tried."""
+    budgets, rho = [float(b) for b in told.budgets[:200]], float(told.parent["rho"])
+    assert number(found) <= float(sum(told.budgets)) * (1 + 1e-5)
+    if not settled(told):
+        return
+    for record in told.plan.correlation.chains:
+        chain = record.chain()
+        for state in range(chain.forward.shape[0]):
+            away = [(1 - rho) * P + rho * np.eye(len(P))[state] for P in (chain.forward, chain.backward)]
+            assert largest_leakage(record, budgets, *away) <= number(found) * (1 + 1e-9)
+
+
+def lags(told: Told, found: str) -> None:
+    assert tuple(map(int, found.split(", "))) == told.plan.correlation.chains[0].lags or any(
+        tuple(map(int, found.split(", "))) == record.lags for record in told.plan.correlation.chains
+    )
+
+
+def compared(kind: str) -> Callable[[Told, str], None]:
+    """How much worse a candidate is than the chosen one, from the errors of both."""
+
+    def check(told: Told, found: str) -> None:
+        rows = next(c for c in told.content["choice"] if told.parent in c["candidates"])["candidates"]
+        best = next(float(row["predicted_error"]) for row in rows if row["chosen"])
+        ratio = float(told.parent["predicted_error"]) / best
+        near(number(found) / 100 + 1 if kind == "%" else number(found), ratio, 0.03)
+
+    return check
+
+
+def likelier(told: Told, times: str, percent: str) -> None:
+    """The start that the running code gives the declared candidate before any value; Ville's bound over all others."""
+    count = len(told.parent["candidates"])
+    near(number(times), (count - 1) / (number(percent) / 100), 0.01)
+    process = CountProcess(100.0, 2, None)
+    logs = safeguard.evidence([process] * count, np.zeros((3, 2)), np.zeros(3))
+    near(number(times), math.exp(logs[0, 0] - logs[1, 0]), 0.01)
+
+
+def smoothing(told: Told, found: str) -> None:
+    assert number(found) in safeguard.SMOOTHINGS
+
+
+def dispersion(told: Told, found: str) -> None:
+    assert number(found) in safeguard.DISPERSIONS
+
+
+def window(told: Told, steps: str) -> None:
+    assert number(steps) in {getattr(target, "window", 1) for target in told.plan.targets}
+
+
+def hidden(told: Told, contribution: str, l2: str) -> None:
+    """What one user moves, from its bounds: by so much in each of k steps, twice as many where users are replaced."""
+    release = release_told(told)
+    setting = setting_of(told.plan, release, told.user_level.relation)
+    record = told.plan.participation
+    assert record is not None
+    query = release.query if hasattr(release.query, "grid") or release.query.kind == "count" else None
+    if query is not None:
+        sizes = [1.0]
+        if hasattr(query, "grid"):
+            sizes = [abs(float(query.low)) / float(query.grid), abs(float(query.high)) / float(query.grid)]
+        assert number(contribution) == math.ceil(max(sizes) - 1e-9) * record.per_step
+    steps = min(record.bound, -(-(told.plan.stream.horizon or 10**9) // record.spacing))
+    one = number(contribution) * math.sqrt(steps)
+    assert one * 0.99 <= number(l2) <= 2.01 * one
+    near(number(l2), setting.l2_sensitivity)
+
+
+def stretch(told: Told, first: str, last: str | None = None, every: str | None = None) -> None:
+    """The steps of a row of budgets have the budget of that row."""
+    path = told.path
+    assert path[0] == "mechanisms"
+    release = next(r for r in told.plan.releases if told.parent in stretches(told, r.name))
+    start, end = int(number(first)), int(number(last or first))
+    steps = range(start, end + 1, int(every or 1))
+    budgets = release.budgets.epsilons(end + 1)
+    assert {Fraction(Decimal(budgets[t])) for t in (steps[0], steps[len(steps) // 2], steps[-1])} == {
+        Fraction(Decimal(told.parent["epsilon"]))
+    }
+
+
+def onward(told: Told, first: str, every: str | None = None) -> None:
+    stretch(told, first, str(int(number(first)) + 3 * int(every or 1)), every)
+
+
+def stretches(told: Told, name: str) -> Any:
+    return next(m for m in told.content["mechanisms"] if m["release"] == name)["stretches"]
+
+
+def parameter(told: Told, found: str) -> None:
+    """A number in the name of a schedule, mechanism, estimator or signal stands in the policy's choice or the plan."""
+    dumped = str(told.plan.model_dump(mode="json", exclude={"candidates"}))
+    assert re.search(rf"(?<![\w.]){re.escape(found)}(?![\w.])", dumped), found
+
+
+def simulated(told: Told, users: str, low: str, high: str) -> None:
+    assert told.plan.participation is not None
+    assert number(low) == 1
+    assert number(high) <= min(told.plan.participation.bound, told.plan.stream.horizon or 10**9)
+    assert number(users) >= 1
+
+
+def first_steps(told: Told, found: str) -> None:
+    shown = max(len(series["points"]) for series in told.parent["series"])
+    assert shown <= number(found) <= (told.plan.stream.horizon or 10**9)
+
+
+def a_claim(check: Callable[[Told], float], digits: int = 15) -> Callable[[Told, str], None]:
+    def held(told: Told, found: str) -> None:
+        up(number(found), check(told), digits)
+
+    return held
+
+
+def exactly(value: Callable[[Told], float]) -> Callable[..., None]:
+    """All numbers are this one."""
+
+    def check(told: Told, *found: str) -> None:
+        assert {number(one) for one in found} == {float(value(told))}
+
+    return check
+
+
+def total(told: Told, found: str, alpha: str) -> None:
+    """Leakage that was recomputed, by the recursion of CAO17 pair by pair."""
+    assert number(found) <= number(alpha)
+    promised(told, alpha)
+    largest(told, found)
+
+
+def largest(told: Told, found: str) -> None:
+    if settled(told) and len(told.budgets) <= 400:
+        chains = told.plan.correlation.chains
+        budgets = [float(b) for b in told.budgets]
+        true = max([largest_leakage(record, budgets) for record in chains] or [max(budgets)])
+        assert true * (1 - 1e-9) <= number(found) <= true * 1.001 + 1e-9, (found, true)
+
+
+def sensitivity(told: Told, found: str) -> None:
+    """Replacing one user's value moves one count down and another up, or a sum by the whole clamp."""
+    release = next(r for r in told.plan.releases if f"`{r.name}`" in told.text)
+    assert Decimal(found) == release.l1_sensitivity
+    if promised_user_level(told.plan):
+        return
+    query = release.query
+    one = 1 if not hasattr(query, "low") else query.high - query.low
+    if hasattr(query, "low") and told.plan.stream.cell is None:
+        assert Decimal(found) >= one
+    elif query.kind == "count":
+        assert Decimal(found) == (2 if query.by is not None else 1)
+
+
+def holds_nothing(told: Told, *found: str) -> None:
+    """Words of a formula or of arithmetic, the same in every certificate."""
+    del told, found
+
+
+def reached(told: Told, found: str) -> None:
+    """What was recomputed is not above what is promised."""
+    assert number(found) <= float(told.parent["value"])
+
+
+def windowed(told: Told, found: str, steps: str) -> None:
+    """Never less than what a window of so many steps spends, unless a mechanism's rule keeps it below the caps."""
+    sums = [float(sum(told.budgets[t : t + int(number(steps))])) for t in range(len(told.budgets) - int(steps) + 1)]
+    assert max(sums) * (1 - 1e-9) <= number(found) or told.plan.releases[0].window_mechanism is not None
+    assert number(found) <= max(told.epsilons)
+
+
+def users_row(told: Told, size: str, names: str) -> None:
+    assert size == names
+    several(told, told.parent["any"].split(", delta")[0], size)
+
+
+def steps_row(told: Told, steps: str) -> None:
+    nats = told.parent["any"].split(", delta")[0]
+    if number(steps) == told.plan.participation.bound:  # type: ignore[union-attr]
+        promised(told, nats)
+    else:
+        more_steps(told, nats, steps)
+
+
+def a_window(told: Told, steps: str) -> None:
+    if told.path[-2:] == ("rows", "words"):
+        window_row(told, steps)
+    else:
+        window(told, steps)
+
+
+def window_lasts(told: Told, size: str, unit: str) -> None:
+    lengths = {getattr(t, "window", 1) * told.plan.stream.step_milliseconds for t in told.plan.targets}
+    assert number(size) * MILLISECONDS[unit] in lengths
+
+
+def from_to(told: Told, low: str, high: str) -> None:
+    if told.path[-1] == "steps":
+        stretch(told, low, high)
+    else:
+        spread(told, low, high)
+
+
+def spread(told: Told, low: str, high: str) -> None:
+    """The least and the largest noise of a step, from how far simulated noisy values are from simulated true ones."""
+    from policyc_runtime.simulation import simulate
+
+    name = told.parent["release"]
+    result = simulate(told.plan, 1, 1, [])
+    noise = result.example.series[name].noisy[:, 0] - result.truth[name][: len(result.example.series[name].noisy), 0]
+    found = float(np.nanstd(noise.astype(float)))
+    assert 0.6 * number(low) <= found, (low, found)
+    if release_told(told).mechanism.name not in {"dft", "fast", "filter_subsample"}:  # they err by more than noise
+        assert found <= 1.6 * number(high), (found, high)
+
+
+def largest_budget(told: Told, found: str) -> None:
+    up(number(found), float(max(told.budgets)), 12)
+
+
+def changes(told: Told, found: str) -> None:
+    """By how much one user moves a step: so many counts as events count, or the larger end of the clamp."""
+    from policyc_runtime.user_level import source_release
+
+    name = re.findall("`([^`]*)`", told.text)[0]
+    query = source_release(told.plan, told.plan.release_named(name)).query
+    size = max(abs(query.low), abs(query.high)) if query.kind == "sum" else 1
+    assert Decimal(found) == size * told.plan.participation.per_step  # type: ignore[union-attr]
+
+
+def grid(told: Told, events: str, low: str, high: str, unit: str) -> None:
+    per_step(told, events)
+    clamps(told, low, high)
+    steps = max(abs(number(low)), abs(number(high))) / number(unit)
+    assert 1_000 <= steps <= 10_000
+    assert math.log10(number(unit)).is_integer()
+
+
+def start(told: Told, found: str) -> None:
+    assert told.plan.stream.start == found
+
+
+def last_steps(told: Told, found: str) -> None:
+    assert number(found) in {getattr(release.query, "steps", None) for release in told.plan.releases}
+
+
+def delay(told: Told, found: str) -> None:
+    assert number(found) == told.plan.delivery.delay
+
+
+def coins(told: Told, needed: str, most: str) -> None:
+    assert number(most) == MOST_COINS < number(needed)
+
+
+def bounded(told: Told, found: str) -> None:
+    """A lower bound on an error: of what is published on average, or of its best or worst step."""
+    if told.path[-1] == "typical":
+        typical("published")(told, found)
+        return
+    release = told.plan.release_named(release_name(told))
+    errors = [run.error for run in release.expected_errors]
+    if release.schedule is not None:
+        errors = [error for segment in release.budgets.segments for error in segment.expected_errors]
+    assert any(math.isclose(number(found), e, rel_tol=0.006) for e in [release.predicted.published, *errors])
+
+
+def release_name(told: Told) -> str:
+    """Of the release whose block a row or an error stands in."""
+    for block in told.content[told.path[0]]:
+        if told.parent in (block, block.get("expected_error")) or told.parent in block.get("rows", ()):
+            return str(block["release"])
+    raise StopIteration
+
+
+def any_typical(told: Told, found: str) -> None:
+    """An error that a notice names is one of those that are expected."""
+    errors = [e for r in told.plan.releases for e in (r.predicted.published, r.predicted.prior_alone) if e is not None]
+    squared = told.plan.objective == "mean_squared_error"
+    assert any(math.isclose(number(found), math.sqrt(e) if squared else e, rel_tol=0.006) for e in errors)
+
+
+def share(told: Told, percent: str, values: str) -> None:
+    shares = [100 * float(release.share) for release in told.plan.releases]
+    assert math.isclose(sum(shares), 100, rel_tol=1e-6)
+    assert any(
+        math.isclose(number(percent), one, rel_tol=0.006) and number(values) == len(release.cells)
+        for one, release in zip(shares, told.plan.releases, strict=True)
+    )
+
+
+def claimed_share(told: Told, percent: str) -> None:
+    name = re.findall("`([^`]*)`", told.text)[0]
+    near(number(percent), 100 * float(told.plan.release_named(name).share or 0), 1e-6)
+
+
+def groups(told: Told, found: str) -> None:
+    assert number(found) == len(told.plan.correlation.chains)
+
+
+def points(told: Told, found: str) -> None:
+    from policyc.planning.prediction import FEW_POINTS, POINTS
+
+    del told
+    assert number(found) in (POINTS, FEW_POINTS, 4096)
+
+
+def double_precision(told: Told, bits: str) -> None:
+    del told
+    assert int(bits) == np.finfo(np.float64).bits
+
+
+def solver(told: Told, gap: str, rounds: str) -> None:
+    del told
+    assert (float(gap), int(rounds)) == (flows.GAP, flows.ROUNDS)
+
+
+def growth_row(told: Told, steps: str) -> None:
+    assert told.path[:2] == ("correlation", "growth")
+    growth(told, steps)
+
+
+M = rf"(-?{N[1:]}"  # with a sign
+PATTERNS: list[tuple[str, Callable[..., None]]] = [
+    # spans of time
+    (rf"(?:horizon of|for) {SPAN}", said),
+    (rf"(?:one step of|step,|Every|every) {LENGTH}(?: each)?(?!-)", one_step),
+    (rf"in a row \({LENGTH}\)", window_lasts),
+    (rf"first {N} steps", first_steps),
+    (rf"(?:any|within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),
+    (rf"largest sum of {N} budgets in a row, all", window),
+    (rf"over the last {N} steps", last_steps),
+    (rf"at most {N} steps? after", delay),
+    # promises
+    (rf"at most {N} nats(?=: no published| at delta)", promised),
+    (rf"exp\({N}\)", promised),
+    (rf"promised, {N} nats|promised {N}\)", lambda told, *found: promised(told, *filter(None, found))),
+    (rf"factor of (?:at most )?{N}", factor),
+    (rf"more than {N} times as likely", factor),
+    (rf"at most {N} times the probability", factor),
+    (rf"(?:at delta|plus|delta,|, delta) {N}(?!;| included)", delta),
+    (rf"[wW]ith a probability of at most {N}", beyond),
+    (rf"{N} nats for {N} (?:names?|users?)", several),
+    (rf"{N} nats at {N} steps?", more_steps),
+    (
+        rf"(?:at most|remains|remains m times|at most m times) {N} nats (?=for (?:all events|one user)|over)",
+        all_budgets,
+    ),
+    (rf"(?:in|only) at most {N} steps?", takes_part),
+    (rf"^{N} each$", takes_part),
+    (rf"at least {N} steps? apart", spacing),
+    (rf"at most {N} times in (?:each|a step)", per_step),
+    (rf"who is {N} % (sure|right) before is at most {N} % (?:sure|right) after", belief),
+    (rf"wrong on {N} % of others is right on at most {N} %", power_of_test),
+    (rf"prior belief of {N} or {N} %", lambda told, *found: assert_in(found, ("10", "50"))),
+    # what was recomputed
+    (rf"^{N} nats(?: at delta|, largest)", reached),
+    (rf"^{N} nats, largest total leakage", largest),
+    (rf"^{N} nats, largest budget of one step", largest_budget),
+    (rf"^{N} nats, largest leakage about {N} steps", windowed),
+    (rf"^{N} nats, largest sum of {N} budgets", windowed),
+    (rf"changes\s+in a step by at most {N}", changes),
+    (rf"L1 sensitivity of\s+is {N}", sensitivity),
+    (rf"total leakage.* never exceeds {N} nats \(promised {N}\)", total),
+    (rf"leakage is the budget of one step, at most {N} nats", largest_budget),
+    (rf"no step spends more than {N} nats", largest_budget),
+    (rf"sum of all budgets is at most {N} nats", all_budgets),
+    (
+        rf"{N} steps in a row(?: never exceeds| spend at most| leak what they spend, at most) {N} nats",
+        lambda t, n, x: windowed(t, x, n),
+    ),
+    (rf"one event is promised {N} nats", promised),
+    (rf"takes at most {N} % of every", claimed_share),
+    (rf"leak at most {N} nats at delta {N}", lambda told, nats, d: (promised(told, nats), delta(told, d))),
+    # numbers published as they are
+    (rf"[tT]he population, {N}", population),
+    (rf"list of {N} values", states),
+    (rf"(?:clamp of\s+,|every value cut to) {M} to {M}", clamps),
+    (rf"adds at most {N} values? between {M} and {M} in a step, in units of {N}", grid),
+    (r"stream starts, ([\d:T+-]+)", start),
+    # correlation, and bounds that follow
+    (r"powers ((?:\d+(?:, )?)+)", lambda told, found: lags(told, found.rstrip(", "))),
+    (rf"^{N} nats(?:, the sum of all budgets)?$", tolerated),
+    (rf"^{N} steps?$", growth_row),
+    (rf"^all of {N} steps in which", steps_row),
+    (rf"^all of {N} users who act together, or of one with {N} names$", users_row),
+    (rf"^{N}, delta {N}$", lambda told, _, found: delta(told, found)),
+    # choice and accuracy
+    (rf"^{N} % more error than the one chosen", compared("%")),
+    (rf"^{N} times the error of the (?:one chosen|best)", compared("times")),
+    (rf"^All releases together would have {N} times", lambda told, found: near(max(1.0, number(found)), number(found))),
+    (rf"would need {N} coins a value, and at most {N} are thrown", coins),
+    (rf"published value is expected to be off by about {N}", typical("published")),
+    (rf"off by at least about {N}", typical("published")),
+    (rf"^at least {N}$", bounded),
+    (rf"noisy value alone by about {N}", typical("without_postprocessing")),
+    (rf"noisy value is expected to be off by about {N}", typical("published")),
+    (rf"without any data by about {N}", typical("prior_alone")),
+    (rf"\({N} users\)", any_typical),
+    (rf"alpha {N} protects", promised),
+    (rf"{N} (?:evenly spread )?points", points),
+    (rf"{N} % to\s+\({N} values? a step\)", share),
+    # what one user moves, and noise
+    (rf"at most {N} units? in a step, {N} in L2 norm over all steps", hidden),
+    (rf"^{N} to {N}, every {N} steps$", stretch),
+    (rf"^{N} on, every {N} steps$", onward),
+    (rf"^{N} to {N}$", from_to),
+    (rf"^{N} on$", onward),
+    (
+        rf"\((?:weight|rate =|every =|period =) {N}|\({N} samples|(?:mean|stddev|autocorrelation) = {N}",
+        lambda told, *f: parameter(told, next(filter(None, f))),
+    ),
+    # post-processing
+    (rf"{N} times likelier, which happens to users who move as declared in at most {N} %", likelier),
+    (rf"smoothed by {N}", smoothing),
+    (rf"counts {N} times as dispersed", dispersion),
+    (rf"within {N} of the least \(or after {N} rounds\)", solver),
+    (rf"{N}-bit floating point", double_precision),
+    # simulated examples
+    (rf"{N} users, each in {N} to {N} steps", simulated),
+    (rf"among {N} groups", groups),
+    (rf"from step {N}", parameter),
+    *((formula, holds_nothing) for formula in FORMULAS),
+]
+
+
+def assert_in(found: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    assert set(found) <= set(allowed)

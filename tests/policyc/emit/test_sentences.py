@@ -1,0 +1,137 @@
+"""Every sentence of a certificate that has a number is held against a number computed another way."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentence_numbers import NUMBER, PATTERNS, QUOTED, Told, sentences
+
+from policyc import compile_policy
+from policyc.emit.context import certificate_content
+from policyc_runtime.plan import Plan
+
+GALLERY = ["bikeshare", "checkins", "departures", "fleet", "speeds", "traffic", "wards"]
+HAND_MADE = ["traffic", "fleet", "endless_traffic", "independent_count"]
+HEAD = """\
+policy p "Visitors of a museum"
+stream visits {
+  user        ticket
+  time        at
+  @
+  step        1h
+  horizon     48 steps
+  start       "2026-01-01"
+}
+"""
+ROOMS = 'cell room in {"a", "b"} otherwise "away"\n  population 900'
+CHAIN = (
+    "correlation markov(forward = [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]], "
+    'initial = stationary, evidence = "survey")\n'
+)
+ALONE = 'correlation none(evidence = "one visit a ticket")\n'
+USER = HEAD.replace("@", "") + (
+    "release there = count(visits)\n"
+    "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = @)\n"
+    "participation at_most(4 steps, enforced = keep_first)\n"
+)
+ADDED, REPLACED = USER.replace("@", "add_remove"), USER.replace("@", "replace")
+SIGNAL = 'signal ar1(mean = 80, sd = 30, autocorrelation = 0.9, evidence = "last year")\n'
+PLACES = HEAD.replace("@", ROOMS) + "release there = count(visits) by room\n"
+MOVING = PLACES + "target alpha_dpt(alpha = 1.0)\n" + CHAIN
+SUMMED = MOVING + "postprocess there { sum(there) == population, there >= 0, integer(there) }\n"
+WINDOWED = PLACES + "target w_event(epsilon = 1.0, window = 4 steps)\n" + ALONE
+TOTALS = "release so_far = prefix(there)\nrelease lately = window(there, 6 steps)\n"
+SPEEDS = ADDED.replace("count(visits)", "sum(visits.speed, clamp = -20 .. 130)")
+OFTEN = ADDED.replace("at_most(4 steps", "at_most(4 steps, per_step = 2, spacing = 3 steps")
+ASSUMED = ADDED.replace("enforced = keep_first", 'assumed = "four tickets each"')
+WRITTEN = {
+    "gaussian": ADDED + "mechanism gaussian()",
+    "laplace": ADDED + "mechanism laplace()",
+    "binomial": ADDED + "mechanism binomial()",
+    "dft": ADDED + "deliver offline\nmechanism dft(coefficients = 10)",
+    "dft in blocks": ADDED + "deliver within(11 steps)\nmechanism dft(choose = true)",
+    "fast": ADDED + "deliver realtime\nmechanism fast(samples = 12, process_sd = 10)",
+    "lmmse": ADDED + "deliver realtime\nmechanism lmmse(weight = 0.5)",
+    "lmmse for a signal": ADDED + SIGNAL + "deliver realtime\nmechanism lmmse()",
+    "subsample": ADDED + "deliver offline\nmechanism subsample(rate = 0.25)",
+    "filter_subsample": ADDED + "deliver offline\nmechanism filter_subsample(rate = 0.25)",
+    "binary_tree": ADDED + "mechanism binary_tree()",
+    "totals": ADDED + TOTALS + "deliver realtime",
+    "sums": SPEEDS + "mechanism gaussian()",
+    "often": OFTEN + "mechanism gaussian()",
+    "assumed": ASSUMED + "mechanism gaussian()",
+    "replaced": REPLACED + "mechanism gaussian()",
+    "declared": ADDED + SIGNAL + "deliver offline",
+    "leakage": MOVING + "deliver offline",
+    "leakage of windows": PLACES + "target alpha_dpt(alpha = 1.0, window = 4 steps)\n" + CHAIN,
+    "independent": PLACES + "target event_level(epsilon = 0.5)\n" + ALONE,
+    "window": WINDOWED,
+    "distributed": WINDOWED + "deliver realtime\nmechanism budget_distribution()",
+    "absorbed": WINDOWED + "deliver realtime\nmechanism budget_absorption()",
+    "sparse": SUMMED + "deliver offline\nbudget sparse(every = 4 steps)",
+    "flows": SUMMED + "deliver offline\nestimate joint_map()",
+    "several": MOVING + "release all = count(visits)\n",
+    "two groups": MOVING.replace('"survey")\n', '"survey") for adults\n')
+    + CHAIN.replace("0.8, 0.1, 0.1", "0.6, 0.2, 0.2").replace('"survey")', '"school") for children'),
+    "large": MOVING.replace("alpha = 1.0", "alpha = 30.0"),
+}
+
+
+def faults(content: Any, plan: Plan) -> list[str]:
+    """What is wrong with the numbers of a certificate's sentences, and which have no check."""
+    found = []
+    for path, text, parent in sentences(content):
+        told = Told(plan, content, path, parent, text)
+        words = QUOTED.sub(lambda match: " " * len(match.group()), text)
+        held: set[int] = set()
+        for pattern, check in PATTERNS:
+            for match in re.finditer(pattern, words):
+                held |= set(range(*match.span()))
+                try:
+                    check(told, *match.groups())
+                except (AssertionError, StopIteration, KeyError) as error:
+                    found.append(f"{'.'.join(path)}: {match.group()!r} in {text!r}: {type(error).__name__} {error}")
+        loose = [match.group() for match in NUMBER.finditer(words) if match.start() not in held]
+        found += [f"{'.'.join(path)}: nothing holds {number} in {text!r}" for number in loose]
+    return found
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_the_gallery_tells_true_numbers(name: str, gallery: Path) -> None:
+    """Every number in a sentence of the gallery's certificates is what another computation gives."""
+    plan = compile_policy(gallery / f"{name}.policy").plan
+    assert faults(certificate_content(plan, {}), plan) == []
+
+
+@pytest.mark.parametrize("name", list(WRITTEN))
+def test_plans_of_every_kind_tell_true_numbers(name: str, tmp_path: Path) -> None:
+    """The same for a plan of every mechanism, target, relation, query and kind of participation."""
+    path = tmp_path / "p.policy"
+    path.write_text(WRITTEN[name])
+    plan = compile_policy(path).plan
+    assert faults(certificate_content(plan, {}), plan) == []
+
+
+@pytest.mark.parametrize("name", HAND_MADE)
+def test_hand_made_plans_tell_true_numbers(name: str, request: pytest.FixtureRequest) -> None:
+    """The same for plans without end, of one number a step, and of several lags."""
+    plan: Plan = request.getfixturevalue(name)
+    assert faults(certificate_content(plan, {}), plan) == []
+
+
+def test_a_false_number_is_found(gallery: Path) -> None:
+    """A number that is changed, and one that nothing holds, are faults."""
+    plan = compile_policy(gallery / "departures.policy").plan
+    content: Any = certificate_content(plan, {})
+    promise = content["promises"][0]
+    promise["in_odds"] = re.sub(
+        r"a probability of at most 0\.0\d+", "a probability of at most 0.000001", promise["in_odds"]
+    )
+    content["operation"]["known_limits"].append("It has 17 limits.")
+    found = faults(content, plan)
+    assert len(found) == 2
+    assert "probability of at most 0.000001" in found[0] + found[1]
+    assert "nothing holds 17" in found[0] + found[1]
