@@ -11,6 +11,7 @@ from pathlib import PurePath
 from policyc.diagnostics import Diagnostic
 from policyc.planning.choice import Choice
 from policyc.planning.schedules import Allocation, exact
+from policyc.planning.series import modelled_signal
 from policyc.semantics.policy import (
     AlphaDPTTarget,
     EventLevelTarget,
@@ -117,6 +118,7 @@ def assemble_plan(
             _target(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)
         ),
         correlation=_correlation(policy, choices[0].allocation),
+        signal=modelled_signal(policy),
         releases=releases,
         sharing=sharing,
         claims=Claims(total_leakage=None, budget_sum=None, largest_budget=Decimal(1)),

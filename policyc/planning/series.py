@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
-from policyc.planning.courses import Courses, declared_signal
-from policyc.planning.measurements import Measurement, Objective
+from policyc.planning.courses import Courses, courses, declared_signal
+from policyc.planning.measurements import STRETCH, Measurement, Objective
 from policyc.planning.trials import Trial, first_courses, known_errors
-from policyc.semantics.policy import Signal
+from policyc.semantics.policy import Policy, Signal
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
@@ -67,6 +67,15 @@ def estimated_signal(signal: Signal | None) -> SignalModel:
     if not signal.arguments.get("learned"):
         return declared
     return SignalModel(period=declared.period, observation_noise=declared.observation_noise)
+
+
+def modelled_signal(policy: Policy) -> SignalModel | None:
+    """What the plan says of how the released numbers move: as declared, or as a public pilot series did."""
+    signal = policy.signal
+    if signal is None or signal.kind != "pilot":
+        return None if signal is None else estimated_signal(signal)
+    found = courses(policy, policy.stream.horizon or STRETCH)
+    return None if found is None else found.model
 
 
 def pairs(

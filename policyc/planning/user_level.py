@@ -20,7 +20,7 @@ from policyc.planning.expected import PlannedRelease, finished
 from policyc.planning.made import least_together, weights
 from policyc.planning.measurements import STRETCH, Measurement, measurements, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
-from policyc.planning.series import Pair, pairs, series_estimators
+from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
 from policyc_runtime.correlation import Correlation
@@ -68,6 +68,7 @@ def _draft(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic
         targets=(UserLevel(epsilon=target.epsilon, delta=target.delta, relation=RELATIONS[target.neighbors]),),
         correlation=Correlation(kind="none", chains=(), evidence=evidence),
         participation=participation_of(policy),
+        signal=modelled_signal(policy),
         releases=tuple(_draft_release(policy, release, notices) for release in ordered_releases(policy)),
         claims=Claims(total_leakage=None, budget_sum=None, largest_budget=None),
         notices=tuple(Notice(code=notice.code, message=notice.message) for notice in notices),

@@ -18,6 +18,7 @@ from policyc_runtime.correlation import Correlation
 from policyc_runtime.errors import PlanFormatError
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.constraints import ConstraintRow
+from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.files import LARGEST_READ, read_ordinary
 from policyc_runtime.json_text import read_json
 from policyc_runtime.mechanisms import AnyMechanism, Budgeted, StepMechanism, StreamMechanism, WindowMechanism
@@ -310,7 +311,8 @@ class Claims(Record):
 class Plan(Record):
     """An executable release plan. `digest` is the SHA-256 of everything else in it, canonically written.
 
-    `sharing`: how the budgets were divided between several releases; None for one.
+    `signal`: how the released numbers move, as the policy says; for utility only. `sharing`: how the budgets were
+    divided between several releases; None for one.
     """
 
     format: Literal["policyc-plan"] = "policyc-plan"
@@ -323,6 +325,7 @@ class Plan(Record):
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
     correlation: Correlation
     participation: ParticipationRecord | None = None
+    signal: SignalModel | None = None
     releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
     sharing: str | None = None
     claims: Claims

@@ -110,7 +110,7 @@ def test_exact_counts_are_a_hundred_times_faster_than_the_emitted_model() -> Non
     law = plan.correlation.chains[0].chain().marginals(STEPS)
     noisy = np.rint(np.array([rng.multinomial(POPULATION, row) for row in law]) + rng.laplace(0, 20, (STEPS, 3)))
     given = {step: dict(zip(CELLS, row.tolist(), strict=True)) for step, row in enumerate(noisy)}
-    seconds: dict[str, list[float]] = {"whole release": [], "counts alone": [], "emitted model, pounce": []}
+    seconds: dict[str, list[float]] = {"whole release": [], "counts alone": [], "emitted model": []}
     for _ in range(5):
         start = time.perf_counter()
         published = estimate_release(plan, plan.releases[0], noisy, np.empty((0, 3)))
@@ -120,10 +120,10 @@ def test_exact_counts_are_a_hundred_times_faster_than_the_emitted_model() -> Non
         seconds["counts alone"].append(time.perf_counter() - start)
     for _ in range(2):
         start = time.perf_counter()
-        values, _ = module.optimum(given)
-        seconds["emitted model, pounce"].append(time.perf_counter() - start)
+        values, _, _ = module.optimum(given)
+        seconds["emitted model"].append(time.perf_counter() - start)
     best = {name: min(times) for name, times in seconds.items()}
-    ratio = best["emitted model, pounce"] / best["whole release"]
+    ratio = best["emitted model"] / best["whole release"]
     print(f"\n{'exact integer MAP':<28}{'ms':>10}{'us a step':>12}{'ratio':>9}")
     for name, spent in best.items():
         print(f"{name:<28}{1e3 * spent:>10.2f}{1e6 * spent / STEPS:>12.1f}{spent / best['whole release']:>9.1f}")
@@ -184,13 +184,13 @@ def test_flows_of_a_sticky_chain_are_faster_than_by_gradients() -> None:
     spent["L-BFGS-B on the dual"], costs["L-BFGS-B on the dual"] = time.process_time() - start, -found.fun
     start = time.process_time()
     given = {step: dict(zip(CELLS, row.tolist(), strict=True)) for step, row in enumerate(noisy)}
-    costs["emitted model, pounce"] = module.most_probable(given)[1]
-    spent["emitted model, pounce"] = time.process_time() - start
+    costs["emitted model"] = module.optimum(given)[1]
+    spent["emitted model"] = time.process_time() - start
     print(f"\n{'most probable flows':<28}{'ms':>10}{'ratio':>9}{'cost':>16}")
     for name, seconds in spent.items():
         ratio = seconds / spent["interior point on the dual"]
         print(f"{name:<28}{1e3 * seconds:>10.1f}{ratio:>9.2f}{costs[name]:>16.6f}")
-    assert costs["emitted model, pounce"] == pytest.approx(ours.cost[0], rel=1e-5)  # its bounds give way a little
+    assert costs["emitted model"] == pytest.approx(ours.cost[0], rel=1e-5)  # its bounds give way a little
     assert spent["L-BFGS-B on the dual"] >= 3 * spent["interior point on the dual"]
     assert costs["L-BFGS-B on the dual"] <= ours.cost[0]
     assert costs["L-BFGS-B on the dual"] == pytest.approx(ours.cost[0], rel=1e-4)

@@ -1,0 +1,129 @@
+"""The MAP model of a plan in Pyomo: readable Python that runs on its own.
+
+Every release has a likelihood (what its noise makes of true values), a prior (what the plan knows of them beforehand)
+and the constraints of the policy. One template writes the file; the modules here say what stands in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from policyc.emit.map_model.constraints import ConstraintText, constraint_texts
+from policyc.emit.map_model.likelihood import likelihood_of
+from policyc.emit.map_model.literals import LINE_LENGTH, comment, listed, literal
+from policyc.emit.map_model.measured import Likelihood
+from policyc.emit.map_model.prior import Prior, prior_of, published_words
+
+if TYPE_CHECKING:
+    from policyc_runtime.plan import Plan, ReleasePlan
+
+
+@dataclass(frozen=True)
+class ReleaseText:
+    """What the template says of one release. `suffix` tells the names of several releases apart.
+
+    `users`: what all cells add up to, for the flows of users. `curves`: whether every value has a cost of its own and
+    is a whole number, so that the best whole numbers are found; else values are real numbers first, and `nearest` says
+    whether the nearest ones that are allowed are sought afterwards. `step_by_step`: whether a value must not wait for
+    those that constraints couple it with.
+    """
+
+    name: str
+    suffix: str
+    likelihood: Likelihood
+    prior: Prior
+    published: str
+    users: str | None
+    constants: tuple[str, ...]
+    constraints: tuple[ConstraintText, ...]
+    integer: bool
+    couples_steps: bool
+    step_by_step: bool
+
+    @property
+    def curves(self) -> bool:
+        """Whether the best whole numbers are found value by value."""
+        return self.integer and self.likelihood.separable and self.prior.kind in ("flat", "law")
+
+    @property
+    def nearest(self) -> bool:
+        """Whether the optimum is moved to the nearest values that are allowed."""
+        return self.prior.kind == "flows" or (self.integer and not self.curves)
+
+    @property
+    def ties(self) -> bool:
+        """Whether many values can have the least cost, and the run publishes those of least squares."""
+        return self.prior.kind == "flat" and self.likelihood.separable and self.likelihood.laplace
+
+
+def render_map_model(plan: Plan) -> str:
+    """The text of `map_model.py`: the most probable values of every release of the plan, given its noisy ones.
+
+    A function of the plan alone. Runs with Pyomo and the standard library: `python map_model.py OUT.csv`.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(  # noqa: S701  the output is Python, not HTML; every value is a Python literal
+        loader=PackageLoader("policyc.emit", "templates/map_model"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    several = len(plan.releases) > 1
+    releases = [release_text(plan, release, f"_{release.name}" if several else "") for release in plan.releases]
+    return environment.get_template("map_model.py.jinja").render(
+        plan=plan,
+        purpose=comment(plan.policy.purpose),
+        source=comment(plan.policy.source.name),
+        releases=releases,
+        paragraph=_paragraph,
+        literal=literal,
+        likelihoods={release.likelihood.kind for release in releases},
+        priors={release.prior.kind for release in releases},
+        curves=any(release.curves or (release.nearest and release.integer) for release in releases),
+        nearest=any(release.nearest and release.integer for release in releases),
+        ties=any(release.ties or release.nearest for release in releases),
+        laplace=any(not release.curves and (release.likelihood.laplace or release.nearest) for release in releases),
+        totals=any(release.likelihood.totals for release in releases),
+        signal=any(release.prior.kind == "signal" for release in releases),
+        named=any(release.likelihood.combines for release in releases),
+    )
+
+
+def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
+    """The content of one release's section."""
+    population = plan.stream.population
+    likelihood = likelihood_of(plan, release, suffix)
+    prior = prior_of(plan, release, suffix)
+    constraints, users = constraint_texts(plan, release, suffix)
+    coupled = any(row.previous for row in release.constraints)
+    return ReleaseText(
+        name=release.name,
+        suffix=suffix,
+        likelihood=likelihood,
+        prior=prior,
+        published=published_words(release, prior),
+        users=users if prior.kind == "flows" else None,
+        constants=(
+            *([] if population is None else [f"POPULATION{suffix} = {population}"]),
+            f"CELL_COLUMN{suffix} = {literal(release.query.by)}",
+            *listed(f"CELLS{suffix}", [literal(cell) for cell in release.cells]),
+            *likelihood.constants,
+            *prior.constants,
+        ),
+        constraints=constraints,
+        integer=release.integer,
+        couples_steps=coupled,
+        step_by_step=coupled
+        and plan.delivery.kind != "offline"
+        and likelihood.separable
+        and prior.kind in ("flat", "law"),
+    )
+
+
+def _paragraph(text: str, indent: str = "") -> str:
+    """Text in lines of the file's length; following ones are indented."""
+    return fill(text, LINE_LENGTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,78 @@
+"""What the noise of a release makes of its true values: of every step, of a whole stream, or of totals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policyc.emit.map_model.literals import sequence
+from policyc.emit.map_model.measured import Likelihood, Measured, stated
+from policyc_runtime.mechanisms import Derived, WindowMechanism
+from policyc_runtime.mechanisms.binary_tree import BinaryTree
+from policyc_runtime.queries import PrefixQuery, WindowQuery
+from policyc_runtime.user_level import unit_of
+
+if TYPE_CHECKING:
+    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.schedule import Schedule
+
+
+def likelihood_of(plan: Plan, release: ReleasePlan, suffix: str) -> Likelihood:
+    """The likelihood of a release: of its own mechanism, or of that of the release it is made of."""
+    if release.schedule is not None:
+        return _of_steps(release, release.schedule, suffix)
+    base, totals = measured_release(plan, release)
+    if isinstance(base.query, PrefixQuery | WindowQuery) and not isinstance(base.mechanism, BinaryTree):
+        totals = [*totals, base]  # what is measured is of the steps
+    found = stated(base.mechanism, Measured(plan, base, unit_of(plan, base), suffix))
+    if not totals:
+        return found
+    widths = [one.query.steps if isinstance(one.query, WindowQuery) else None for one in totals]
+    undone = ["the running total" if width is None else f"the total of {width:,} steps" for width in widths]
+    what = "its steps" if base is release else f"noisy values of `{base.name}`"
+    words = f"{' and '.join(undone)} is undone, which gives {what}; of these: {found.words}"
+    return replace(found, words=words, totals=tuple(map(str, widths)))
+
+
+def measured_release(plan: Plan, release: ReleasePlan) -> tuple[ReleasePlan, list[ReleasePlan]]:
+    """The release whose noisy values these are made of, and the totals between, this one first; itself if it is one."""
+    totals = []
+    while isinstance(release.mechanism, Derived):
+        assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+        totals.append(release)
+        release = plan.release_named(release.query.of)
+    return release, totals
+
+
+def _of_steps(release: ReleasePlan, schedule: Schedule, suffix: str) -> Likelihood:
+    """Discrete Laplace noise whose scale follows from the budget of every step."""
+    words = "discrete Laplace noise of a known scale a step: sum of |r - noisy| / scale"
+    if release.mechanism.balanced:
+        words += "; it adds up to zero over the cells of a step, which changes nothing where the sum is known"
+    if isinstance(release.mechanism, WindowMechanism):
+        words = (
+            "values are published again until counts have moved, and count as measured each time, with discrete "
+            "Laplace noise of the scale that errs as much as they do while counts stand still: sum of |r - noisy| / "
+            "scale. The noisy distances, which the ledger has and the file has not, are left out"
+        )
+    if all(len(segment.scales) == segment.repeats == 1 for segment in schedule.segments):
+        scales = [str(float(segment.scales[0])) for segment in schedule.segments]
+        lines = sequence(scales, f"SCALES{suffix} = [(", ", 1)]")
+    else:
+        lines = [f"SCALES{suffix} = ["]
+        for segment in schedule.segments:
+            lines += sequence([str(float(scale)) for scale in segment.scales], "    (", f", {segment.repeats}),")
+        lines.append("]")
+    return Likelihood(
+        "laplace_steps",
+        words,
+        (f"# noise scales: (those of a pattern of steps, how often it comes){_skipping(schedule)}", *lines),
+        laplace=True,
+        variance=f"2 * scale(len(steps) // 2, SCALES{suffix}) ** 2",
+        options={"skips": bool(_skipping(schedule))},
+    )
+
+
+def _skipping(schedule: Schedule) -> str:
+    skips = any(scale == 0 for segment in schedule.segments for scale in segment.scales)
+    return "; 0 where nothing is released" if skips else ""

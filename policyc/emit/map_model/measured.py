@@ -1,0 +1,228 @@
+"""What each mechanism that measures a whole stream makes of true values: constants of the emitted file, and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import singledispatch
+from typing import TYPE_CHECKING, Literal
+
+from policyc.emit.map_model.literals import number, sequence
+from policyc_runtime.mechanisms import Mechanism
+from policyc_runtime.mechanisms.binary_tree import BinaryTree
+from policyc_runtime.mechanisms.binomial import Binomial
+from policyc_runtime.mechanisms.dft import Dft
+from policyc_runtime.mechanisms.fast import Fast
+from policyc_runtime.mechanisms.filter_subsample import FilterSubsample
+from policyc_runtime.mechanisms.gaussian import Gaussian
+from policyc_runtime.mechanisms.lmmse import Lmmse
+from policyc_runtime.mechanisms.stream_laplace import StreamLaplace
+from policyc_runtime.mechanisms.subsample import Subsample
+from policyc_runtime.mechanisms.toeplitz import Toeplitz
+from policyc_runtime.queries import PrefixQuery, WindowQuery
+
+if TYPE_CHECKING:
+    from policyc_runtime.plan import Plan, ReleasePlan
+
+Kind = Literal["laplace_steps", "laplace", "gaussian", "filtered", "toeplitz", "tree", "waves", "lmmse", "fast"]
+EACH = "sum of (r - noisy)^2 / (2 stddev^2)"
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How probable noisy values are.
+
+    Args:
+        kind: which lines of the template state it.
+        words: the same in words.
+        constants: lines of Python.
+        laplace: whether the noise is Laplace noise, else it is normal.
+        totals: widths of the sliding totals that are undone first, "None" for running ones; innermost last.
+        variance: Python for the variance of the noise of one value, where a prior is learned from noisy values.
+        options: what else the template asks of the kind.
+    """
+
+    kind: Kind
+    words: str
+    constants: tuple[str, ...]
+    laplace: bool = False
+    totals: tuple[str, ...] = ()
+    variance: str = "0.0"
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def separable(self) -> bool:
+        """Whether every value has noise of its own, so that its likelihood is its own too."""
+        return self.kind in ("laplace_steps", "laplace", "gaussian") and not self.totals
+
+    @property
+    def combines(self) -> bool:
+        """Whether the noise that was drawn is a combination of values."""
+        return self.kind in ("filtered", "toeplitz", "tree", "waves")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Where a mechanism measures; sizes of noise are in units of the release. `suffix` ends the names of constants."""
+
+    plan: Plan
+    release: ReleasePlan
+    unit: Decimal
+    suffix: str
+
+    def size(self, name: str, value: Decimal) -> str:
+        """A constant in published units."""
+        return f"{name}{self.suffix} = {number(value * self.unit)}"
+
+    def normal(
+        self, kind: Kind, words: str, stddev: Decimal, *constants: str, options: Mapping[str, object] | None = None
+    ) -> Likelihood:
+        """Normal noise of one standard deviation on everything that is measured."""
+        lines = (self.size("STDDEV", stddev), *constants)
+        return Likelihood(kind, words, lines, variance=f"STDDEV{self.suffix} ** 2", options=options or {})
+
+
+@singledispatch
+def stated(mechanism: Mechanism, where: Measured) -> Likelihood:  # noqa: ARG001
+    """The likelihood of what a mechanism publishes.
+
+    Raises:
+        TypeError: none is written for it.
+    """
+    raise TypeError(f"no likelihood is written for `{mechanism.name}`")
+
+
+@stated.register
+def _(mechanism: Gaussian, where: Measured) -> Likelihood:
+    return where.normal("gaussian", f"discrete Gaussian noise of one standard deviation: {EACH}", mechanism.stddev)
+
+
+@stated.register
+def _(mechanism: Subsample, where: Measured) -> Likelihood:
+    words = f"discrete Gaussian noise of one standard deviation at the steps that were measured: {EACH}"
+    return where.normal("gaussian", words, mechanism.stddev)
+
+
+@stated.register
+def _(mechanism: Binomial, where: Measured) -> Likelihood:
+    words = (
+        f"heads of {mechanism.coins:,} fair coins less their mean, in normal form, which is off by "
+        f"{_normal_gap(mechanism.coins):.1g} nats at four standard deviations: {EACH}"
+    )
+    return where.normal("gaussian", words, (Decimal(mechanism.coins) / 4).sqrt())
+
+
+def _normal_gap(coins: int) -> float:
+    """How far the normal log-likelihood of heads is from that of coins, four standard deviations out, nats."""
+    half = coins // 2
+    far = min(half, round(2 * math.sqrt(coins)))
+    exact = math.lgamma(half + far + 1) + math.lgamma(half - far + 1) - 2 * math.lgamma(half + 1)
+    return abs(exact - 2 * far**2 / coins)
+
+
+@stated.register
+def _(mechanism: StreamLaplace, where: Measured) -> Likelihood:
+    return Likelihood(
+        "laplace",
+        "discrete Laplace noise of one scale: sum of |r - noisy| / scale",
+        (where.size("SCALE", mechanism.scale),),
+        laplace=True,
+        variance=f"2 * SCALE{where.suffix} ** 2",
+    )
+
+
+@stated.register
+def _(mechanism: FilterSubsample, where: Measured) -> Likelihood:
+    words = (
+        "weighted means of the steps around every measured one, each with discrete Gaussian noise: sum of "
+        "(mean - noisy)^2 / (2 stddev^2)"
+    )
+    grid, block = f"GRID{where.suffix} = {mechanism.grid}", f"BLOCK{where.suffix} = {max(1, round(1 / mechanism.rate))}"
+    return where.normal("filtered", words, mechanism.stddev, grid, block)
+
+
+@stated.register
+def _(mechanism: Toeplitz, where: Measured) -> Likelihood:
+    words = (
+        "what was measured are weighted sums of a step and those before it, each with discrete Gaussian noise; they "
+        "follow from the noisy totals, whose errors depend on each other: sum of (sum - measured)^2 / (2 stddev^2)"
+    )
+    s, band = where.suffix, mechanism.band
+    if band is not None:
+        column = sequence([repr(part / mechanism.grid) for part in band], f"BAND{s} = ", "")
+    else:
+        grid = f"GRID{s} = {mechanism.grid}"
+        column = [grid, f'DECAY{s} = "{mechanism.decay}"', f'EXPONENT{s} = "{mechanism.exponent}"']
+    return where.normal("toeplitz", words, mechanism.stddev, *column, options={"band": band is not None})
+
+
+@stated.register
+def _(mechanism: BinaryTree, where: Measured) -> Likelihood:
+    query = where.release.query
+    window = isinstance(query, WindowQuery)
+    everything = where.plan.delivery.kind == "offline" and not window
+    whence = "all of them" if everything else "those of the nodes that make up each, and those below"
+    words = (
+        "the sums of 1, 2, 4, ... steps were measured, each with discrete Gaussian noise, and noisy values are "
+        f"least-squares estimates from {whence}, so that their errors depend on each other: sum of noise^2 / "
+        "(2 stddev^2) over the nodes"
+    )
+    width = str(query.steps) if isinstance(query, WindowQuery) else "None" if isinstance(query, PrefixQuery) else "1"
+    return where.normal("tree", words, mechanism.stddev, options={"everything": everything, "width": width})
+
+
+@stated.register
+def _(mechanism: Dft, where: Measured) -> Likelihood:
+    wait, horizon, s = where.plan.delivery.longest_wait, where.plan.stream.horizon, where.suffix
+    length = horizon if wait is None else wait + 1 if horizon is None else min(wait + 1, horizon)
+    laplace = mechanism.noise == "laplace"
+    noise = "Laplace noise: sum of |noise| / scale" if laplace else "Gaussian noise: sum of noise^2 / (2 stddev^2)"
+    left = "; those that were left out as noise say nothing here" if mechanism.choose else ""
+    words = f"the lowest frequencies of every block of steps were measured, each with discrete {noise} over them{left}"
+    constants = (
+        where.size("STDDEV", mechanism.stddev),
+        f"BLOCK{s} = {length}",
+        *([] if horizon is None else [f"HORIZON{s} = {horizon}"]),
+        f"COEFFICIENTS{s} = {mechanism.coefficients}",
+    )
+    options = {"choose": mechanism.choose, "ends": horizon is not None}
+    return Likelihood("waves", words, constants, laplace=laplace, variance=f"STDDEV{s} ** 2", options=options)
+
+
+@stated.register
+def _(mechanism: Lmmse, where: Measured) -> Likelihood:
+    words = (
+        "each noisy value is a mixture of a prediction from those before it and of a measured one, which follows from "
+        "both: sum of (r - measured)^2 / (2 (stddev / weight)^2)"
+    )
+    if mechanism.noise == "binomial":
+        words += "; heads of fair coins, in normal form"
+    s, told, unit = where.suffix, mechanism.signal, where.unit
+    process = "None  # the AR(1) process that predicts is learned from the values before"
+    if told is not None:
+        values = ", ".join(number(value) for value in (told.mean * unit, told.sd * unit, told.autocorrelation))
+        process = f"({values})  # mean, sd and autocorrelation of the AR(1) process that predicts"
+    constants = (
+        where.size("STDDEV", mechanism.stddev),
+        f"WEIGHT{s} = {number(mechanism.weight)}",
+        f"DECAY{s} = {number(mechanism.decay)}",
+        f"PREDICTION{s} = {process}",
+    )
+    return Likelihood("lmmse", words, constants, variance=f"(STDDEV{s} / WEIGHT{s}) ** 2")
+
+
+@stated.register
+def _(mechanism: Fast, where: Measured) -> Likelihood:
+    words = (
+        "samples with discrete Laplace noise, which follow from what the mechanism's filter made of them: sum of "
+        "|r - sample| / scale over the sampled steps"
+    )
+    constants = (
+        where.size("SCALE", mechanism.scale),
+        where.size("PROCESS_SD", mechanism.process_sd),
+        where.size("UNIT", Decimal(1)),
+        f"SAMPLES{where.suffix} = {mechanism.samples}",
+    )
+    return Likelihood("fast", words, constants, laplace=True, variance=f"2 * SCALE{where.suffix} ** 2")

@@ -1,0 +1,161 @@
+"""What a plan knows of true values before any data: constants of the emitted file, and how it says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from policyc.emit.map_model.likelihood import measured_release
+from policyc.emit.map_model.literals import listed, number
+from policyc_runtime.estimation.signal import SignalModel
+from policyc_runtime.queries import PrefixQuery, WindowQuery
+
+if TYPE_CHECKING:
+    from policyc_runtime.plan import Plan, ReleasePlan
+
+Kind = Literal["flat", "law", "flows", "signal"]
+COUNTED = ("filter", "smoother")  # estimators of users who move along one chain
+UNTIED = ("none", "mle")
+
+
+@dataclass(frozen=True)
+class Prior:
+    """How probable true values are.
+
+    Args:
+        kind: which lines of the template state it.
+        words: the same in words.
+        constants: lines of Python.
+        start: for `law`, the law of step 0: `initial`, `uniform` or `frequency`.
+        observation_noise: for `signal`, whether values have noise of their own beside it.
+    """
+
+    kind: Kind
+    words: str
+    constants: tuple[str, ...] = ()
+    start: str = ""
+    observation_noise: bool = False
+
+
+def prior_of(plan: Plan, release: ReleasePlan, suffix: str) -> Prior:
+    """The prior of a release: what its estimator believes; where that believes nothing, what the plan says of it."""
+    name = release.estimator.name
+    offline = plan.delivery.kind == "offline"
+    if name == "joint_map" or (name in COUNTED and offline):
+        words = (
+            "the declared chain: users are independent, and flow[t, i, j] of them go from cell i at step t to cell j "
+            "at the next. Relative entropies, x log(x / (users law)) at step 0 and flow log(flow / (x forward)) after "
+            "it, are Stirling's form of the number of ways to move"
+        )
+        return Prior("flows", words, tuple(_law(plan, len(release.cells), "initial", suffix)))
+    if name == "map" or name in COUNTED:
+        start = getattr(release.estimator, "prior", "initial")
+        return Prior("law", _law_words(plan, start), tuple(_law(plan, len(release.cells), start, suffix)), start)
+    signal = None if name == "mle" and not _estimates(plan, release) else _signal(plan, release)
+    if signal is None:
+        return Prior("flat", f"flat: {_why_flat(plan, release)}")
+    return _of_signal(signal, suffix)
+
+
+def _estimates(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether noisy values say too little of some steps to do without a prior: gaps, or estimates from few numbers."""
+    mechanism = measured_release(plan, release)[0].stream_mechanism
+    return mechanism is not None and (mechanism.leaves_gaps or mechanism.estimates)
+
+
+def _signal(plan: Plan, release: ReleasePlan) -> SignalModel | None:
+    """What the plan says of how the series moves; an AR(1) process to be learned where it must say something."""
+    own = getattr(release.estimator, "signal", None)
+    if isinstance(own, SignalModel):
+        return own
+    asked = release.estimator.plain or _estimates(plan, release)
+    steps = not isinstance(release.query, PrefixQuery | WindowQuery)
+    if plan.signal is not None and steps and len(release.cells) == 1 and len(plan.releases) == 1:
+        return plan.signal
+    if not asked:
+        return None
+    return SignalModel(observation_noise=bool(getattr(release.estimator, "observation_noise", False)))
+
+
+def _why_flat(plan: Plan, release: ReleasePlan) -> str:
+    if release.estimator.name == "mle":
+        return "`mle` believes nothing beforehand"
+    if len(plan.correlation.chains) > 1:
+        return "several groups have no common law of where a user is"
+    if plan.correlation.chains:
+        return "the chain is a law of counts that add up to a public number, and no constraint says so"
+    if plan.signal is not None:
+        return "the policy's `signal` is about the steps of one series"
+    return "the policy declares no law of these values"
+
+
+def _law_words(plan: Plan, start: str) -> str:
+    begun = {
+        "initial": "the declared law of step 0",
+        "uniform": "all cells alike at step 0",
+        "frequency": "the frequencies of the noisy values of step 0",
+    }[start]
+    moved = ", moved on by the declared chain" if len(plan.correlation.chains) == 1 else ""
+    return f"independent users of a known law, {begun}{moved}: sum of ln Gamma(r + 1) - r ln P"
+
+
+def _law(plan: Plan, cells: int, start: str, suffix: str) -> list[str]:
+    """The constants of where users are: the law of step 0, and how it moves."""
+    constants: list[str]
+    chain = plan.correlation.chains[0].chain() if len(plan.correlation.chains) == 1 else None
+    if start == "uniform":
+        constants = listed(f"FIRST_LAW{suffix}", [repr(1.0 / cells)] * cells)
+    elif start == "initial" and chain is not None:
+        constants = listed(f"FIRST_LAW{suffix}", [repr(float(share)) for share in chain.marginals(1)[0]])
+    else:
+        constants = []  # the frequencies of the noisy values of step 0
+    if chain is None:
+        return [*constants, f"FORWARD{suffix} = None  # no chain: the law stays what it was at step 0"]
+    rows = ["[" + ", ".join(repr(float(share)) for share in row) + "]" for row in chain.forward]
+    return [*constants, f"FORWARD{suffix} = [", *(f"    {row}," for row in rows), "]"]
+
+
+def _of_signal(signal: SignalModel, suffix: str) -> Prior:
+    """An AR(1) process around a mean, and a season; None is learned from the noisy values."""
+    told = {
+        "mean": signal.mean,
+        "sd": signal.residual_stddev,
+        "autocorrelation": signal.autocorrelation,
+        "seasonal_sd": signal.seasonal_stddev if signal.period else None,
+    }
+    if not signal.period:
+        del told["seasonal_sd"]
+    values = ", ".join(f'"{name}": {"None" if value is None else number(value)}' for name, value in told.items())
+    season = f" and a season of {signal.period:,} steps" if signal.period else ""
+    learned = [name for name, value in told.items() if value is None and name != "mean"]
+    words = f"an AR(1) process{season} around a mean"
+    if learned:
+        words += f"; {', '.join(learned)} are learned from the noisy values, whose noise is known, or given as options"
+    if signal.mean is None:
+        words += "; of the mean nothing is assumed"
+    if signal.observation_noise:
+        words += "; values have noise of their own beside it, which is left out of what is sought"
+    constants = [f"SIGNAL{suffix} = {{{values}}}  # None: learned", f"PERIOD{suffix} = {signal.period}"]
+    return Prior("signal", words, tuple(constants), observation_noise=signal.observation_noise)
+
+
+def published_words(release: ReleasePlan, prior: Prior) -> str:
+    """What a run publishes, held against this model's optimum."""
+    name, own = release.estimator.name, release.estimator.described()
+    whole = " The optimum is of real numbers; where the policy wants whole ones, it is the nearest that are allowed."
+    if name in ("map", "joint_map"):
+        return "this optimum."
+    if name in UNTIED and prior.kind == "flat":
+        return (
+            "the values of least absolute, then least squared distance to the noisy ones: this optimum, where the "
+            "noise is Laplace, or where constraints bind single values and their sum."
+        )
+    if prior.kind == "flows":
+        return f"what `{own}` expects, not this optimum. `estimate joint_map()` in the policy publishes this optimum."
+    if prior.kind == "law":
+        return (
+            f"what `{own}` expects, not this optimum. `estimate map(prior = initial)` in the policy publishes this "
+            "optimum."
+        )
+    published = f"what `{own}` expects" if name not in UNTIED else "the noisy values, moved where constraints demand it"
+    return f"{published}, not this optimum.{whole if release.integer else ''}"
