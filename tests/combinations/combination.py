@@ -251,6 +251,8 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0610"
     if mechanism in SKIPPING and one.user_level and one.release in TOTALS:
         yield "E0611"
+    if one.target != "user + event" and one.user_level and estimate in ("map", "joint_map"):
+        yield "E0756"
 
 
 def _planned(one: Combination) -> Iterator[str]:
@@ -275,7 +277,7 @@ def _planned(one: Combination) -> Iterator[str]:
     single = len(RELEASES[one.release]) == 1 + (one.release in TOTALS) + (one.release == "window of totals")
     known = single and one.signal in ("declared", "seasonal", "binomial", "pilot")  # of what it is the signal
     sums = any("sum(" in text for text in RELEASES[one.release])
-    if estimate in ("map", "joint_map") or (estimate == "none" and one.constraint != "none"):
+    if estimate == "none" and one.constraint != "none":
         yield "E0752"
     if (estimate == "filter" and one.wait is None) or (estimate in ("smoother", "linear") and one.wait is not None):
         yield "E0752"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.semantics.policy import Policy
+from policyc.semantics.rules.belief import check_belief
 from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
 from policyc.semantics.rules.participation import check_participation
@@ -25,6 +26,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_releases,
     check_postprocess,
     check_delivery,
+    check_belief,
     check_planned,
 )
 

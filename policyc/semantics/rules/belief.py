@@ -1,0 +1,40 @@
+"""What is believed of users beforehand under a promise about all their events: nothing that is said is left unused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.policy import Policy, UserLevelTarget
+
+_COUNTING = ("map", "joint_map")
+
+
+def check_belief(policy: Policy) -> Iterator[Diagnostic]:
+    """E0756 for estimates that count users who are always somewhere, E0757 for a chain that nothing uses."""
+    if not policy.targets or not all(isinstance(target, UserLevelTarget) for target in policy.targets):
+        return
+    target, estimate = Label(policy.targets[0].span, "this promise is about users who come and go"), policy.estimate
+    if estimate.name in _COUNTING and estimate.span is not None:
+        yield Diagnostic(
+            "E0756",
+            f"estimate `{estimate.name}` does not apply under a user-level target",
+            estimate.span,
+            because="its prior is the law of users who are somewhere at every step and its likelihood that of Laplace "
+            "noise, while here users take part in some steps only and the noise is the mechanism's own",
+            help="write `estimate filter()`, or `estimate smoother()` with `deliver offline`; the most probable values "
+            "under the declared `signal` and the real noise are what the emitted `map_model.py` finds",
+            labels=(target,),
+        )
+    for chain in policy.chains:
+        yield Diagnostic(
+            "E0757",
+            "nothing uses this chain under a user-level target",
+            chain.span,
+            because="a user-level promise holds however users move, and no estimate for it knows where they are at the "
+            "steps in which they do not take part",
+            help="leave it out, and say with `signal` how the released numbers move; or promise `alpha_dpt(alpha = "
+            "...)`, which is about users who move like this",
+            labels=(target,),
+        )
