@@ -34,7 +34,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "constraints": [{"text": text, "line": str(line)} for text, line in constraints],
         "integer": release.integer,
         "model": {"file": "map_model.py", "sha256": attachments.get("map_model.py")},
-        "solver": _solver(release),
+        "solver": _solver(plan, release),
         "bias": _bias(release),
         "expected_error": {
             "objective": objective_words(plan, release),
@@ -66,12 +66,12 @@ def _check(release: ReleasePlan) -> Json | None:
     }
 
 
-def _solver(release: ReleasePlan) -> str:
+def _solver(plan: Plan, release: ReleasePlan) -> str:
+    own = "the kernel's own recursions, then its projection onto the constraints"
     if release.estimator.plain or release.estimator.name in {"filter", "smoother"}:
-        return (
-            "the kernel's own recursions, then its projection onto the constraints; `map_model.py` states the "
-            "constraints and a plain alternative, not the published values"
-        )
+        instead = "joint_map()" if plan.delivery.kind == "offline" else "map(prior = initial)"
+        how = "" if release.estimator.plain else f"; `estimate {instead}` would publish these"
+        return f"{own}; `map_model.py` finds the most probable values instead, not the published expectations{how}"
     if release.estimator.name == "joint_map":
         return (
             "the kernel's own interior-point method on the dual, which ends when the cost is shown to be within 1e-8 "
