@@ -15,9 +15,7 @@ from policyc.semantics.rules.utility import check_utility
 BEFORE_PLANNING = ("E0756", "E0757")
 RETIRED = {"W0401": "E0413"}  # explained still, for certificates that name them; never used again
 CODES = [
-    code
-    for code in all_codes()
-    if ("0200" <= code[1:] < "0750" or code in BEFORE_PLANNING) and code not in RETIRED
+    code for code in all_codes() if ("0200" <= code[1:] < "0750" or code in BEFORE_PLANNING) and code not in RETIRED
 ]
 # Known only after planning: predicted error, prior alone and signal size of the wrong and of the right example.
 UTILITY = {"W0701": ((40.0, None, 12.0), (4.0, None, 12.0)), "W0702": ((10.0, 8.0, None), (4.0, 8.0, None))}
