@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
 
 FINDINGS, USAGE, INTERNAL = 1, 2, 3
-LEDGER_NAME = "ledger.sqlite"
 
 app = typer.Typer(
     name="policyc",
@@ -163,56 +162,31 @@ def run(
     policyc run fleet.plan --input departures.csv --output parked.csv
     policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
     """
-    from policyc.emit import require_unchanged
+    from policyc.emit import require_signed, require_unchanged
     from policyc.emit.summary import render_run
+    from policyc_runtime.ledger_seal import LEDGER, PIN
     from policyc_runtime.output import write_release
     from policyc_runtime.plan import load_plan
     from policyc_runtime.release import release
 
     plan = load_plan(directory)
     require_unchanged(directory, plan)
-    book = _ledger_of(directory, ledger)
-    before = _steps_in(book)
+    require_signed(directory, plan)
     with shown_progress("releasing") as progress:
         released = release(
             plan,
             input_file,
-            book,
+            ledger or directory / LEDGER,
             counts=counts,
             continued=continued,
             start=start,
             steps=steps,
             output=output,
+            pin=directory / PIN,
             progress=progress,
         )
     written = write_release(released, output)
-    typer.echo(render_run(plan, released, written, before))
-
-
-def _ledger_of(directory: Path, named: Path | None) -> Path:
-    """The ledger to use: the plan's own, or the one that is named while the plan's own has released nothing."""
-    own = directory / LEDGER_NAME
-    if named is None or named.absolute() == own.absolute() or not _steps_in(own):
-        return named or own
-    from policyc_runtime.errors import LedgerError
-
-    raise LedgerError(
-        "E0809",
-        "this plan has a ledger that has released steps already",
-        where=str(own),
-        because="another ledger would draw fresh noise for the same steps, and both together tell more than promised",
-        help="leave `--ledger` out",
-    )
-
-
-def _steps_in(book: Path) -> int:
-    from policyc_runtime.ledger import Ledger
-    from policyc_runtime.ledger_seal import left_of_entries
-
-    if left_of_entries(book) is None and not (book.exists() and book.stat().st_size > 0):
-        return 0
-    with Ledger.open_read_only(book) as ledger:
-        return ledger.steps
+    typer.echo(render_run(plan, released, written))
 
 
 @app.command()
@@ -257,7 +231,7 @@ def verify(
 def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path]) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger_claims import ledger_claims
-    from policyc_runtime.ledger_seal import left_of_entries
+    from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
     from policyc_runtime.plan import load_plan
     from policyc_runtime.stored import release_claims
     from policyc_runtime.verify import verified_claims
@@ -266,9 +240,9 @@ def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_
     yield from verified_claims(plan)
     yield from verify_directory(directory)
     yield from signature_claims(directory, signed_by)
-    book = ledger or directory / LEDGER_NAME
-    if ledger is not None or released is not None or book.exists() or left_of_entries(book) is not None:
-        yield from ledger_claims(plan, book)
+    book, pin = ledger or directory / LEDGER, directory / PIN
+    if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:
+        yield from ledger_claims(plan, book, pin)
     if released is not None:
         yield from release_claims(plan, book, released)
 

@@ -24,11 +24,11 @@ from policyc.emit.steps import render_steps, step_rows
 from policyc_runtime.empirical import AUDIT
 from policyc_runtime.errors import KernelError
 from policyc_runtime.files import write_bytes
+from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
 
 PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
 PAGE, TEXT = "certificate.html", "certificate.md"
-LEDGER = "ledger.sqlite"
 ATTACHED = (PLAN, MODEL, STEPS)
 OUTSIDE = "outside"
 
@@ -222,7 +222,7 @@ def _unspent(ledger: Path) -> bool:
     from policyc_runtime.ledger import Ledger
 
     if not ledger.exists():
-        return True
+        return not ledger.with_name(PIN).exists()
     try:
         with Ledger.open_read_only(ledger) as book:
             return book.unspent

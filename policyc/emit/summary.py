@@ -108,8 +108,8 @@ def _said_of_others(processes: set[str]) -> list[str]:
     return lines
 
 
-def render_run(plan: Plan, released: Release, written: Sequence[Path], before: int) -> str:
-    """Which steps are out now, how many of them were out `before`, from when to when, and where."""
+def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
+    """Which steps are out now, how many of them were out before, from when to when, and where."""
     from policyc_runtime.estimating import described_processes
     from policyc_runtime.estimation.safeguard import DECLARED
 
@@ -117,7 +117,7 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path], before: i
     of_all = "" if horizon is None else f" of {horizon:,}"
     first, last = released.times[0], released.times[-1]
     steps = len(released.times)
-    known = min(before, steps)  # fewer steps may be asked for than are out
+    known = released.before
     lines = [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - known:,} new, {known:,} from before"]
     lines += [f"  {visible(str(path))}" for path in written]
     for name, series in released.series.items():

@@ -1,16 +1,23 @@
 """Reading files that somebody else may have laid there, and writing files whole.
 
 What is written goes beside the target first and is then renamed, so that a reader sees the old file or the new one.
+Whoever writes a draft holds a lock on it, so that a draft without one is what a killed run left, and goes.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
+import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LARGEST_READ = 64 * 2**20
+PRIVATE_MODE = 0o600
 
 
 def read_ordinary(path: Path, inside: Path | None = None, most: int = LARGEST_READ) -> bytes:
@@ -44,26 +51,90 @@ def _at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+@contextmanager
+def draft(path: Path, mode: int = 0o666) -> Iterator[Path]:
+    """A new file beside another, gone at the end of the block unless `place` put it there.
+
+    Args:
+        path: the file that the draft is for; what killed runs left beside it goes first.
+        mode: the rights of the draft, before the process's own mask.
+
+    Raises:
+        OSError: the system refused.
+    """
+    clear_drafts(path)
+    handle, new = _begun(path, mode)
+    try:
+        yield new
+    finally:
+        _remove(new)
+        os.close(handle)
+
+
+def place(new: Path, path: Path) -> None:
+    """Put a draft in its place, on disk when this returns, or raise OSError and leave the place as it was."""
+    with new.open("rb+") as file:
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_directory(path.parent)
+
+
+def clear_drafts(path: Path) -> None:
+    """Take away what killed runs left beside a file; drafts of runs that live stay."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]+\.new")
+    with suppress(OSError):
+        for left in [file for file in path.parent.iterdir() if pattern.fullmatch(file.name)]:
+            with left.open("rb+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(left)
+
+
+def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Replace a file's content at once, keeping its permissions.
+
+    Args:
+        path: the file.
+        content: what it will hold.
+        mode: the permissions of a file that is private, whatever they were.
 
     Raises:
         OSError: the system refused; the old file is as it was.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with beside.open("wb") as file:
+    with draft(path, mode or 0o666) as new:
+        with new.open("wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            beside.chmod(path.stat().st_mode & 0o777)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+        if mode is None and path.exists():
+            new.chmod(path.stat().st_mode & 0o777)
+        place(new, path)
 
 
 def write_text(path: Path, text: str) -> None:
     """The same for text, as UTF-8."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def sync_directory(directory: Path) -> None:
+    """What was renamed or made in a directory is on disk when this returns."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _begun(path: Path, mode: int) -> tuple[int, Path]:
+    """A new draft and the open file that holds its lock; begun again if it was taken for a killed run's before that."""
+    while True:
+        new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+        handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        with suppress(OSError):  # where files cannot be locked nobody can clear drafts either
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if new.exists():
+            return handle, new
+        os.close(handle)
+
+
+def _remove(new: Path) -> None:
+    """A draft, and what was made of it under a longer name."""
+    for file in [file for file in new.parent.iterdir() if file.name.startswith(new.name)]:
+        file.unlink(missing_ok=True)

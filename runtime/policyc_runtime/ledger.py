@@ -3,19 +3,21 @@
 A step is released at most once. Its noise is drawn inside the transaction that stores it, and nothing is published
 before that transaction is on disk; a second run finds the entry and returns it. Each entry carries the SHA-256 of the
 entry before it and of its own content; the head (how many entries, the last hash) changes in the same transaction, so
-altered, missing and cut-off entries are found; bytes that no entry uses are under the seal (`ledger_seal.py`). Whoever
-rewrites the whole file consistently is not found by the file alone: keep the published output, or a copy.
+altered, missing and cut-off entries are found; older copies, and bytes that no entry uses, by the seals outside of the
+file (`ledger_seal.py`). Whoever rewrites all of them consistently is not found: keep the published output, or a copy.
 
 An entry holds noisy and published values, and a fingerprint of the data behind the step, never raw data. The
-fingerprint is an HMAC under a random key in a private file beside the ledger (`<ledger>.key`): counts are few enough to
-try them all, so a plain hash of them would give them away to every reader of the ledger. Verification needs no key.
+fingerprint is an HMAC under a random key in a private file (`private/<ledger>.key`): counts are few enough to try them
+all, so a plain hash of them would give them away to every reader of the ledger. Verification needs no key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from policyc_runtime.errors import LedgerError
+from policyc_runtime.files import clear_drafts
 from policyc_runtime.ledger_file import (
     APPLICATION,
     FORMAT,
@@ -35,18 +38,12 @@ from policyc_runtime.ledger_file import (
     connect,
     damaged,
     guarded,
-    load_key,
     lost,
     policy_hash,
+    recovered,
 )
-from policyc_runtime.ledger_seal import (
-    UNSEALED,
-    Seal,
-    file_sha256,
-    left_of_entries,
-    read_seal,
-    write_seal,
-)
+from policyc_runtime.ledger_private import check_value, load_key, private_files
+from policyc_runtime.ledger_seal import LEDGER, Seal, Seals, another_ledger, file_sha256, left_of_entries, read_seal
 from policyc_runtime.plan import Plan, canonical_json
 
 
@@ -72,8 +69,9 @@ class Ledger:
     `entries` are all entries, in order, checked, and `hashes` theirs; `sha256` is that of a file opened to look at it.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, pin: Path | None = None) -> None:
         self.path = path
+        self.seals = Seals(path, pin)
         self.entries: list[Entry] = []
         self.meta: dict[str, str] = {}
         self._connection = connection
@@ -82,30 +80,44 @@ class Ledger:
         self._runs = False  # opened for a run, whose end puts a seal on the file
         self._expected: dict[str, str] = {}  # what a run wants the ledger to be of
         self._key = b""
+        self._history = ("", "")
 
     @classmethod
     def open(
-        cls, path: str | Path, plan: Plan, *, simulated: bool = False, outputs: Iterable[str | Path] = ()
+        cls,
+        path: str | Path,
+        plan: Plan,
+        *,
+        simulated: bool = False,
+        outputs: Iterable[str | Path] = (),
+        pin: Path | None = None,
     ) -> Ledger:
         """Open a ledger for a run, or begin one.
 
         Args:
-            path: the sqlite file; its key lives in `<path>.key`.
+            path: the sqlite file; its key lives in a folder `private` beside it.
             plan: the plan that is run; a ledger belongs to one plan.
             simulated: whether noise comes from a seed; such a ledger serves no release.
             outputs: releases of this plan, where there are any; one without a ledger means that the ledger was lost.
+            pin: the file by which the plan's directory names its one ledger; default that of a ledger which lies in
+                such a directory.
 
         Raises:
-            LedgerError: lost, busy, damaged, altered, or of another plan.
+            LedgerError: lost, busy, damaged, altered, an older copy, of another plan, or the plan has another one.
         """
         file = Path(path)
-        witness = left_of_entries(file) or next((place for place in map(Path, outputs) if place.exists()), None)
+        witness = left_of_entries(file, pin) or next((place for place in map(Path, outputs) if place.exists()), None)
         if witness is not None and not (file.exists() and file.stat().st_size > 0):
+            own = None if pin is None or not pin.exists() else pin.with_name(LEDGER)
+            if own is not None and own.exists() and own.absolute() != file.absolute():
+                raise another_ledger(file, own)
             raise lost(file, witness)
         with guarded(file):
-            ledger = cls(file, connect(file.absolute().as_uri() + "?mode=rwc"))
+            ledger = cls(file, connect(file.absolute().as_uri() + "?mode=rwc"), pin)
             with ledger._closing_on_error():
                 ledger._connection.execute("PRAGMA synchronous = EXTRA")
+                for place in (*ledger.seals.files, *private_files(file)):
+                    clear_drafts(place)
                 with ledger._writing():
                     ledger._begin_or_check(plan, simulated)
                 if ledger.entries:
@@ -114,7 +126,7 @@ class Ledger:
         return ledger
 
     @classmethod
-    def open_read_only(cls, path: str | Path) -> Ledger:
+    def open_read_only(cls, path: str | Path, pin: Path | None = None) -> Ledger:
         """Open a ledger to look at it; nothing is created or changed, and no key is needed.
 
         Raises:
@@ -122,16 +134,26 @@ class Ledger:
         """
         file = Path(path)
         if not file.is_file():
-            if (witness := left_of_entries(file)) is not None:
+            if (witness := left_of_entries(file, pin)) is not None:
                 raise lost(file, witness)
             raise LedgerError("E0820", "there is no ledger here", where=str(file), help="name the ledger of the run")
-        with guarded(file):
-            ledger = cls(file, connect(file.absolute().as_uri() + "?mode=ro"))
-            with ledger._closing_on_error():
-                ledger._connection.execute("BEGIN")
-                ledger._read()
-                ledger.sha256 = file_sha256(ledger._connection, file)
-                ledger._connection.execute("COMMIT")
+        with guarded(file), tempfile.TemporaryDirectory() as folder:
+            try:
+                return cls._looked_at(file, file, pin)
+            except sqlite3.OperationalError as error:  # what a killed run began has to be undone, by who may write
+                if "locked" in str(error):
+                    raise
+                return cls._looked_at(file, recovered(file, folder), pin)
+
+    @classmethod
+    def _looked_at(cls, path: Path, file: Path, pin: Path | None) -> Ledger:
+        """A ledger as a file has it, which may be a copy of the one at a path."""
+        ledger = cls(path, connect(file.absolute().as_uri() + "?mode=ro"), pin)
+        with ledger._closing_on_error():
+            ledger._connection.execute("BEGIN")
+            ledger._read()
+            ledger.sha256 = file_sha256(ledger._connection, file)
+            ledger._connection.execute("COMMIT")
         return ledger
 
     def __enter__(self) -> Ledger:
@@ -141,19 +163,21 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._runs:
-                with suppress(LedgerError):  # what was released is on disk; without a seal `verify` says so
+            if self._runs and kind is None:
+                self._seal()
+            elif self._runs:
+                with suppress(LedgerError):  # the refusal that is under way is the one to tell
                     self._seal()
         finally:
             self._connection.close()
 
     def _seal(self) -> None:
-        """Put a seal on the file, but where nothing was added: then the seal that is there may tell of damage."""
+        """Close the seals with the SHA-256 of the file, where this run or a killed one left them open."""
         with self.transaction(), guarded(self.path):
-            seal = Seal.of(self.hashes, file_sha256(self._connection, self.path))
-            old = read_seal(self.path)
-            if old is None or not old.sha256 or old[:2] != seal[:2]:
-                write_seal(self.path, seal)
+            open_seals = [seal for seal in map(read_seal, self.seals.files) if seal is not None and not seal.sha256]
+            if open_seals:
+                sha256 = file_sha256(self._connection, self.path)
+                self.seals.write(Seal.of(self.meta["ledger"], self.hashes, len(self.hashes), sha256))
 
     @property
     def _hash(self) -> str:
@@ -173,7 +197,18 @@ class Ledger:
     @property
     def unspent(self) -> bool:
         """Whether nothing was ever drawn: such a ledger protects nothing, and the plan that runs next takes it."""
-        return not self.entries and left_of_entries(self.path) is None
+        return not self.entries and left_of_entries(self.path, self.seals.pin) is None
+
+    @property
+    def history(self) -> tuple[str, str]:
+        """The marks that a private history of this ledger may have: as it was, and as it was about to be."""
+        return self._history
+
+    def note_history(self, mark: str, coming: str) -> None:
+        """Remember, inside a transaction, what mark the private history has, and which one it is about to have."""
+        self._announce(self.hashes)
+        with guarded(self.path):
+            self._connection.execute("UPDATE head SET history = ?, coming_history = ?", (mark, coming))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -186,13 +221,14 @@ class Ledger:
             yield
 
     def append(self, entries: list[Entry], start: int | None) -> None:
-        """Add entries inside a transaction; the first ones fix the start of the stream."""
+        """Add entries inside a transaction; the first ones fix the start of the stream, and the key."""
         if not self.entries:
-            self._put_meta({"start": "" if start is None else str(start)})
-        rows = []
+            self._put_meta({"start": "" if start is None else str(start), "key": check_value(self._key)})
+        rows, known = [], len(self.hashes)
         for number, entry in enumerate(entries, len(self.entries) + 1):
             self.hashes.append(_chained(self._hash, number, entry))
             rows.append((number, *entry, self._hash))
+        self._announce(self.hashes, known)
         with guarded(self.path):
             self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             head = (len(self.entries) + len(rows), self._hash)
@@ -208,7 +244,12 @@ class Ledger:
     def _load_key(self) -> None:
         """The key is made in the transaction of the first entries, so that a lone key means a lost ledger."""
         with guarded(self.path):
-            self._key = load_key(self.path, create=not self.entries)
+            self._key = load_key(self.path, self.meta["key"] if self.entries else None)
+
+    def _announce(self, hashes: list[str], known: int | None = None) -> None:
+        """Let the seals say what the transaction that is under way will leave; the first of `hashes` were `known`."""
+        with guarded(self.path):
+            self.seals.write(Seal.of(self.meta["ledger"], hashes, len(hashes) if known is None else known, ""))
 
     def _begin_or_check(self, plan: Plan, simulated: bool) -> None:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -225,20 +266,26 @@ class Ledger:
             self._begin()
             return
         self._read()
-        if self.meta != self._expected and self.unspent:
-            for table in ("entry", "head", "meta"):
-                self._connection.execute(f"DROP TABLE {table}")
-            self._begin()
+        mine = all(self.meta.get(name) == value for name, value in self._expected.items())
+        if self.unspent:
+            if not mine:
+                for table in ("entry", "head", "meta"):
+                    self._connection.execute(f"DROP TABLE {table}")
+                self._begin()
+            else:
+                self._announce([])
+            return
         check_owner(self.path, self.meta, self._expected)
+        self.seals.require(self.meta["ledger"], self.hashes, file_sha256(self._connection, self.path))
 
     def _begin(self) -> None:
-        write_seal(self.path, UNSEALED)  # before the ledger, so that a ledger without one is one that lost it
+        self.meta = {"ledger": secrets.token_hex(16)}
+        self._announce([])  # before the ledger, so that a ledger without a seal is one that lost it
         for statement in STATEMENTS:
             self._connection.execute(statement)
         self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._connection.execute("INSERT INTO head VALUES (1, 0, '')")
-        self.meta = {}
-        self._put_meta(self._expected)
+        self._connection.execute("INSERT INTO head VALUES (1, 0, '', '', '')")
+        self._put_meta({**self._expected, **self.meta})
 
     def _put_meta(self, values: Mapping[str, str]) -> None:
         self._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(values.items()))
@@ -264,13 +311,15 @@ class Ledger:
                 raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
             self.entries.append(entry)
             self.hashes.append(stored)
-        head = self._connection.execute("SELECT entries, hash FROM head").fetchall()
-        if head != [(len(self.entries), self._hash if self.entries else "")]:
+        head = self._connection.execute("SELECT entries, hash, history, coming_history FROM head").fetchall()
+        if [row[:2] for row in head] != [(len(self.entries), self._hash if self.entries else "")]:
             raise altered(self.path, f"the end of the chain, after entry {len(self.entries)}")
+        self._history = head[0][2:]
         check_tables(self._connection, self.path)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        known = len(self.entries)
         with guarded(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -278,7 +327,8 @@ class Ledger:
             with guarded(self.path):
                 self._connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:
+            del self.entries[known:], self.hashes[known:]
+            with suppress(sqlite3.Error):  # where this fails, whoever opens the file next undoes what was begun
                 self._connection.execute("ROLLBACK")
             raise
 

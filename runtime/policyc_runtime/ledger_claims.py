@@ -10,14 +10,20 @@ from policyc_runtime.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import policy_hash
-from policyc_runtime.ledger_seal import seal_claim
+from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
 from policyc_runtime.plan import Plan
 
 
-def ledger_claims(plan: Plan, path: str | Path) -> Iterator[Claim]:
-    """One line a claim about the ledger in a file, for `policyc verify`; changes nothing, needs no key."""
+def ledger_claims(plan: Plan, path: str | Path, pin: Path | None = None) -> Iterator[Claim]:
+    """One line a claim about the ledger in a file, for `policyc verify`; changes nothing, needs no private file.
+
+    Args:
+        plan: verified.
+        path: the ledger's file.
+        pin: the file by which the plan's directory names its ledger; default as for a run.
+    """
     try:
-        with Ledger.open_read_only(path) as ledger:
+        with Ledger.open_read_only(path, pin) as ledger:
             yield from claims_of(ledger, plan)
     except LedgerError as error:
         detail = error.message if error.because is None else f"{error.message}: {error.because}"
@@ -40,7 +46,8 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     where = str(ledger.path)
     count = f"{len(ledger.entries):,} entries"
     yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
-    yield seal_claim(ledger.path, ledger.hashes, ledger.sha256)
+    yield from ledger.seals.claims(ledger.meta["ledger"], ledger.hashes, ledger.sha256)
+    yield _private_files(ledger)
     same = ledger.meta["plan"] == plan.digest and ledger.meta["policy"] == policy_hash(plan)
     said = f"plan {ledger.meta['plan'][:16]}…"
     if not same and ledger.unspent:
@@ -63,6 +70,26 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
             if records.holds is False:
                 return
         yield from _processes(ledger, plan)
+
+
+def _private_files(ledger: Ledger) -> Claim:
+    """Whether key and history, where they lie beside the ledger, are those that it knows."""
+    name = "the private files that lie beside the ledger are its own"
+    key, history = key_file(ledger.path), history_file(ledger.path)
+    found = [file for file in (key, history) if file.exists()]
+    if not found:
+        detail = f"there are none in `{PRIVATE}/`: only their owner can compare the data behind the steps"
+        return Claim(name, True, detail, str(key.parent))
+    try:
+        if key in found and ledger.entries:
+            load_key(ledger.path, ledger.meta["key"])
+        if history in found and file_mark(history) not in ledger.history:
+            return Claim(name, False, "the history was altered, or put back from an older copy", str(history), "E0840")
+    except LedgerError as error:
+        return Claim(name, False, error.message, error.where, error.code)
+    except OSError:
+        return Claim(name, None, "they cannot be read by whoever verifies", str(key.parent))
+    return Claim(name, True, f"{len(found)} compared with the check values in the ledger", str(key.parent))
 
 
 def _records(ledger: Ledger, plan: Plan) -> Claim:

@@ -1,11 +1,9 @@
-"""The file a ledger lives in: its tables, its key, its rights, and what is refused about it."""
+"""The file a ledger lives in: its tables, how it is opened, and what is refused about it."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import secrets
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,14 +13,15 @@ from policyc_runtime.errors import LedgerError
 from policyc_runtime.plan import Plan, canonical_json
 
 FORMAT = "policyc-ledger"
-VERSION = "2"
+VERSION = "3"
 APPLICATION = 0x706F6C79
 BUSY_SECONDS = 10.0
-KEY_BYTES = 32
 
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), entries INTEGER NOT NULL, hash TEXT NOT NULL);
+CREATE TABLE head (
+  id INTEGER PRIMARY KEY CHECK (id = 1), entries INTEGER NOT NULL, hash TEXT NOT NULL, history TEXT NOT NULL,
+  coming_history TEXT NOT NULL);
 CREATE TABLE entry (
   number INTEGER PRIMARY KEY, step INTEGER NOT NULL, release TEXT NOT NULL, noisy TEXT NOT NULL,
   published TEXT NOT NULL, data TEXT NOT NULL, epsilon TEXT NOT NULL, scale TEXT NOT NULL,
@@ -38,17 +37,29 @@ CREATE TRIGGER meta_fixed BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'nothi
 STATEMENTS = tuple(
     text.replace("\0", ";").strip() for text in SCHEMA.replace("; END", "\0 END").split(";\n") if text.strip()
 )
+ROOM = "check the directory, its rights and space, then run again"
 RESTORE = "restore the file from a copy; never start a new ledger for steps that were published"
-
-
-def key_file(path: str | Path) -> Path:
-    """Where the key of a ledger lives."""
-    return Path(f"{path}.key")
 
 
 def connect(uri: str) -> sqlite3.Connection:
     """An sqlite connection without implicit transactions."""
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
+
+def recovered(path: Path, folder: str) -> Path:
+    """A copy of a ledger whose run was killed while it wrote, with what it had begun undone."""
+    copy = Path(folder) / path.name
+    journal = Path(f"{path}-journal")
+    if not journal.exists():
+        return path
+    shutil.copyfile(journal, f"{copy}-journal")
+    shutil.copyfile(path, copy)
+    connection = connect(copy.absolute().as_uri() + "?mode=rw")
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    finally:
+        connection.close()
+    return copy
 
 
 def check_tables(connection: sqlite3.Connection, path: Path) -> None:
@@ -63,51 +74,6 @@ def policy_hash(plan: Plan) -> str:
     return hashlib.sha256(
         canonical_json([plan.policy.source.sha256, *(file.sha256 for file in plan.policy.files)])
     ).hexdigest()
-
-
-def write_private(ledger: Path, steps: int, dropped: Mapping[str, int]) -> Path:
-    """Note beside a ledger what a participation bound cut from the data, for the owner alone: it is protected data.
-
-    Args:
-        ledger: the ledger's file; the note is `<ledger>.private.json`, written anew by every run.
-        steps: over how many steps.
-        dropped: how many users, participations and events.
-    """
-    file = Path(f"{ledger}.private.json")
-    beside = file.with_name(file.name + ".new")
-    beside.unlink(missing_ok=True)
-    note = {"note": "protected data: never publish", "steps": steps, "dropped": dict(dropped)}
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as handle:
-        json.dump(note, handle, indent=1)
-    beside.replace(file)
-    return file
-
-
-def load_key(path: Path, create: bool) -> bytes:
-    """The key of a ledger; made once, whole or not at all, readable by the owner only."""
-    file = key_file(path)
-    try:
-        key = file.read_bytes()
-    except FileNotFoundError:
-        if not create:
-            raise LedgerError(
-                "E0822",
-                "the key of this ledger is missing",
-                where=str(file),
-                because="without it nobody can tell whether the data of a released step changed",
-                help="restore the file from a copy; it was written beside the ledger at the first run",
-            ) from None
-        key = secrets.token_bytes(KEY_BYTES)
-        beside = file.with_name(file.name + ".new")
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
-            handle.write(key)
-            handle.flush()
-            os.fsync(handle.fileno())
-        beside.replace(file)
-    if len(key) != KEY_BYTES:
-        raise damaged(file, "the key does not have its length", RESTORE)
-    return key
 
 
 def check_owner(path: Path, meta: Mapping[str, str], expected: Mapping[str, str]) -> None:
@@ -148,11 +114,22 @@ def guarded(path: Path) -> Iterator[None]:
         if "readonly" in text:
             remedy = "run the plan again, with leave to write: an interrupted run is then undone"
             raise damaged(path, "it must be written to, and may not be", remedy) from None
-        raise damaged(path, "it cannot be opened, or written to", "check the directory, its rights and space") from None
+        raise damaged(path, "it cannot be opened, or written to", ROOM) from None
     except sqlite3.DatabaseError:
         raise damaged(path, "it is not a whole ledger: truncated, or another kind of file", RESTORE) from None
     except OSError:
-        raise damaged(path, "its key cannot be read or written", "check the directory, its rights and space") from None
+        raise damaged(path, "what lies beside it cannot be read or written", ROOM) from None
+
+
+def overtaken(path: Path, what: str) -> LedgerError:
+    """The refusal to go on from what was true before another run did something."""
+    return LedgerError(
+        "E0824",
+        f"another run {what} in the meantime",
+        where=str(path),
+        because="this run began from what was there before; nothing was drawn",
+        help="run again",
+    )
 
 
 def damaged(path: Path, reason: str, remedy: str) -> LedgerError:
@@ -178,5 +155,6 @@ def lost(path: Path, witness: Path) -> LedgerError:
         "the ledger is lost",
         where=str(path),
         because=f"`{witness}` is left of an earlier run; drawing noise for the same steps again would give them away",
-        help=f"restore the ledger from a copy; only if nothing was ever published, move `{witness}` away",
+        help="restore the ledger from a copy, or name it with `--ledger` if it lies elsewhere; only if nothing was "
+        f"ever published, move `{witness}` away",
     )

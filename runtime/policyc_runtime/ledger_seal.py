@@ -1,8 +1,12 @@
-"""The seal of a ledger's file: its SHA-256 as the last run left it, beside it in `<ledger>.seal`.
+"""The seals of a ledger: what its last run left, told outside of its file.
 
-The chain of entries finds every altered row; a database file also has bytes that no row uses, and the seal finds those.
-It is written after the entries are on disk, so a run that is killed between leaves the seal of an earlier state. Such a
-seal still names the entry it ends at, with its hash, so that it can be told from one that was altered.
+The chain of entries finds every altered row. It cannot find an older copy of the whole file, which would draw steps
+again that were published, nor bytes that no row uses. So a seal lies beside the ledger (`<ledger>.seal`), and a copy of
+it, the pin (`ledger.pin`), in the directory of the plan: another ledger is not the plan's, wherever it lies.
+
+A seal is written before every transaction that changes the ledger, and says what the ledger will be: a run that is
+killed anywhere leaves a ledger in one of the two states that its seals name. At its end a run closes them with the
+SHA-256 of the file.
 """
 
 from __future__ import annotations
@@ -10,39 +14,81 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from policyc_runtime.claims import Claim
+from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import write_text
-from policyc_runtime.ledger_file import key_file
+from policyc_runtime.ledger_private import key_file
+
+PIN = "ledger.pin"
+LEDGER = "ledger.sqlite"
+OLDER = "it has fewer entries than were there: it is an older copy"
 
 
 class Seal(NamedTuple):
-    """What a run left: so many entries, the hash of the last one, and the SHA-256 of the file (empty: none yet)."""
+    """What a run left, or is about to leave.
 
+    Args:
+        ledger: the ledger's name for itself, random.
+        entries: how many entries it had.
+        hash: of the last of them, "" without any.
+        coming: how many it has when the transaction that was begun is on disk.
+        coming_hash: of the last of these.
+        sha256: of the file, when a run closed the seal; "" while one is under way.
+    """
+
+    ledger: str
     entries: int
     hash: str
+    coming: int
+    coming_hash: str
     sha256: str
 
     @classmethod
-    def of(cls, hashes: Sequence[str], sha256: str) -> Seal:
-        """The seal of a file whose entries have these hashes."""
-        return cls(len(hashes), hashes[-1] if hashes else "", sha256)
+    def of(cls, ledger: str, hashes: Sequence[str], known: int, sha256: str) -> Seal:
+        """The seal of a ledger whose entries have these hashes, of which `known` were there before."""
+        return cls(ledger, *_state(hashes[:known]), *_state(hashes), sha256)
 
     @property
     def text(self) -> str:
         """The seal as its file has it, the same to the byte."""
         return json.dumps(self._asdict(), sort_keys=True) + "\n"
 
+    @property
+    def spent(self) -> bool:
+        """Whether entries were there, or about to be."""
+        return bool(self.entries or self.coming)
 
-UNSEALED = Seal(0, "", "")
+    def fault(self, ledger: str, hashes: Sequence[str], sha256: str) -> str | None:
+        """Why a ledger with this name, these hashes and this file is not the sealed one; None when it is."""
+        if self.ledger != ledger:
+            return "another ledger was there"
+        if len(hashes) < self.entries:
+            return OLDER
+        was, will_be = (self.entries, self.hash), (self.coming, self.coming_hash)
+        if _state(hashes) not in {was, will_be}:
+            return "it has not the entries that were there"
+        if self.sha256 and (self.sha256 != sha256 or was != will_be):
+            return "bytes that no entry uses were altered, or the seal was"
+        return None
+
+
+def _state(hashes: Sequence[str]) -> tuple[int, str]:
+    return len(hashes), hashes[-1] if hashes else ""
 
 
 def seal_file(path: str | Path) -> Path:
-    """Where the seal of a ledger lives."""
+    """Where the seal of a ledger lies."""
     return Path(f"{path}.seal")
+
+
+def pin_file(path: str | Path) -> Path | None:
+    """Where the pin of a ledger lies that is in the directory of a plan; None elsewhere."""
+    directory = Path(path).parent
+    return directory / PIN if (directory / "plan.json").is_file() else None
 
 
 def file_sha256(connection: sqlite3.Connection, path: Path) -> str:
@@ -51,50 +97,98 @@ def file_sha256(connection: sqlite3.Connection, path: Path) -> str:
     return hashlib.sha256(content).hexdigest() if path.stat().st_size == len(content) else ""
 
 
-def write_seal(path: Path, seal: Seal) -> None:
-    """Put a seal beside a ledger, whole or not at all."""
-    write_text(seal_file(path), seal.text)
-
-
-def read_seal(path: Path) -> Seal | None:
-    """The seal beside a ledger; None when there is none that was written as seals are."""
+def read_seal(file: Path) -> Seal | None:
+    """What a seal or pin says; None when there is none that was written as seals are."""
     try:
-        text = seal_file(path).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         seal = Seal(**json.loads(text))
         return seal if seal.text == text else None
     except (OSError, ValueError, TypeError):
         return None
 
 
-def left_of_entries(path: str | Path) -> Path | None:
-    """What lies beside a ledger only when it had entries: its key, made with the first of them, or a seal of some."""
-    key, seal = key_file(path), seal_file(path)
-    if key.exists():
-        return key
-    counted = read_seal(Path(path))
-    return seal if seal.exists() and (counted is None or counted.entries > 0) else None
+def left_of_entries(path: str | Path, pin: Path | None = None) -> Path | None:
+    """What is there only when a ledger had entries, or was about to: its key, its pin, a seal of some."""
+    pin = pin or pin_file(path)
+    seal = seal_file(path)
+    for file in filter(None, (key_file(path), seal if _counts(seal) else None, pin)):
+        if file.exists():
+            return file
+    return None
 
 
-def seal_claim(path: Path, hashes: Sequence[str], sha256: str) -> Claim:
-    """Whether a ledger's file is what its seal says.
+def _counts(file: Path) -> bool:
+    seal = read_seal(file)
+    return seal is None or seal.spent
 
-    Args:
-        path: of the ledger.
-        hashes: of all entries, in order.
-        sha256: of the file, as `file_sha256` gives it.
-    """
-    file = seal_file(path)
-    name = "the ledger's file is to the byte as its last run left it"
-    seal = read_seal(path)
-    holds: bool | None = False
-    if seal is None:
-        detail = "its seal is missing or was altered: copy it along with the ledger, or run the plan again"
-    elif seal[:2] != Seal.of(hashes[: seal.entries], "")[:2]:
-        detail = "its seal was altered, or is that of another ledger"
-    elif seal.entries < len(hashes) or not seal.sha256:
-        holds, detail = None, "the last run ended before it could seal the file; run the plan again"
-    elif seal.sha256 != sha256:
-        detail = "bytes that no entry uses were altered, or the seal was"
-    else:
-        holds, detail = True, f"sha256 {sha256[:16]}…"
-    return Claim(name, holds, detail, str(file), "E0823")
+
+class Seals:
+    """Seal and pin of one ledger."""
+
+    def __init__(self, path: Path, pin: Path | None) -> None:
+        self.path = path
+        self.pin = pin or pin_file(path)
+        self.files = [file for file in (self.pin, seal_file(path)) if file is not None]
+
+    def write(self, seal: Seal) -> None:
+        """Put a seal in its places, each whole or not at all; a pin is there from the first entries on."""
+        for file in self.files:
+            if seal.spent or file != self.pin:
+                write_text(file, seal.text)
+
+    def require(self, ledger: str, hashes: Sequence[str], sha256: str) -> None:
+        """Nothing when a ledger is as its seals say.
+
+        Raises:
+            LedgerError: E0809, the plan has another ledger; E0848, it is an older copy, or altered, or a seal is.
+        """
+        for file, seal, fault in self._faults(ledger, hashes, sha256):
+            if file == self.pin and seal is not None and seal.ledger != ledger:
+                raise another_ledger(self.path, file)
+            if fault is not None:
+                raise LedgerError(
+                    "E0848",
+                    "the ledger is not as its last run left it",
+                    where=str(self.path),
+                    because=f"{fault}, says `{file}`; drawing noise again for steps that were published would give "
+                    "them away",
+                    help="restore the newest copy of the ledger, byte for byte, with its `.seal` and the plan's "
+                    f"`{PIN}`; nothing was drawn",
+                )
+
+    def claims(self, ledger: str, hashes: Sequence[str], sha256: str) -> Iterator[Claim]:
+        """Whether a ledger's file is what its seal says, and the one that its plan's directory names."""
+        for file, seal, fault in self._faults(ledger, hashes, sha256):
+            name = "the ledger's file is to the byte as its last run left it"
+            if file == self.pin:
+                name = "the ledger is the one that the plan's directory names, no older copy and no second one"
+            if fault is not None:
+                second = file == self.pin and seal is not None and seal.ledger != ledger
+                yield Claim(name, False, fault, str(file), "E0809" if second else "E0848")
+            elif seal is not None and not seal.sha256:
+                detail = "the last run ended before it could seal the file; run the plan again"
+                yield Claim(name, None, detail, str(file), "E0848")
+            else:
+                yield Claim(name, True, f"sha256 {sha256[:16]}…", str(file))
+
+    def _faults(
+        self, ledger: str, hashes: Sequence[str], sha256: str
+    ) -> Iterator[tuple[Path, Seal | None, str | None]]:
+        for file in self.files:
+            seal = read_seal(file)
+            if seal is not None:
+                yield file, seal, seal.fault(ledger, hashes, sha256)
+            elif file != self.pin or hashes or file.exists():
+                yield file, None, "its seal is missing, emptied or altered: copy it along with the ledger"
+
+
+def another_ledger(path: Path, pin: Path) -> LedgerError:
+    """The refusal of a second ledger for the same plan."""
+    return LedgerError(
+        "E0809",
+        "this plan has another ledger",
+        where=str(path),
+        because=f"`{pin}` names the one that its first run began; a second one would draw fresh noise for the same "
+        "steps, and both together tell more than promised",
+        help="name the ledger of the first run with `--ledger`, or leave `--ledger` out if it was not named then",
+    )

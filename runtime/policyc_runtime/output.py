@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import DataError, ReleaseError
+from policyc_runtime.files import draft, place
 from policyc_runtime.sources.tables import connect, open_table, opened, place_of, quoted, reading, require_here
 
 if TYPE_CHECKING:
@@ -56,11 +57,13 @@ class Release:
         series: by release name, in the plan's order.
         times: the moment each step begins, ISO; empty texts when nobody said.
         is_release: False when noise came from a seed; such values protect nobody.
+        before: how many of the steps were out before the run.
     """
 
     series: dict[str, Series]
     times: tuple[str, ...]
     is_release: bool
+    before: int = 0
 
     @property
     def steps(self) -> range:
@@ -161,17 +164,11 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
     written = []
     for name, file in output_paths(release.series, path).items():
         series = release.series[name]
-        beside = file.with_name(f".{file.name}.{os.getpid()}.new")
         try:
-            _write_csv(release, series, beside, len(release.steps))
-            if file.suffix.lower() == ".parquet":
-                _turn_into_parquet(release, series, beside)
-            with beside.open("rb+") as handle:
-                os.fsync(handle.fileno())
-            beside.replace(file)
-            _sync_directory(file.parent)
+            with draft(file) as new:
+                _write_csv(release, series, new, len(release.steps))
+                place(_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, file)
         except OSError:
-            beside.unlink(missing_ok=True)
             raise _unwritable(file, "the system refused", "check the directory, its rights and space") from None
         written.append(file)
     return written
@@ -198,7 +195,7 @@ def same_as_written(release: Release, series: Series, file: Path, steps: int) ->
         if file.suffix.lower() == ".parquet":
             if (writer := _writer(file)) != _own_writer() and writer is not None:
                 return None
-            _turn_into_parquet(release, series, expected)
+            expected = _as_parquet(release, series, expected)
         return expected.read_bytes() == file.read_bytes()
 
 
@@ -241,13 +238,16 @@ def _write_csv(release: Release, series: Series, file: Path, steps: int) -> None
                 writer.writerow((*place, "" if skipped[step] else drawn, published, *mark))
 
 
-def _turn_into_parquet(release: Release, series: Series, file: Path) -> None:
+def _as_parquet(release: Release, series: Series, file: Path) -> Path:
+    """The same as Parquet, in a file beside; OSError when the system refuses."""
+    import duckdb
+
     columns = _columns(release, series)
     layout = ", ".join(f"{quoted(name)}: {quoted(kind)}" for name, kind in columns.items())
     beside = file.with_name(file.name + ".parquet")
     connection = connect()
     try:
-        with reading(file), file.open("rb") as text, beside.open("wb") as table:
+        with file.open("rb") as text, beside.open("wb") as table:
             connection.execute("SET threads = 1")  # the same values have the same bytes
             connection.execute(
                 f"COPY (FROM read_csv({quoted(opened(text.fileno()))}, auto_detect = false, header = true, "
@@ -255,17 +255,11 @@ def _turn_into_parquet(release: Release, series: Series, file: Path) -> None:
                 f"TO {quoted(opened(table.fileno()))} (FORMAT parquet, USE_TMP_FILE false, "
                 f"KV_METADATA {{{WRITER}: {quoted(_own_writer())}}})"
             )
+    except duckdb.Error:
+        raise OSError from None  # it read what was written just now
     finally:
         connection.close()
-    beside.replace(file)
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    return beside
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 from policyc_runtime.errors import DataError, KernelError, LedgerError, ReleaseError
 from policyc_runtime.estimating import estimate_release, processes_used
 from policyc_runtime.ledger import Entry, Ledger
-from policyc_runtime.ledger_file import write_private
+from policyc_runtime.ledger_file import guarded, overtaken
+from policyc_runtime.ledger_private import write_dropped
 from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps
 from policyc_runtime.mechanisms import StepRecord
 from policyc_runtime.output import Release, output_paths, require_own
@@ -49,6 +51,7 @@ def release(
     start: str | None = None,
     steps: int | None = None,
     output: str | Path | None = None,
+    pin: Path | None = None,
     progress: Progress | None = None,
     randomness: Randomness | None = None,
     steps_a_transaction: int = STEPS_A_TRANSACTION,
@@ -68,6 +71,8 @@ def release(
             events.
         output: where the caller will write; checked before anything is spent. An earlier release there without a
             ledger is a sign of a lost ledger; any other file is not written over.
+        pin: the file by which the plan's directory names its one ledger; default that of the directory which the
+            ledger lies in, when it is a plan's.
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
@@ -75,7 +80,8 @@ def release(
     Raises:
         PlanRejectedError: the plan does not keep its promise.
         DataError: the data does not fit the plan.
-        LedgerError: the ledger is lost, altered, busy, or of another plan; data of a released step changed.
+        LedgerError: the ledger is lost, altered, an older copy, busy, of another plan, or the plan has another one;
+            data of a released step changed.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
     """
     from policyc_runtime.verify import verify
@@ -100,7 +106,8 @@ def release(
     for part in plan.releases:
         if outputs:
             require_own(outputs[part.name], part.query.by)
-    with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values()) as book:
+    with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values(), pin=pin) as book:
+        before = book.steps
         _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start)
@@ -109,14 +116,15 @@ def release(
         else:
             raw = _read(plan, events_or_counts, counts, begins, steps, zoned, book)
         if raw.dropped is not None:
-            write_private(book.path, raw.steps, raw.dropped)
+            with guarded(book.path):
+                write_dropped(book.path, raw.steps, raw.dropped)
         run = _Run(plan, raw, book, source)
         while not run.advance(steps_a_transaction):
             if progress is not None:
                 progress(run.done, raw.steps)
         if progress is not None:
             progress(raw.steps, raw.steps)
-        return stored_release(plan, book, raw.steps)
+        return replace(stored_release(plan, book, raw.steps), before=min(before, raw.steps))
 
 
 def _check_data(data: Data) -> None:
@@ -158,7 +166,7 @@ def _carried_on(
             because="counts do not say whose they are, so nobody's bound could be kept over several runs",
             help="give the whole history from step 0 on, without `--continued`",
         )
-    with History(book.path, plan) as history:
+    with guarded(book.path), History(book.path, plan, book) as history:
         raw = history.read(data, start=start, steps=steps, zoned=zoned)
         for entry in book.entries:
             if entry.step >= history.steps:
@@ -223,13 +231,7 @@ class _Run:
     def _take_stored(self) -> None:
         """Take over the steps that the ledger has; refuse when their data changed."""
         if self._book.start is not None and self._book.start != self._raw.start:
-            raise LedgerError(
-                "E0824",
-                "another run fixed the start of the stream in the meantime",
-                where=str(self._book.path),
-                because="the steps of this run were counted from another moment",
-                help="run again",
-            )
+            raise overtaken(self._book.path, "fixed the start of the stream")
         releases = len(self._plan.releases)
         for entry in self._book.entries[self.done * releases : self._raw.steps * releases]:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):

@@ -10,11 +10,13 @@ import pytest
 
 from policyc import compile_policy
 from policyc_runtime.errors import DataError, KernelError, LedgerError
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_private import history_file
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
-from policyc_runtime.sources.history import History, history_file
+from policyc_runtime.sources.history import History
 
 POLICY = """
 policy visits "visitors"
@@ -92,7 +94,8 @@ def test_runs_on_new_rows_release_what_one_run_releases(deliver, rows, tmp_path)
     if deliver == "realtime":
         release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20, randomness=randomness)
     else:
-        with History(tmp_path / "l", plan) as history:
+        book = Ledger.open(tmp_path / "l", plan, simulated=True)
+        with book, History(tmp_path / "l", plan, book) as history:
             history.read(written(tmp_path, rows, 0, 20), start=None, steps=20)
             history.keep()
     done = release(

@@ -97,8 +97,8 @@ def found(directory: Path) -> bool:
 
 
 def files(directory: Path) -> list[Path]:
-    """Every file that an auditor is given; the ledger's key stays with the data's owner."""
-    return sorted(path for path in directory.rglob("*") if path.is_file() and path.suffix != ".key")
+    """Every file that an auditor is given; private ones stay with the data's owner."""
+    return sorted(path for path in directory.rglob("*") if path.is_file() and path.parent.name != "private")
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -196,7 +196,7 @@ def test_a_thousand_flipped_bits_are_found(directory: Path) -> None:
     """1,000 random bits of all files are found, also in bytes of the database and of Parquet that no value uses."""
     rng = random.Random(20261121)
     contents = {path: path.read_bytes() for path in files(directory)}
-    assert {LEDGER, f"{LEDGER}.seal", RELEASE, PARQUET, "plan.json"} <= {path.name for path in contents}
+    assert {LEDGER, f"{LEDGER}.seal", "ledger.pin", RELEASE, PARQUET, "plan.json"} <= {path.name for path in contents}
     missed = []
     for number in range(1000):
         path = list(contents)[number % len(contents)]

@@ -255,7 +255,7 @@ def test_what_was_dropped_is_noted_beside_the_ledger_and_nowhere_else(make, tmp_
     rows = [("often", hour, 1.0) for hour in range(10)] + [("once", 9, 1.0)]
     plan = make()
     done = release(plan, events(tmp_path, rows), tmp_path / "l", steps=10, randomness=SimulationRandomness(1))
-    note = tmp_path / "l.private.json"
+    note = tmp_path / "private" / "l.private.json"
     assert json.loads(note.read_text())["dropped"] == {"users": 1, "participations": 6, "events": 6}
     assert note.stat().st_mode & 0o077 == 0
     assert "dropped" not in repr(done)

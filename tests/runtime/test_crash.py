@@ -127,7 +127,7 @@ def test_a_ledger_begun_but_empty_is_taken_up(tmp_path: Path) -> None:
     """Killed before the first step, a run starts over without a refusal; the key comes with the first entries."""
     plan, path = make_plan(), tmp_path / "ledger"
     Ledger.open(path, plan).__exit__(None, None, None)
-    assert not path.with_name("ledger.key").exists()
+    assert not path.with_name("private").exists()
     assert len(release(plan, make_counts(3), path).steps) == 3
     empty = tmp_path / "empty"
     empty.touch()

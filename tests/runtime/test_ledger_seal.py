@@ -1,17 +1,21 @@
-"""The seal of a ledger: bytes that no entry uses are under it, and a killed run never makes a good ledger look bad."""
+"""The seals of a ledger: older copies, second ledgers and altered bytes are refused; a killed run is none of these."""
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from plans import make_counts, make_plan
 
 from policyc_runtime.claims import Claim
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.ledger_seal import UNSEALED, seal_file
+from policyc_runtime.ledger_private import key_file
+from policyc_runtime.ledger_seal import PIN, Seal, read_seal, seal_file
 from policyc_runtime.release import release
 
 PLAN = make_plan()
@@ -49,54 +53,180 @@ def test_every_flipped_bit_of_ledger_and_seal_is_found(path: Path) -> None:
     assert not fails(path)
 
 
-@pytest.mark.parametrize("earlier", [None, 2])
-def test_a_run_killed_before_it_sealed_leaves_the_file_unchecked_and_not_refused(tmp_path: Path, earlier: int) -> None:
-    """The seal of an earlier state, or of none: `verify` says that it was not checked; the next run seals."""
+def refused(path: Path, steps: int = 7, pin: Path | None = None) -> LedgerError:
+    """Why a run is refused, that `verify` names it too, and that nothing was drawn."""
+    before = path.read_bytes() if path.exists() else b""
+    with pytest.raises(LedgerError) as caught:
+        release(PLAN, make_counts(steps), path, pin=pin)
+    assert (path.read_bytes() if path.exists() else b"") == before
+    claims = [claim for claim in ledger_claims(PLAN, path, pin) if claim.holds is False]
+    assert caught.value.code in {claim.code for claim in claims}
+    return caught.value
+
+
+def stopped(path: Path, after: int) -> None:
+    """A run over five steps, one a transaction, that never comes to its end after so many: its seals stay open."""
+
+    def stop(done: int, total: int) -> None:
+        if done == after:
+            for file, content in kept:
+                shutil.copy(file, content)
+            raise KeyboardInterrupt
+
+    kept = [(file, path.with_name(f"{file.name}.then")) for file in (path, seal_file(path))]
+    with pytest.raises(KeyboardInterrupt):
+        release(PLAN, make_counts(5), path, progress=stop, steps_a_transaction=1)
+    for file, content in kept:
+        content.replace(file)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_killed_run_leaves_the_file_unchecked_and_not_refused(tmp_path: Path, after: int) -> None:
+    """A seal that was not closed: `verify` says that it was not checked; the next run goes on and closes it."""
     path = tmp_path / "ledger"
-    if earlier is not None:
-        release(PLAN, make_counts(earlier), path)
-    old = UNSEALED.text.encode() if earlier is None else seal_file(path).read_bytes()
-    release(PLAN, make_counts(5), path)
-    seal_file(path).write_bytes(old)
+    stopped(path, after)
+    seal = read_seal(seal_file(path))
+    assert seal is not None
+    assert (seal.entries, seal.coming, seal.sha256) == (after - 1, after, "")
     assert sealed(path).holds is None
     assert not fails(path)
     release(PLAN, make_counts(5), path)
     assert sealed(path).holds
 
 
-def test_the_first_seal_is_there_before_the_ledger(tmp_path: Path) -> None:
-    """Killed at the very first transaction, a run leaves a seal: a ledger without one has lost it."""
+def test_a_seal_is_there_before_the_ledger_and_before_every_change(tmp_path: Path) -> None:
+    """It names what comes before it is there, so that a ledger without a seal, or with another, is never a run's."""
     path, seen = tmp_path / "ledger", []
 
-    def stop(done: int, total: int) -> None:
-        seen.append((done, total, seal_file(path).read_text()))
-        raise KeyboardInterrupt
+    def look(done: int, total: int) -> None:
+        seal = read_seal(seal_file(path))
+        assert seal is not None
+        seen.append((done, seal.entries, seal.coming))
 
-    with pytest.raises(KeyboardInterrupt):
-        release(PLAN, make_counts(5), path, progress=stop, steps_a_transaction=2)
-    assert seen == [(2, 5, UNSEALED.text)]
-    assert sealed(path).holds  # an interruption that can be caught seals what is there
-    seal_file(path).unlink()
-    assert sealed(path).holds is False
-    release(PLAN, make_counts(5), path)
+    release(PLAN, make_counts(5), path, progress=look, steps_a_transaction=2)
+    assert seen == [(2, 0, 2), (4, 2, 4), (5, 4, 5)]
     assert sealed(path).holds
 
 
-def test_a_run_that_adds_nothing_leaves_damage_to_be_found(path: Path) -> None:
-    """Opened again without new steps, a damaged file does not get a fresh seal."""
+def test_a_ledger_is_refused_under_a_newer_seal(path: Path, tmp_path: Path) -> None:
+    """An older copy of the ledger put back would draw published steps again; with its own seal back it is no older."""
+    older, seal = path.read_bytes(), seal_file(path).read_bytes()
+    newer = release(PLAN, make_counts(7), path)
+    path.write_bytes(older)
+    error = refused(path)
+    assert (error.code, "older copy" in (error.because or "")) == ("E0848", True)
+    seal_file(path).write_bytes(seal)
+    assert not fails(path)
+    assert len(newer.steps) == 7
+
+
+def fresh(seal: Seal) -> str:
+    return seal._replace(entries=0, hash="", coming=0, coming_hash="", sha256="").text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file, seal: file.unlink(),
+        lambda file, seal: file.write_text(""),
+        lambda file, seal: file.write_text("{}"),
+        lambda file, seal: file.write_text(json.dumps(seal._asdict())),
+        lambda file, seal: file.write_text(fresh(seal)),
+        lambda file, seal: file.write_text(seal._replace(ledger="0" * 32).text),
+        lambda file, seal: file.write_text(seal._replace(hash="0" * 64, coming_hash="0" * 64).text),
+        lambda file, seal: file.write_text(seal._replace(entries=3, coming=3).text),
+        lambda file, seal: file.write_text(seal._replace(sha256="0" * 64).text),
+    ],
+)
+@pytest.mark.parametrize("name", ["seal", "pin"])
+def test_a_seal_that_is_missing_emptied_or_altered_is_refused(tmp_path: Path, change: Callable, name: str) -> None:
+    """A seal of zero entries beside a ledger with entries, too; of the pin in a plan's directory the same is true."""
+    path = tmp_path / "ledger"
+    (tmp_path / "plan.json").touch()
+    release(PLAN, make_counts(5), path)
+    file = seal_file(path) if name == "seal" else tmp_path / PIN
+    seal = read_seal(file)
+    assert seal is not None
+    assert (tmp_path / PIN).read_text() == seal.text
+    change(file, seal)
+    assert refused(path).code in {"E0848", "E0809"}
+    assert refused(path, 5).code in {"E0848", "E0809"}
+
+
+def test_bytes_that_no_entry_uses_are_refused_when_they_change(path: Path) -> None:
+    """A run does not go on from a damaged file, so that no new seal hides the damage."""
     content = bytearray(path.read_bytes())
     content[60] ^= 1  # the user version, which nothing reads
     path.write_bytes(bytes(content))
-    assert fails(path)
-    release(PLAN, make_counts(5), path)
-    assert fails(path)
+    assert refused(path).code == "E0848"
+    assert refused(path, 5).code == "E0848"
 
 
 def test_the_seal_of_another_ledger_is_refused(path: Path, tmp_path: Path) -> None:
-    """A seal names the entry it ends at: that of another ledger does not fit."""
+    """A seal names the ledger, and the entry it ends at: that of another ledger does not fit."""
     (tmp_path / "other").mkdir()
     release(PLAN, make_counts(2), tmp_path / "other" / "ledger")
     seal_file(path).write_bytes(seal_file(tmp_path / "other" / "ledger").read_bytes())
-    assert sealed(path).holds is False
-    with Ledger.open_read_only(path) as ledger:
-        assert len(ledger.entries) == 5
+    assert refused(path).code == "E0848"
+
+
+@pytest.fixture
+def pinned(tmp_path: Path) -> tuple[Path, Path]:
+    """A ledger somewhere else than its plan's directory, and the directory's pin."""
+    path, pin = tmp_path / "far" / "ledger", tmp_path / "fleet.plan" / PIN
+    path.parent.mkdir()
+    pin.parent.mkdir()
+    release(PLAN, make_counts(5), path, pin=pin)
+    return path, pin
+
+
+def test_a_plan_has_one_ledger(pinned: tuple[Path, Path], tmp_path: Path) -> None:
+    """A second ledger, begun or new, and a forgotten `--ledger` are refused; the first one goes on."""
+    path, pin = pinned
+    assert refused(tmp_path / "new", pin=pin).code == "E0822"
+    assert refused(pin.with_name("ledger.sqlite"), pin=pin).code == "E0822"
+    release(PLAN, make_counts(5), tmp_path / "other")
+    assert refused(tmp_path / "other", pin=pin).code == "E0809"
+    assert len(release(PLAN, make_counts(7), path, pin=pin).steps) == 7
+    assert all(claim.holds for claim in ledger_claims(PLAN, path, pin))
+
+
+def test_a_ledger_put_back_with_its_seal_is_refused_by_the_pin(pinned: tuple[Path, Path]) -> None:
+    """Ledger, seal and private files of an older time fit each other, and not the plan's directory."""
+    path, pin = pinned
+    older = {file: file.read_bytes() for file in (path, seal_file(path), key_file(path))}
+    release(PLAN, make_counts(7), path, pin=pin)
+    for file, content in older.items():
+        file.write_bytes(content)
+    assert refused(path, pin=pin).code == "E0848"
+    assert not fails(path)  # without the directory nobody can tell
+
+
+def test_a_ledger_that_was_begun_elsewhere_is_not_taken_by_a_plan_without_pin(path: Path, tmp_path: Path) -> None:
+    """Entries that the plan's directory knows nothing of may be a second draw."""
+    (tmp_path / "fleet.plan").mkdir()
+    assert refused(path, pin=tmp_path / "fleet.plan" / PIN).code == "E0848"
+
+
+def test_every_flipped_byte_of_the_key_is_refused_and_named(path: Path) -> None:
+    """The ledger has a check value of its key: each of its bytes changed, one more, one less, another one."""
+    file = key_file(path)
+    key = file.read_bytes()
+    others = [key[:at] + bytes([key[at] ^ 1 << at % 8]) + key[at + 1 :] for at in range(len(key))]
+    for other in (*others, key + b"\0", key[:-1], b"", bytes(len(key))):
+        file.write_bytes(other)
+        assert refused(path).code == "E0847"
+        assert refused(path, 5).code == "E0847"
+    file.write_bytes(key)
+    assert len(release(PLAN, make_counts(7), path).steps) == 7
+
+
+def test_a_ledger_without_its_private_files_verifies(path: Path) -> None:
+    """An auditor is given the rest: every claim holds, and one says what only the owner can compare."""
+    shutil.rmtree(key_file(path).parent)
+    claims = list(ledger_claims(PLAN, path))
+    assert all(claim.holds for claim in claims)
+    assert ["only their owner" in claim.detail for claim in claims if "private" in claim.name] == [True]
+    with pytest.raises(LedgerError) as caught:
+        release(PLAN, make_counts(5), path)
+    assert caught.value.code == "E0822"

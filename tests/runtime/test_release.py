@@ -56,7 +56,7 @@ def test_a_file_reads_back_exactly(tmp_path: Path, suffix: str, integer: bool) -
     assert found.cells == list(done.cells) * 30
     verify_release(plan, tmp_path / "l", path)
     assert all(claim.holds for claim in release_claims(plan, tmp_path / "l", path))
-    assert {place.name for place in tmp_path.iterdir()} == {"l", "l.key", "l.seal", path.name}
+    assert {place.name for place in tmp_path.iterdir()} == {"l", "l.seal", "private", path.name}
 
 
 def test_the_columns_are_the_promised_ones(tmp_path: Path) -> None:

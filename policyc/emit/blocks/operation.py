@@ -5,6 +5,8 @@ from __future__ import annotations
 from policyc.emit.blocks.mechanism import GENERATOR
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.numbers import exact
+from policyc_runtime.ledger_private import PRIVATE
+from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources_cited import SOURCES
 from policyc_runtime.verify import verified_claims
@@ -18,6 +20,8 @@ def operation(plan: Plan) -> Json:
         "The time that a run takes, and the memory it uses, may depend on the data; whoever can measure them is "
         "not covered.",
         "Who can read the ledger's directory, or the memory of a run, can see more than what is published.",
+        "A copy of the plan's directory, or another plan on the same data, begins anew: what several ledgers publish "
+        "of the same data adds up, and no ledger knows of another.",
         "A run that is refused because of its data tells whoever started it something about the data.",
     ]
     if plan.correlation.chains:
@@ -26,7 +30,14 @@ def operation(plan: Plan) -> Json:
         "ledger": (
             "Every released step is written to an append-only, hash-chained ledger before anything is published. The "
             "ledger knows "
-            "the plan by its digest and the data of every step by a keyed fingerprint; it holds no raw values."
+            "the plan by its digest and the data of every step by a keyed fingerprint; it holds no raw values. The "
+            f"plan's directory pins it (`{PIN}`): another ledger, an older copy or an altered one is refused before "
+            "noise is drawn."
+        ),
+        "private": (
+            f"The folder `{PRIVATE}/` beside the ledger holds what only the owner of the data may see: the key of the "
+            "fingerprints, what runs on new rows keep of earlier ones, and what a participation bound cut. Everything "
+            "that this certificate claims can be verified without that folder; do not hand it on."
         ),
         "rerun": "A step is released at most once. Running again gives the stored values and draws no new noise.",
         "refunds": "Nothing is ever given back after noise was drawn.",

@@ -1,25 +1,31 @@
-"""What a run keeps of its data when later runs bring only new rows: a private file beside the ledger.
+"""What a run keeps of its data when later runs bring only new rows: a private file of the ledger's.
 
 It holds protected data, for the owner alone: what each step counted, and in which steps every user's part was kept,
 users by a keyed hash. A step is taken in once, before any of its noise is drawn, in one transaction: so a run that
 breaks off anywhere finds its data again, and no user is kept in more steps than the bound, however the stream is cut.
 Rows of steps that were taken in already are compared with what was taken, and change nothing.
+
+A run changes a copy, and puts it in the file's place. The ledger is told the SHA-256 of both before, so that a killed
+run leaves one of two files that the ledger knows; a file that was altered otherwise is none of them.
 """
 # ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
+import shutil
 import sqlite3
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from policyc_runtime.errors import DataError, LedgerError
-from policyc_runtime.ledger_file import BUSY_SECONDS, policy_hash
+from policyc_runtime.files import PRIVATE_MODE, draft, place
+from policyc_runtime.ledger_file import overtaken, policy_hash
+from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.events import count_events, first_step, load_events
 from policyc_runtime.sources.moments import step_microseconds
@@ -33,9 +39,9 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from policyc_runtime.ledger import Ledger
     from policyc_runtime.plan import Plan
 
-KEY_BYTES = 32
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE step (step INTEGER PRIMARY KEY, counts TEXT NOT NULL, digest TEXT NOT NULL, rows TEXT NOT NULL);
@@ -44,20 +50,20 @@ CREATE TABLE cut (person TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
 
-def history_file(ledger: str | Path) -> Path:
-    """Where the data of a ledger's steps is kept; protected data."""
-    return Path(f"{ledger}.history")
-
-
 class History:
-    """An open file, in one transaction until it is closed; nothing is kept without `keep`."""
+    """A copy of the file, open until it is closed; nothing is kept without `keep`."""
 
-    def __init__(self, ledger: str | Path, plan: Plan) -> None:
+    def __init__(self, ledger: str | Path, plan: Plan, book: Ledger | None = None) -> None:
         """Open the history of a ledger, begun where there is none.
+
+        Args:
+            ledger: the ledger's file.
+            plan: whose bound is kept.
+            book: the same, opened for a run, which then knows the file; default none, for a history of its own.
 
         Raises:
             DataError: the plan's bound cannot be kept by going forward.
-            LedgerError: the file is of another policy, or in use.
+            LedgerError: the file is of another policy, or not what the ledger says.
         """
         if not can_carry_on(plan):
             raise DataError(
@@ -69,29 +75,41 @@ class History:
             )
         self.path = history_file(ledger)
         self._plan = plan
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        self._file = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-        try:
-            self._file.execute("PRAGMA synchronous = FULL")
-            self._file.execute("BEGIN IMMEDIATE")
-            if not self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
-                    self._file.execute(statement)
-                self._set("policy", policy_hash(plan))
-                self._set("key", secrets.token_hex(KEY_BYTES))
-            self._meta = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
-        except sqlite3.Error as error:
-            self._file.close()
-            raise _unusable(self.path, "it is in use, or no such file") from error
-        if self._meta.get("policy") != policy_hash(plan):
-            self._file.close()
+        self._book = book
+        self._found = ("", "") if book is None else book.history
+        with ExitStack() as opened:
+            self._copy = opened.enter_context(draft(make_private(self.path), PRIVATE_MODE))
+            if self.path.exists():
+                shutil.copyfile(self.path, self._copy)
+            self._known = file_mark(self._copy) if self.path.exists() else ""
+            if self._known and book is not None and self._known not in self._found:
+                raise _unusable(self.path, "it was altered, or put back from an older copy")
+            self._file = sqlite3.connect(self._copy, isolation_level=None)
+            opened.callback(self._file.close)
+            try:
+                self._begin_or_check()
+            except sqlite3.Error:
+                raise _unusable(self.path, "it is damaged, or no such file") from None
+            self._opened = opened.pop_all()
+
+    def _begin_or_check(self) -> None:
+        self._file.execute("PRAGMA journal_mode = OFF")  # a copy that is not finished goes
+        self._file.execute("PRAGMA synchronous = OFF")
+        self._file.execute("BEGIN")
+        if not self._known:
+            for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
+                self._file.execute(statement)
+            self._set("policy", policy_hash(self._plan))
+            self._set("key", secrets.token_hex(KEY_BYTES))
+        self._meta = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
+        if self._meta.get("policy") != policy_hash(self._plan):
             raise _unusable(self.path, "it belongs to another policy")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        self._opened.close()
 
     @property
     def steps(self) -> int:
@@ -146,8 +164,23 @@ class History:
         return self._all(start, steps)
 
     def keep(self) -> None:
-        """Commit what was taken in."""
+        """Put what was taken in in the file's place, which the ledger is told before and after.
+
+        Raises:
+            LedgerError: E0824, another run took in data since this one looked; nothing is kept.
+        """
         self._file.execute("COMMIT")
+        if self._book is None:
+            place(self._copy, self.path)
+            return
+        changes = (self._known, file_mark(self._copy))
+        for found, marks in ((self._found, changes), (changes, (changes[1], ""))):
+            with self._book.transaction():
+                if self._book.history != found:
+                    raise overtaken(self._book.path, "took in data")
+                if found == changes:
+                    place(self._copy, self.path)
+                self._book.note_history(*marks)
 
     def _rows(self, connection: DuckDBPyConnection, start: int, step: int) -> dict[int, str]:
         """One keyed hash of all rows of each step that has any."""

@@ -12,7 +12,7 @@ from policyc.emit.blocks import pictures
 from policyc.emit.directory import save, stored_name
 from policyc_runtime.errors import KernelError
 from policyc_runtime.ledger import Ledger
-from policyc_runtime.ledger_file import key_file
+from policyc_runtime.ledger_private import key_file, make_private
 from policyc_runtime.plan import Plan, load_plan
 
 TRAFFIC_TEXT = 'policy traffic "Vehicles per road segment, every five minutes"\n'
@@ -141,7 +141,7 @@ def test_a_ledger_without_entries_is_no_reason_to_refuse(saved: Path, fleet: Pla
     other = changed(fleet)
     save(saved, other, FLEET_TEXT, files, MODEL)
     assert load_plan(saved).digest == other.digest
-    key_file(ledger).write_bytes(b"of entries that a newer copy has")
+    make_private(key_file(ledger)).write_bytes(b"of entries that a newer copy has")
     with pytest.raises(KernelError) as refused:
         save(saved, fleet, FLEET_TEXT, files, MODEL)
     assert refused.value.code == "E0807"

@@ -1,0 +1,160 @@
+"""Through the command line: a plan has one ledger, at its newest state, and runs what was signed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policyc import compile_policy
+from policyc.emit import sign, signatures
+
+POLICY = """
+policy visits "visitors"
+stream seen {
+  user person
+  time at
+  step 1h
+  horizon 48 steps
+  start "2026-01-01"
+}
+release there = count(seen)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(3 steps, enforced = keep_first)
+deliver realtime
+objective mean_squared_error
+mechanism gaussian()
+estimate none()
+"""
+LEDGER, SEAL, PIN = "ledger.sqlite", "ledger.sqlite.seal", "ledger.pin"
+
+
+def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("policyc", path=str(Path(sys.executable).parent))
+    assert program is not None, "policyc is installed beside this Python"
+    command = [program, *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+def run(folder: Path, steps: int, *more: object, output: str = "out.csv") -> subprocess.CompletedProcess[str]:
+    data = ("--input", "seen.csv", "--steps", steps, "--output", output)
+    return policyc("run", "visits.plan", *data, *more, cwd=folder)
+
+
+def is_refused(folder: Path, code: str, *ledger: object, steps: int = 6) -> bool:
+    """By a run to another output, which draws and writes nothing, and by `verify`, which names it."""
+    ran = run(folder, steps, *ledger, output="again.csv")
+    checked = policyc("verify", "visits.plan", *ledger, cwd=folder)
+    assert (ran.returncode, checked.returncode) == (1, 1), ran.stderr + checked.stderr
+    assert ran.stderr.count("error[") == 1
+    assert not (folder / "again.csv").exists()
+    return f"error[{code}]" in ran.stderr and f"error[{code}]" in checked.stderr
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four steps released from new rows, with the older copy of three beside."""
+    folder = tmp_path_factory.mktemp("visits")
+    (folder / "visits.policy").write_text(POLICY)
+    compile_policy(folder / "visits.policy").save(folder / "visits.plan")
+    rows = [f"u{n % 7},2026-01-01T{n // 4:02}:{n % 4}5:00" for n in range(40)]
+    (folder / "seen.csv").write_text("\n".join(["person,at", *rows]) + "\n")
+    for steps in (3, 4):
+        done = run(folder, steps, "--continued")
+        assert done.returncode == 0, done.stderr
+        if steps == 3:
+            shutil.copytree(folder / "visits.plan", folder / "older")
+    return folder
+
+
+@pytest.fixture
+def folder(begun: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(begun, tmp_path / "visits"))
+
+
+def test_an_older_ledger_is_refused(folder: Path) -> None:
+    """Put back alone, and with its seal and its private files, whatever output is named."""
+    plan, older = folder / "visits.plan", folder / "older"
+    shutil.copy(older / LEDGER, plan / LEDGER)
+    assert is_refused(folder, "E0848")
+    shutil.copy(older / SEAL, plan / SEAL)
+    shutil.copytree(older / "private", plan / "private", dirs_exist_ok=True)
+    assert is_refused(folder, "E0848")
+
+
+def test_a_second_ledger_is_refused(folder: Path) -> None:
+    """With the first one in the plan's directory, and with the first one elsewhere and `--ledger` forgotten."""
+    assert "error[E0809]" in run(folder, 6, "--ledger", "second.sqlite", output="again.csv").stderr
+    assert not (folder / "second.sqlite").exists()
+    plan = folder / "visits.plan"
+    for name in (LEDGER, SEAL):
+        (plan / name).rename(folder / name)
+    (plan / "private").rename(folder / "private")
+    assert is_refused(folder, "E0822")
+    assert is_refused(folder, "E0822", "--ledger", "second.sqlite")
+    done = run(folder, 6, "--ledger", LEDGER)
+    assert "2 new, 4 from before" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", [SEAL, PIN])
+def test_an_emptied_or_missing_seal_is_refused(folder: Path, name: str) -> None:
+    """Of the seal and of the pin in the plan's directory."""
+    file = folder / "visits.plan" / name
+    file.write_text("")
+    assert is_refused(folder, "E0848")
+    file.unlink()
+    assert is_refused(folder, "E0848")
+
+
+def test_an_altered_history_is_refused(folder: Path) -> None:
+    """Forgetting in which steps users were kept would let them take part more often than the bound allows."""
+    history = folder / "visits.plan" / "private" / f"{LEDGER}.history"
+    kept = history.read_bytes()
+    with sqlite3.connect(history) as file:
+        assert file.execute("DELETE FROM kept").rowcount > 0
+    file.close()
+    for done in (run(folder, 6, "--continued", output="again.csv"), policyc("verify", "visits.plan", cwd=folder)):
+        assert done.returncode == 1
+        assert "error[E0840]" in done.stderr
+    assert not (folder / "again.csv").exists()
+    shutil.copy(folder / "older" / "private" / history.name, history)
+    assert "error[E0840]" in run(folder, 6, "--continued", output="again.csv").stderr
+    history.write_bytes(kept)
+    assert policyc("verify", "visits.plan", "--release", "out.csv", cwd=folder).returncode == 0
+
+
+def test_a_directory_without_private_files_verifies(folder: Path) -> None:
+    """The folder is its owner's alone, and what an auditor is given holds without it."""
+    plan = folder / "visits.plan"
+    private = plan / "private"
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    assert {file.name for file in private.iterdir()} == {
+        f"{LEDGER}.{end}" for end in ("key", "history", "private.json")
+    }
+    assert {stat.S_IMODE(file.stat().st_mode) for file in private.iterdir()} == {0o600}
+    shutil.rmtree(private)
+    checked = policyc("verify", "visits.plan", "--release", "out.csv", cwd=folder)
+    assert checked.returncode == 0, checked.stderr
+    assert "only their owner can compare" in checked.stdout
+    assert "error[E0822]" in run(folder, 6).stderr
+
+
+def test_a_signed_directory_runs_only_what_was_signed(folder: Path) -> None:
+    """Signed it runs; with another certificate than the signed one, or with signatures cut, it does not."""
+    plan = folder / "visits.plan"
+    signatures.new_key(folder / "officer")
+    sign(plan, folder / "officer", str)
+    assert "1 new, 4 from before" in run(folder, 5).stdout
+    for name, change in (("certificate.json", b" "), ("certificate.dsse.json", b"")):
+        content = (plan / name).read_bytes()
+        (plan / name).write_bytes(content + change if change else content[:-40])
+        ran = run(folder, 6, output="again.csv")
+        assert ran.returncode == 1
+        assert "error[E0873]" in ran.stderr
+        (plan / name).write_bytes(content)
+    assert "1 new, 5 from before" in run(folder, 6).stdout
