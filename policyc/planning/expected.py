@@ -16,7 +16,7 @@ from policyc.planning.choice import more_error
 from policyc.planning.courses import Courses, still
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
-from policyc.planning.trials import BOUND_STEPS, Estimated, Trial
+from policyc.planning.trials import FEW_STEPS, Estimated, Trial
 from policyc.semantics.policy import Policy
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.measuring import derived_values, noise_stddevs
@@ -120,7 +120,7 @@ def _least(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement) 
         variance = base.variance_of_all()
         method = "variance of the mean of all measured values, which no estimate of a still stream is below"
         return _Found("at_least", method, of_variances(np.full(steps, variance), policy.objective), because=MOVES)
-    error, stderr = _trial(policy, plan, release, base, there).settled(BOUND_STEPS)
+    error, stderr = _trial(policy, plan, release, base, there).settled(FEW_STEPS)
     method = "errors of a stream that does not move, simulated; one that moves has larger errors"
     known = stderr if math.isfinite(stderr) else None
     return _Found("at_least", method, np.full(steps, error), known, MOVES)

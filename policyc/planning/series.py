@@ -8,7 +8,7 @@ that learns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from policyc.planning.candidates import Refused
 from policyc.planning.courses import Courses, courses, declared_signal
 from policyc.planning.measurements import STRETCH, Measurement, Objective
-from policyc.planning.trials import Trial, first_courses, known_errors
+from policyc.planning.trials import FEW_STEPS, Estimated, Trial, known_errors
 from policyc.semantics.policy import Policy, Signal
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
@@ -48,6 +48,10 @@ class Pair:
     def mean_error(self, objective: Objective) -> float:
         """What is expected of published values, or that of the noise."""
         return self.measurement.mean_error(objective) if self.error is None else self.error
+
+    def surely(self, objective: Objective) -> float:
+        """The same with two standard errors on top: what is lower by chance is not the best."""
+        return self.mean_error(objective) + 2 * (self.stderr or 0.0)
 
 
 def series_estimators(signal: Signal | None, delay: int | None) -> list[PlainSeries]:
@@ -99,16 +103,17 @@ def pairs(
     if given is None:
         found = [Pair(entry, kinds[0]) for entry, kinds in fitting if kinds]
     else:
-        found = list(
-            _with_errors([Pair(e, kind) for e, kinds in fitting for kind in kinds], constraints, objective, given)
-        )
+        every = [Pair(entry, kind) for entry, kinds in fitting for kind in kinds]
+        found = _with_errors(every, constraints, objective, given)
     if not found:
         return []
-    least = min(pair.mean_error(objective) for pair in found)
-    ties = [pair for pair in found if pair.mean_error(objective) <= SAME * least]
+    least = min(pair.surely(objective) for pair in found)
+    ties = [pair for pair in found if pair.surely(objective) <= SAME * least]
     usual = [pair for pair in ties if pair.measurement.mechanism.name == "gaussian" and pair.estimator.fills]
-    best = min(usual or ties, key=lambda pair: pair.mean_error(objective))
+    best = min(usual or ties, key=lambda pair: pair.surely(objective))
     others = sorted((pair for pair in found if pair is not best), key=lambda pair: pair.mean_error(objective))
+    if given is not None and best.errors is None:
+        best = _of(best, Trial(best.measurement, best.estimator, constraints, objective, given).settled())
     return [best, *others]
 
 
@@ -124,10 +129,8 @@ def _fits(entry: Measurement, estimator: Estimator, given: Courses | None) -> bo
     return not isinstance(estimator, Linear)
 
 
-def _with_errors(
-    found: Sequence[Pair], constraints: ConstraintSet, objective: Objective, given: Courses
-) -> Iterator[Pair]:
-    """Pairs with what each is expected to err; only those that may be the best as accurately as is affordable."""
+def _with_errors(found: Sequence[Pair], constraints: ConstraintSet, objective: Objective, given: Courses) -> list[Pair]:
+    """Pairs with what each is expected to err, accurately enough to tell those that may be the best apart."""
     trials = [Trial(pair.measurement, pair.estimator, constraints, objective, given) for pair in found]
     seen = []
     for pair, trial in zip(found, trials, strict=True):
@@ -136,18 +139,17 @@ def _with_errors(
         if known is not None:
             seen.append(replace(pair, error=float(known.mean()), errors=known))
         else:
-            seen.append(_of(pair, trial if quick == pair.estimator else replace(trial, estimator=quick)))
-    for enough, settle in ((NEAR, False), (NEARER, True)):
+            seen.append(_of(pair, (trial if quick == pair.estimator else replace(trial, estimator=quick)).settled(0)))
+    for enough, steps in ((NEAR, 0), (NEARER, FEW_STEPS)):
         least = min((pair.error or 0.0 for pair in seen), default=0.0)
         seen = [
-            _of(pair, trial, settle=settle) if pair.errors is None and (pair.error or 0.0) <= enough * least else pair
+            _of(pair, trial.settled(steps)) if pair.errors is None and (pair.error or 0.0) <= enough * least else pair
             for pair, trial in zip(seen, trials, strict=True)
         ]
-    yield from seen
+    return seen
 
 
-def _of(pair: Pair, trial: Trial, *, settle: bool = False) -> Pair:
-    found = trial.settled() if settle else trial.run(first_courses(pair.measurement.steps))
+def _of(pair: Pair, found: Estimated) -> Pair:
     return replace(pair, error=found.error, stderr=found.stderr)
 
 

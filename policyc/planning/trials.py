@@ -30,11 +30,12 @@ Array = NDArray[np.float64]
 
 SEED = 2022
 LONG = 2000  # steps after which the errors of a filter are those of ever
-STRETCHES = 40  # of few courses, which stand for as many courses
+STRETCHES = 24  # of few courses, which stand for as many courses
+MANY_COURSES = 12  # that tell most pairs apart
 FEW_COURSES = 8  # below, a course is cut into stretches
 ACCURATE = 0.01  # relative standard error that is enough
 MOST_STEPS = 40_000  # that are simulated for one pair: what is left of chance is printed
-BOUND_STEPS = 4000  # the same for a lower bound
+FEW_STEPS = 4000  # the same for a lower bound, or for a pair that may yet be the best
 
 
 class Estimated(NamedTuple):
@@ -85,9 +86,9 @@ class Trial:
         return controlled(_stretches(self._errors, parts), _stretches(self._controls, parts))
 
     def settled(self, most: int = MOST_STEPS) -> Estimated:
-        """The mean error, from as many courses as make it accurate, or as are affordable: so many steps."""
-        steps = max(self.entry.steps, 1)
-        count = min(first_courses(steps), max(1, most // steps))
+        """The mean error, from a few courses or as many as make it accurate, of so many steps together at most."""
+        steps = self.entry.steps
+        count = 1 if steps > LONG else min(MANY_COURSES, max(3, LONG // steps))
         found = self.run(count)
         while not found.accurate and 2 * count * steps <= most:
             count *= 2
@@ -133,11 +134,6 @@ class Trial:
             for column in noisy.T
         ]
         return np.asarray(_sizes(np.column_stack(found) - true, self.objective).mean(axis=1) - self._left)
-
-
-def first_courses(steps: int) -> int:
-    """How many courses of so many steps tell pairs apart."""
-    return 1 if steps > LONG else min(STRETCHES, max(3, -(-LONG // steps)))
 
 
 def known_errors(
