@@ -75,6 +75,11 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
         f"  estimator  {release.estimator.described()}",
         f"  expected   {errors}",
     ]
+    if plan.drops and plan.participation is not None:
+        lines.append(
+            f"  of what    kept events: steps of a user beyond {plan.participation.bound:,} are dropped, and no error "
+            "tells of it (W0502)"
+        )
     if release.schedule is not None:
         patterns = [epsilon for segment in release.budgets.segments for epsilon in segment.epsilons]
         budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]

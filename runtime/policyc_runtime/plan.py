@@ -332,6 +332,14 @@ class Plan(Record):
     notices: tuple[Notice, ...]
     digest: str = ""
 
+    @property
+    def drops(self) -> bool:
+        """Whether events of users may be dropped, so that published values and their errors are of kept ones."""
+        record, horizon = self.participation, self.stream.horizon
+        if record is None or record.enforced is None:
+            return False
+        return horizon is None or record.bound < horizon or record.spacing > 1
+
     def computed_digest(self) -> str:
         """The digest this plan ought to carry."""
         content = self.model_dump(mode="json", exclude={"digest"})

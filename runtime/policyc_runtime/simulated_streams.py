@@ -6,7 +6,7 @@ Nothing of this is a release, and nothing of it looks at protected data.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import Mle, NoEstimation
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
 from policyc_runtime.measuring import derived_values, measured, noisy_values
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan
 from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
+from policyc_runtime.sources.participation import keep_first, keep_sample
 from policyc_runtime.user_level import source_release, unit_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,18 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Counts = NDArray[np.int64]
 
+DROPPING = "dropping alone"
 USERS = 1000  # where the policy gives no population
+
+
+class Drawn(NamedTuple):
+    """(steps, cells) whole units of every count and sum, by release name: `kept` by the participation bound, and `all`.
+
+    Without an enforced bound, and where values move as the policy says, these are the same.
+    """
+
+    kept: dict[str, Counts]
+    all: dict[str, Counts]
 
 
 @dataclass(frozen=True)
@@ -39,12 +51,12 @@ class Streams:
 
     Args:
         draw: (steps, cells) whole units of every count and sum, by release name.
-        priors: what the law alone expects of every release, (steps, cells) in published units; every step of a count or
-            sum has the same.
+        priors: what the policy's law alone expects of every release, (steps, cells) in published units; every step of a
+            count or sum has the same. Empty where the policy declares none.
         said: what they are, in a few words.
     """
 
-    draw: Callable[[np.random.Generator], dict[str, Counts]]
+    draw: Callable[[np.random.Generator], Drawn]
     priors: dict[str, Array]
     said: str
 
@@ -75,8 +87,13 @@ def streams_of(plan: Plan, steps: int, signal: SeriesProcess | Array | None = No
         def course(generator: np.random.Generator) -> Array:  # noqa: ARG001
             return np.repeat(series[:, None], shape[1], axis=1)
 
+    def draw(generator: np.random.Generator) -> Drawn:
+        raw = {source.name: np.rint(course(generator) / unit).astype(np.int64)}
+        return Drawn(raw, raw)
+
+    said += ", taken as that of kept events" if plan.drops else ""
     return Streams(
-        draw=lambda generator: {source.name: np.rint(course(generator) / unit).astype(np.int64)},
+        draw=draw,
         priors=_of_every_release(plan, {source.name: np.full(shape, mean)}),
         said=said,
     )
@@ -142,36 +159,61 @@ def taking_part(users: int, bound: int, spacing: int, steps: int, generator: np.
 
 
 def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
-    """Users who take part at random; values of sums are anywhere between their limits, cells equally likely."""
+    """Users who take part at random; values of sums are anywhere between their limits, cells equally likely.
+
+    Under an enforced bound half of the users exceed it, as far as the stream is long enough.
+    """
     record = plan.participation
     assert record is not None, "a user-level plan has a bound"
     users = plan.stream.population or USERS
     cells = max(len(source.cells) for source in sources)
+    most, spacing = (2 * record.bound, 1) if plan.drops else (record.bound, record.spacing)
 
-    def draw(generator: np.random.Generator) -> dict[str, Counts]:
-        who, when = np.nonzero(taking_part(users, record.bound, record.spacing, steps, generator))
-        step = np.repeat(when, record.per_step) if who.size else when
+    def summed(source: ReleasePlan, step: Counts, cell: Counts, values: Array) -> Counts:
+        sums = np.zeros((steps, len(source.cells)))
+        np.add.at(sums, (step, np.minimum(cell, len(source.cells) - 1)), values)
+        return sums.astype(np.int64)
+
+    def draw(generator: np.random.Generator) -> Drawn:
+        who, when = np.nonzero(taking_part(users, most, spacing, steps, generator))
+        counted = _counted(plan, who, when, generator)
+        step, counted = np.repeat(when, record.per_step), np.repeat(counted, record.per_step)
         cell = generator.integers(0, cells, step.size)
-        found = {}
+        drawn = Drawn({}, {})
         for source in sources:
             values = np.ones(step.size)
             if isinstance(source.query, SumQuery):
                 unit = float(source.query.grid)
                 values = np.rint(generator.uniform(float(source.query.low), float(source.query.high), step.size) / unit)
-            sums = np.zeros((steps, len(source.cells)))
-            np.add.at(sums, (step, np.minimum(cell, len(source.cells) - 1)), values)
-            found[source.name] = sums.astype(np.int64)
-        return found
+            drawn.all[source.name] = summed(source, step, cell, values)
+            drawn.kept[source.name] = summed(source, step[counted], cell[counted], values[counted])
+        return drawn
 
-    most = min(record.bound, -(-steps // record.spacing))
-    events = users * (most + 1) / 2 * record.per_step / steps
-    means = {}
-    for source in sources:
-        query = source.query
-        value = (float(query.low) + float(query.high)) / 2 if isinstance(query, SumQuery) else 1.0
-        means[source.name] = np.full((steps, len(source.cells)), events * value / len(source.cells))
-    said = f"{users:,} users, each in 1 to {most:,} steps at random; the policy does not say how values move"
-    return Streams(draw, _of_every_release(plan, means), said)
+    often = min(most, -(-steps // spacing))
+    said = f"{users:,} users, each in 1 to {often:,} steps at random; the policy does not say how values move"
+    if plan.drops:
+        said += (
+            f"; {counted_words(record)} count, and errors are against the values with all events: `{DROPPING}` has "
+            "those that are dropped, and no noise"
+        )
+    return Streams(draw, {}, said)
+
+
+def _counted(plan: Plan, users: Counts, steps: Counts, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Which of the users' steps an enforced bound lets count, (rows,)."""
+    record = plan.participation
+    if record is None or not plan.drops:
+        return np.ones(users.size, np.bool_)
+    if record.enforced == "keep_sample":
+        ranks = generator.permutation(users.size).astype(np.uint64)
+        return keep_sample(users, steps, ranks, record.bound, record.spacing)
+    return keep_first(users, steps, record.bound, record.spacing)
+
+
+def counted_words(record: ParticipationRecord) -> str:
+    """Which of a user's steps an enforced bound lets count."""
+    apart = f", {record.spacing:,} steps apart," if record.spacing > 1 else ""
+    return f"only {record.bound:,} of these{apart}"
 
 
 def _of_every_release(plan: Plan, values: dict[str, Array]) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 Users move independently, as the plan says they do; under a promise about all events of a user, values move as the
 policy's signal says, or users take part at random (`simulated_streams`). Noise is drawn at the plan's scales from a
 seed; every estimator that applies is run on the same noisy values. So the table shows what the plan is worth where its
-assumptions hold, beside the prior alone, which needs no data.
+assumptions hold, beside the prior alone, which needs no data, where the policy declares one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from policyc_runtime.mechanisms import Setting
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
 from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.simulated_streams import noisy_streams, streams_of, true_values, variants_of
+from policyc_runtime.simulated_streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
 from policyc_runtime.sources.moments import declared_start, step_times
 from policyc_runtime.user_level import promised_user_level
 
@@ -64,7 +64,8 @@ class SimulationResult:
     """What a simulation found. NOT A RELEASE.
 
     Args:
-        errors: for every release, `prior alone` and then the estimators.
+        errors: for every release `prior alone`, where the policy declares a law, `dropping alone`, where events were
+            drawn beyond the participation bound, and then the estimators.
         predicted: for every release, the error the plan predicts for what it publishes, in the objective's unit.
         objective: which error the plan minimises.
         limits: by release, what its prediction leaves open, as a phrase; those of published values have none.
@@ -108,13 +109,13 @@ class SimulationResult:
 
 @dataclass(frozen=True)
 class _World:
-    """What is simulated: how many steps, what the prior alone says, and how true and noisy values are drawn."""
+    """What is simulated: how many steps, what the prior alone says, and how true, kept and noisy values are drawn."""
 
     steps: int
     priors: dict[str, Array]
     said: tuple[str, ...]
     variants: dict[str, dict[str, ReleasePlan]]
-    draw: Callable[[SimulationRandomness], dict[str, tuple[NDArray[Any], Array]]]
+    draw: Callable[[SimulationRandomness], dict[str, tuple[NDArray[Any], NDArray[Any], Array]]]
 
 
 def simulate(
@@ -149,9 +150,11 @@ def simulate(
     example: dict[str, Series] = {}
     truth: dict[str, NDArray[Any]] = {}
     for turn in range(repeat):
-        for name, (true, noisy) in world.draw(randomness).items():
+        for name, (true, kept, noisy) in world.draw(randomness).items():
             part = plan.release_named(name)
-            tried = {PRIOR_ALONE: world.priors[name]}
+            tried = {PRIOR_ALONE: world.priors[name]} if name in world.priors else {}
+            if plan.drops and kept is not true:
+                tried[DROPPING] = kept
             for title, variant in world.variants[name].items():
                 tried[title] = estimate_release(plan, variant, noisy, np.empty((0, true.shape[1])))
             for title, values in tried.items():
@@ -166,7 +169,7 @@ def simulate(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
         predicted={part.name: part.predicted.published for part in plan.releases},
         objective=plan.objective,
-        limits={part.name: _limits(part.predicted) for part in plan.releases},
+        limits={part.name: _limits(plan, part.predicted) for part in plan.releases},
         bounds=frozenset(part.name for part in plan.releases if part.predicted.kind == "at_least"),
         steps=world.steps,
         repeat=repeat,
@@ -187,10 +190,10 @@ def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) 
     chains = [record.chain() for record in plan.correlation.chains]
     split = f"the population was split evenly among {len(chains)} groups; the policy does not say how large they are"
 
-    def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], Array]]:
+    def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], NDArray[Any], Array]]:
         states = simulate_counts(chains, population, length, randomness.generator)
         raw = {part.name: counts_of_states(plan, part, states) for part in plan.releases}
-        return {part.name: (raw[part.name], _noisy(part, raw[part.name], randomness)) for part in plan.releases}
+        return {name: (true, true, _noisy(plan.release_named(name), true, randomness)) for name, true in raw.items()}
 
     return _World(
         steps=length,
@@ -208,10 +211,11 @@ def _of_streams(
     steps = ready_steps(plan, length) or plan.stream.horizon or length
     streams = streams_of(plan, steps, signal)
 
-    def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], Array]]:
+    def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], NDArray[Any], Array]]:
         raw = streams.draw(randomness.generator)
-        true, noisy = true_values(plan, raw), noisy_streams(plan, raw, randomness)
-        return {name: (true[name], noisy[name]) for name in true}
+        kept, noisy = true_values(plan, raw.kept), noisy_streams(plan, raw.kept, randomness)
+        true = kept if raw.all is raw.kept else true_values(plan, raw.all)
+        return {name: (true[name], kept[name], noisy[name]) for name in true}
 
     return _World(
         steps=steps,
@@ -306,11 +310,12 @@ def _series(plan: Plan, part: ReleasePlan, noisy: Array, values: Array) -> Serie
     return Series(part.name, part.query.by, part.cells, kept, released, skipped)
 
 
-def _limits(predicted: PredictedError) -> str:
+def _limits(plan: Plan, predicted: PredictedError) -> str:
     """What a prediction leaves open."""
+    kept = ", against kept events" if plan.drops else ""
     if predicted.kind == "noise":
-        return " of the noise alone (what the estimator gains is not known)"
-    return f" ({predicted.because})" if predicted.because else ""
+        return f" of the noise alone{kept} (what the estimator gains is not known)"
+    return f"{kept} ({predicted.because})" if predicted.because else kept
 
 
 def _with_stderr(mean: float, stderr: float) -> str:

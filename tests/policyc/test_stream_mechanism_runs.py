@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,14 @@ from policyc_runtime.verify import verify
 DAYS = 365
 
 
+def with_signal(gallery: Path, signal: str) -> str:
+    """The gallery's policy with another signal."""
+    text = (gallery / "bikeshare.policy").read_text()
+    found = re.sub(r"signal ar1\(.*?\n\)", f"signal {signal}", text, flags=re.DOTALL)
+    assert found != text
+    return found
+
+
 @pytest.fixture(scope="module")
 def rides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     """A year of rentals, about 80 a day, more in summer: a file, and how many there are each day."""
@@ -35,12 +44,12 @@ def rides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 
 
 def test_bikeshare_runs_on_simulated_rentals(gallery, rides, tmp_path):
-    """The gallery's policy is planned with the weight that it names, publishes a year, and ledger and files verify."""
+    """The gallery's policy has the weight that suits its signal, publishes a year, and ledger and files verify."""
     path, counts = rides
     found = compile_policy(gallery / "bikeshare.policy")
     assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
     mechanism = found.plan.releases[0].mechanism
-    assert mechanism.described() == "lmmse(weight 0.5)"
+    assert mechanism.described() == "lmmse(weight 1)"
     done = release(found.plan, path, tmp_path / "l", output=tmp_path / "o.csv")
     assert done.released.shape == (DAYS, 1)
     assert all(claim.holds for claim in ledger_claims(found.plan, tmp_path / "l"))
@@ -59,10 +68,8 @@ def test_less_noise_than_the_promise_needs_is_refused(gallery):
 
 def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     """With a declared AR(1) process the plan states it, and an error that is meant for it."""
-    text = (gallery / "bikeshare.policy").read_text()
-    declared = "signal ar1(mean = 3405, sd = 1380, autocorrelation = 0.9)"
     place = tmp_path / "declared.policy"
-    place.write_text(text.replace("signal ar1(learned = true)", declared).replace("(weight = 0.5)", "()"))
+    place.write_text(with_signal(gallery, "ar1(mean = 3405, sd = 1380, autocorrelation = 0.9)"))
     plan = compile_policy(place).plan
     signal = plan.releases[0].mechanism.signal
     assert (signal.mean, signal.sd) == (3405, 1380)
@@ -83,9 +90,9 @@ def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
 def test_other_mechanisms_of_the_sources_run_on_the_same_rentals(gallery, rides, tmp_path, mechanism, deliver):
     """Named in the policy they are planned, publish a year, and plan and ledger verify."""
     path, counts = rides
-    text = (gallery / "bikeshare.policy").read_text().replace("lmmse(weight = 0.5)", mechanism)
+    text = with_signal(gallery, "ar1(learned = true)").replace("lmmse()", mechanism)
     place = tmp_path / "other.policy"
-    place.write_text(text.replace("deliver realtime", f"deliver {deliver}"))
+    place.write_text(text.replace("deliver   realtime", f"deliver {deliver}"))
     plan = compile_policy(place).plan
     verify(plan)
     done = release(plan, path, tmp_path / "l", output=tmp_path / "o.csv")
@@ -96,10 +103,9 @@ def test_other_mechanisms_of_the_sources_run_on_the_same_rentals(gallery, rides,
 
 def test_a_binomial_process_is_declared_by_its_users(gallery, tmp_path):
     """300 of 1,200 users on average: a variance of 300 (1 - 1/4), which the mechanism predicts by."""
-    text = (gallery / "bikeshare.policy").read_text().replace("(weight = 0.5)", "()")
-    text = text.replace("  horizon  365 steps", "  horizon  365 steps\n  population 1_200")
+    text = with_signal(gallery, "binomial_ar1(mean = 300, autocorrelation = 0.9)")
     place = tmp_path / "binomial.policy"
-    place.write_text(text.replace("ar1(learned = true)", "binomial_ar1(mean = 300, autocorrelation = 0.9)"))
+    place.write_text(text.replace("  horizon  365 steps", "  horizon  365 steps\n  population 1_200"))
     signal = compile_policy(place).plan.releases[0].mechanism.signal
     assert (signal.mean, signal.autocorrelation) == (300, Decimal("0.9"))
     assert signal.sd == Decimal(225).sqrt()

@@ -50,21 +50,35 @@ def test_users_keep_bound_and_spacing(bound: int, spacing: int) -> None:
     assert all((np.diff(np.flatnonzero(row)) >= spacing).all() for row in found)
 
 
-def test_the_prior_is_the_mean_of_what_is_drawn(tmp_path: Path) -> None:
-    """Counts and sums, over all steps, within five standard errors; running totals and windows are of these."""
+def test_users_who_exceed_an_enforced_bound_are_drawn_and_cut(tmp_path: Path) -> None:
+    """No user counts more often than the bound allows, more events are drawn than count, and totals are of these.
+
+    Where users are drawn evenly, for want of anything declared, nobody is told of a prior.
+    """
     plan = planned(tmp_path, SEVERAL)
     streams, generator = streams_of(plan, 60), np.random.default_rng(2)
-    drawn = [true_values(plan, streams.draw(generator)) for _ in range(40)]
-    assert list(streams.priors) == ["cars", "speed", "so_far", "lately"]
-    for name in ("cars", "speed"):
-        prior = streams.priors[name]
-        totals = np.array([values[name].sum() for values in drawn])
-        assert abs(totals.mean() - prior.sum()) < 5 * totals.std(ddof=1) / np.sqrt(len(totals))
-    assert (drawn[0]["so_far"][-1] == drawn[0]["cars"].sum()).all()
+    assert streams.priors == {}
+    for _ in range(10):
+        drawn = streams.draw(generator)
+        kept, every = true_values(plan, drawn.kept), true_values(plan, drawn.all)
+        assert kept["cars"].sum() <= 1000 * 4 * 2
+        assert kept["cars"].sum() < 0.8 * every["cars"].sum()
+        assert (kept["cars"] <= every["cars"]).all()
+        assert (kept["so_far"][-1] == kept["cars"].sum()).all()
+
+
+def test_what_a_bound_drops_is_in_simulated_errors(tmp_path: Path) -> None:
+    """The plan's own error against all events is at least that of dropping alone; the plan's number is of kept ones."""
+    result = simulate(planned(tmp_path), 3, 3)
+    dropping, own = result.errors[0], next(error for error in result.errors if error.chosen)
+    assert dropping.estimator == "dropping alone"
+    assert own.mean_squared_error > 0.9 * dropping.mean_squared_error > 2 * result.predicted["cars"]
+    (line,) = [line for line in result.table_lines() if "predicts" in line]
+    assert "against kept events" in line
 
 
 def test_every_release_is_tried_and_marked(tmp_path: Path) -> None:
-    """Every release has the prior alone and the plan's own estimator; the same seed gives the same numbers."""
+    """Every release has what dropping costs and the plan's own estimator; the same seed gives the same numbers."""
     plan = planned(tmp_path, SEVERAL)
     one, same, other = (simulate(plan, seed, 2, steps=40) for seed in (1, 1, 2))
     assert one.errors == same.errors != other.errors
@@ -72,7 +86,8 @@ def test_every_release_is_tried_and_marked(tmp_path: Path) -> None:
     assert one.table_lines()[0].startswith("NOT A RELEASE")
     for release in plan.releases:
         found = [error for error in one.errors if error.release == release.name]
-        assert found[0].estimator == "prior alone"
+        assert found[0].estimator == "dropping alone"
+        assert "prior alone" not in {error.estimator for error in found}
         assert sum(error.chosen for error in found) == 1
         assert one.truth[release.name].shape == (40, 1)
 
@@ -92,7 +107,7 @@ def test_a_prediction_of_the_noise_alone_says_so(tmp_path: Path) -> None:
     result = simulate(planned(tmp_path), 3, 1)
     assert "noise alone" in result.limits["cars"]
     (line,) = [line for line in result.table_lines() if "predicts" in line]
-    assert line.endswith("of the noise alone (what the estimator gains is not known)")
+    assert line.endswith("of the noise alone, against kept events (what the estimator gains is not known)")
 
 
 def test_a_declared_signal_is_what_is_drawn_and_predicted(tmp_path: Path) -> None:

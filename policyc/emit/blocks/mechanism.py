@@ -179,7 +179,7 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         "objective": objective_words(plan, release),
         "rows": rows,
         "method": sentence_case(predicted.method),
-        "sentence": _accuracy_sentence(plan, release),
+        "sentence": _accuracy_sentence(plan, release) + _dropped_sentence(plan),
     }
 
 
@@ -216,3 +216,15 @@ def _share_of_chance(predicted: PredictedError) -> str:
     if not chance(predicted) or predicted.stderr is None:
         return ""
     return f" (simulated; the error has a standard error of {about(100 * predicted.stderr / predicted.published, 2)} %)"
+
+
+def _dropped_sentence(plan: Plan) -> str:
+    """That errors are of kept events, where some may be dropped."""
+    record = plan.participation
+    if not plan.drops or record is None:
+        return ""
+    apart = f", and those less than {counted(record.spacing, 'step')} apart" if record.spacing > 1 else ""
+    return (
+        f" That is against the kept events. Steps of one user beyond {record.bound:,}{apart} are dropped before any "
+        "noise is added, so that values are too low. By how much is not known before the data, and in no error here."
+    )
