@@ -79,7 +79,7 @@ def _root(
     policyc init traffic                 write a policy to start from
     policyc check traffic.policy         all findings, with what to write
     policyc compile traffic.policy       traffic.plan/: plan, model, certificate
-    policyc simulate traffic.plan        how accurate it will be, without data
+    policyc simulate traffic.plan        how accurate it will be, without data; --events OUT: events to try it on
     policyc run traffic.plan --input events.csv --output counts.csv
     policyc verify traffic.plan --release counts.csv
     policyc sign traffic.plan --key officer.pem
@@ -281,12 +281,18 @@ def simulate(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="OUT", help="Write one simulated run, marked NOT A RELEASE.")
     ] = None,
+    events: Annotated[
+        str | None,
+        typer.Option("--events", metavar="OUT", help="Only write events to try `run` on: CSV or Parquet, marked."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, metavar="N", help="With --events: how many.")] = None,
 ) -> None:
     """Run the plan on users or values drawn as the policy says they move, and compare estimators. NOT A RELEASE.
 
     \b
     policyc simulate traffic.policy --repeat 20
     policyc simulate fleet.plan --seed 7 --output example.csv
+    policyc simulate traffic.plan --events events.csv
     """
     from policyc.pipeline import declared_signal
     from policyc_runtime.output import output_paths, write_release
@@ -296,6 +302,13 @@ def simulate(
     if output is not None:
         output_paths((release.name for release in plan.releases), output)
     signal = declared_signal(target, plan)
+    if events is not None:
+        from policyc.emit.summary import render_events
+        from policyc_runtime.simulated_events import write_events
+
+        count = write_events(plan, seed, events, steps=steps, signal=signal)
+        typer.echo(render_events(plan, target if target.is_dir() else None, events, count))
+        return
     with shown_progress("simulating") as progress:
         result = simulate_plan(plan, seed, repeat, signal=signal, progress=progress)
     typer.echo("\n".join(result.table_lines()))

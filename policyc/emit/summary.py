@@ -123,7 +123,8 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     first, last = released.times[0], released.times[-1]
     steps = len(released.times)
     known = released.before
-    lines = [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - known:,} new, {known:,} from before"]
+    lines = [] if released.is_release else ["NOT A RELEASE: the events were simulated; every file says so"]
+    lines += [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - known:,} new, {known:,} from before"]
     lines += [f"  {visible(str(path))}" for path in written]
     for name, series in released.series.items():
         if any(series.processes):
@@ -135,3 +136,15 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
         "running this again gives the same values; new steps are released when they are over and the input has them"
     )
     return "\n".join(lines)
+
+
+def render_events(plan: Plan, directory: Path | None, events: str, count: int) -> str:
+    """How many simulated events were written, and how to run the plan on them."""
+    from policyc_runtime.user_level import promised_user_level
+
+    told = " --start 2026-01-05" if plan.stream.start is None and promised_user_level(plan) else ""
+    words = f"policyc run {directory or plan.policy.name + '.plan'} --input {events} --output OUT.csv{told}"
+    return (
+        f"NOT A RELEASE: {count:,} simulated events, drawn as the policy declares: {visible(events)}\n"
+        f"next: `{words}`; what is made of them is marked, in a ledger that takes no real events"
+    )

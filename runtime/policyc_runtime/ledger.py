@@ -31,6 +31,7 @@ from policyc_runtime.ledger_file import (
     FORMAT,
     RESTORE,
     STATEMENTS,
+    SYSTEM,
     VERSION,
     altered,
     check_owner,
@@ -88,7 +89,7 @@ class Ledger:
         path: str | Path,
         plan: Plan,
         *,
-        simulated: bool = False,
+        generator: str = SYSTEM,
         outputs: Iterable[str | Path] = (),
         pin: Path | None = None,
     ) -> Ledger:
@@ -97,7 +98,7 @@ class Ledger:
         Args:
             path: the sqlite file; its key lives in a folder `private` beside it.
             plan: the plan that is run; a ledger belongs to one plan.
-            simulated: whether noise comes from a seed; such a ledger serves no release.
+            generator: where noise comes from, and for what; only the system's for real events is a release.
             outputs: releases of this plan, where there are any; one without a ledger means that the ledger was lost.
             pin: the file by which the plan's directory names its one ledger; default that of a ledger which lies in
                 such a directory.
@@ -119,7 +120,7 @@ class Ledger:
                 for place in (*ledger.seals.files, *private_files(file)):
                     clear_drafts(place)
                 with ledger._writing():
-                    ledger._begin_or_check(plan, simulated)
+                    ledger._begin_or_check(plan, generator)
                 if ledger.entries:
                     ledger._load_key()
                 ledger._runs = True
@@ -251,14 +252,14 @@ class Ledger:
         with guarded(self.path):
             self.seals.write(Seal.of(self.meta["ledger"], hashes, len(hashes) if known is None else known, ""))
 
-    def _begin_or_check(self, plan: Plan, simulated: bool) -> None:
+    def _begin_or_check(self, plan: Plan, generator: str) -> None:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         self._expected = {
             "format": FORMAT,
             "version": VERSION,
             "plan": plan.digest,
             "policy": policy_hash(plan),
-            "generator": "simulation" if simulated else "system",
+            "generator": generator,
         }
         if tables == 0:
             if (witness := left_of_entries(self.path)) is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
-from policyc_runtime.ledger_file import policy_hash
+from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
 from policyc_runtime.plan import Plan
 
@@ -57,7 +57,10 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         return
     drawn = ledger.meta["generator"]
     name = "noise was drawn from the operating system's cryptographic generator"
-    yield Claim(name, drawn == "system", f"the ledger says: {drawn}", where, "E0828")
+    yield Claim(name, drawn != SEEDED, f"the ledger says: {drawn}", where, "E0828")
+    if drawn == ON_SIMULATED_EVENTS:
+        said = "this is NOT A RELEASE: what it publishes is about nobody"
+        yield Claim("the events that were counted were simulated, and the ledger says so", True, said, where)
     names = [release.name for release in plan.releases]
     expected = [(step, name) for step in range(ledger.steps) for name in names]
     once = [(entry.step, entry.release) for entry in ledger.entries] == expected

@@ -15,6 +15,8 @@ from policyc_runtime.plan import Plan, canonical_json
 FORMAT = "policyc-ledger"
 VERSION = "3"
 APPLICATION = 0x706F6C79
+SYSTEM, SEEDED = "system", "simulation"  # where noise comes from: the operating system, or a seed
+ON_SIMULATED_EVENTS = "system, on simulated events"
 BUSY_SECONDS = 10.0
 
 SCHEMA = """
@@ -84,7 +86,9 @@ def check_owner(path: Path, meta: Mapping[str, str], expected: Mapping[str, str]
             "E0828",
             "simulated and released steps do not share a ledger",
             where=str(path),
-            help="use another ledger",
+            because=f"it holds noise {_from(meta.get('generator', ''))}; now it would be {_from(expected[other])}",
+            help="for events of the other kind compile the policy into another directory: "
+            "`policyc compile FILE -o OTHER`",
         )
     if other is not None:
         raise LedgerError(
@@ -94,6 +98,11 @@ def check_owner(path: Path, meta: Mapping[str, str], expected: Mapping[str, str]
             because="what it spent was spent under that one; steps released under two plans cost the sum of both",
             help="run the plan it belongs to; a new ledger is right only for a stream of which nothing was published",
         )
+
+
+def _from(generator: str) -> str:
+    """What noise was drawn for, by what a ledger says of its generator."""
+    return {SYSTEM: "for real events", ON_SIMULATED_EVENTS: "for simulated events"}.get(generator, "from a seed")
 
 
 @contextmanager

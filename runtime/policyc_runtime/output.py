@@ -56,7 +56,7 @@ class Release:
     Args:
         series: by release name, in the plan's order.
         times: the moment each step begins, ISO; empty texts when nobody said.
-        is_release: False when noise came from a seed; such values protect nobody.
+        is_release: False when the noise, or the events, came from a seed: such values protect nobody.
         before: how many of the steps were out before the run.
     """
 
@@ -114,12 +114,13 @@ def output_paths(names: Iterable[str], path: str | Path) -> dict[str, Path]:
     return {name: file.with_name(f"{file.stem}-{name}{file.suffix}") for name in names}
 
 
-def require_own(path: Path, column: str | None) -> None:
+def require_own(path: Path, column: str | None, *, simulated: bool = False) -> None:
     """Nothing when a file can be written there, and none is there or one with the columns of this release.
 
     Args:
         path: where a release will be written.
         column: the cell column, None without cells.
+        simulated: whether the one that is there has to say that it is simulated, or must not.
 
     Raises:
         ReleaseError: its directory may not be written to, or another file is there, which is not written over.
@@ -138,7 +139,7 @@ def require_own(path: Path, column: str | None) -> None:
     finally:
         connection.close()
     wanted = {"step", "time", "noisy", "released", *(() if column is None else (column,))}
-    if not wanted <= found or "simulated" in found:
+    if not wanted <= found or ("simulated" in found) != simulated:
         raise ReleaseError(
             "E0826",
             "this file exists and is no release of this plan",

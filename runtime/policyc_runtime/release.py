@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from policyc_runtime.errors import DataError, KernelError, LedgerError, ReleaseError
 from policyc_runtime.estimating import estimate_release, processes_used
 from policyc_runtime.ledger import Entry, Ledger
-from policyc_runtime.ledger_file import guarded, overtaken
+from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded, overtaken
 from policyc_runtime.ledger_private import write_dropped
 from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps
 from policyc_runtime.mechanisms import StepRecord
@@ -31,7 +31,7 @@ from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, re
 from policyc_runtime.sources.moments import agreed_start, says_zone
 from policyc_runtime.sources.participation import can_carry_on
 from policyc_runtime.sources.step_counts import check_request
-from policyc_runtime.sources.tables import require_here
+from policyc_runtime.sources.tables import require_here, says_simulated
 from policyc_runtime.stored import require_stored, stored_release
 from policyc_runtime.user_level import source_release
 
@@ -102,19 +102,21 @@ def release(
             )
     _check_data(events_or_counts)
     source = randomness or SystemRandomness()
+    simulated = isinstance(events_or_counts, str | Path) and says_simulated(events_or_counts)
     outputs = {} if output is None else output_paths(_names(plan), output)
     for part in plan.releases:
         if outputs:
-            require_own(outputs[part.name], part.query.by)
-    with Ledger.open(ledger, plan, simulated=not source.is_release, outputs=outputs.values(), pin=pin) as book:
+            require_own(outputs[part.name], part.query.by, simulated=simulated or not source.is_release)
+    drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
+    with Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pin) as book:
         before = book.steps
         _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start)
         if continued:
-            raw = _carried_on(plan, events_or_counts, counts, begins, steps, zoned, book)
+            raw = _carried_on(plan, events_or_counts, counts, begins, steps, zoned, book, simulated)
         else:
-            raw = _read(plan, events_or_counts, counts, begins, steps, zoned, book)
+            raw = _read(plan, events_or_counts, counts, begins, steps, zoned, book, simulated)
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
@@ -142,18 +144,32 @@ def _check_data(data: Data) -> None:
 
 
 def _read(
-    plan: Plan, data: Data, counts: bool, start: int | None, steps: int | None, zoned: bool, book: Ledger
+    plan: Plan,
+    data: Data,
+    counts: bool,
+    start: int | None,
+    steps: int | None,
+    zoned: bool,
+    book: Ledger,
+    simulated: bool,
 ) -> StepCounts:
     check_request(plan, steps)
     if not isinstance(data, str | Path):
         return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
     if counts:
         return read_counts(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
-    return read_events(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
+    return read_events(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, simulated=simulated)
 
 
 def _carried_on(
-    plan: Plan, data: Data, counts: bool, start: int | None, steps: int | None, zoned: bool, book: Ledger
+    plan: Plan,
+    data: Data,
+    counts: bool,
+    start: int | None,
+    steps: int | None,
+    zoned: bool,
+    book: Ledger,
+    simulated: bool,
 ) -> StepCounts:
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
@@ -167,7 +183,7 @@ def _carried_on(
             help="give the whole history from step 0 on, without `--continued`",
         )
     with guarded(book.path), History(book.path, plan, book) as history:
-        raw = history.read(data, start=start, steps=steps, zoned=zoned)
+        raw = history.read(data, start=start, steps=steps, zoned=zoned, simulated=simulated)
         for entry in book.entries:
             if entry.step >= history.steps:
                 raise _changed(book.path, entry.step, gone=True)
@@ -183,7 +199,7 @@ def _check_outputs(plan: Plan, book: Ledger, outputs: Mapping[str, Path]) -> Non
         for name, file in outputs.items():
             if file.exists():
                 stored = stored_release(plan, book, book.steps)
-                require_stored(stored.series[name], stored.times, file)
+                require_stored(stored.series[name], stored.times, file, marked=not stored.is_release)
 
 
 class _Run:

@@ -14,6 +14,7 @@ from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError, ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import require_claims
+from policyc_runtime.ledger_file import SYSTEM
 from policyc_runtime.measuring import stored_noisy, whole_values
 from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -41,7 +42,7 @@ def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
             skipped=skipped,
             processes=tuple(entry.process for entry in rows),
         )
-    return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == "system")
+    return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == SYSTEM)
 
 
 def _as_written(plan: Plan, part: ReleasePlan, noisy: NDArray[np.float64]) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -69,7 +70,8 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
         require_claims(book, plan)
         stored = stored_release(plan, book, book.steps)
     files = output_paths([part.name for part in plan.releases], path)
-    compared = [require_stored(stored.series[name], stored.times, file) for name, file in files.items()]
+    marked = not stored.is_release
+    compared = [require_stored(stored.series[name], stored.times, file, marked) for name, file in files.items()]
     same = [
         same_as_written(stored, stored.series[name], file, steps)
         for (name, file), steps in zip(files.items(), compared, strict=True)
@@ -94,10 +96,18 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
     return Compared(min(compared), len(stored.steps), None not in same)
 
 
-def require_stored(series: Series, times: tuple[str, ...], file: Path) -> int:
-    """How many steps a file has, all of them as in the ledger."""
+def require_stored(series: Series, times: tuple[str, ...], file: Path, marked: bool) -> int:
+    """How many steps a file has, all of them as in the ledger; `marked` when that says that they are simulated."""
     found = read_release(file, series.column, whole=series.noisy.dtype.kind == "i")
-    if found.simulated:
+    if marked and not found.simulated:
+        raise ReleaseError(
+            "E0828",
+            "the file does not say that its events were simulated",
+            where=str(file),
+            because="the ledger says so, and whoever reads the file would take it for a release",
+            help="move the file away and run again: steps that the ledger holds are written from it",
+        )
+    if found.simulated and not marked:
         raise ReleaseError(
             "E0828",
             "these values are simulated, not released",

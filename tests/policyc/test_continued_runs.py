@@ -94,7 +94,7 @@ def test_runs_on_new_rows_release_what_one_run_releases(deliver, rows, tmp_path)
     if deliver == "realtime":
         release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20, randomness=randomness)
     else:
-        book = Ledger.open(tmp_path / "l", plan, simulated=True)
+        book = Ledger.open(tmp_path / "l", plan, generator="simulation")
         with book, History(tmp_path / "l", plan, book) as history:
             history.read(written(tmp_path, rows, 0, 20), start=None, steps=20)
             history.keep()

@@ -31,8 +31,8 @@ class CsvRows(NamedTuple):
     blank: int
 
 
-def look_through(file: Path, *, zipped: bool) -> CsvRows:
-    """Count the rows of a file to its end.
+def look_through(file: Path, *, zipped: bool, pieces: int | None = None) -> CsvRows:
+    """Count the rows of a file, to its end or in its first pieces.
 
     Raises:
         NotTextError: it has a zero byte.
@@ -42,7 +42,8 @@ def look_through(file: Path, *, zipped: bool) -> CsvRows:
     quoted, fresh, last = False, True, 0  # inside quotes; at the beginning of a row; the byte before
     with cast(BinaryIO, gzip.open(file) if zipped else file.open("rb")) as handle:
         begun = False
-        while piece := handle.read(PIECE):
+        while (pieces is None or pieces > 0) and (piece := handle.read(PIECE)):
+            pieces = None if pieces is None else pieces - 1
             content = np.frombuffer(piece.removeprefix(MARK) if not begun else piece, dtype=np.uint8)
             begun = True
             if not content.size:

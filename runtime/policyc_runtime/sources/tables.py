@@ -33,6 +33,7 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 SHOWN_COLUMNS = 20
+SIMULATED = "simulated"  # the column that simulated events have
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -199,8 +200,13 @@ def require_here(path: str | Path) -> None:
 
 
 @contextmanager
-def open_table(connection: DuckDBPyConnection, path: str | Path) -> Iterator[InputTable]:
+def open_table(connection: DuckDBPyConnection, path: str | Path, *, names_only: bool = False) -> Iterator[InputTable]:
     """Look at a file: its kind by suffix, its columns by its first row; it stays open as long as it is looked at.
+
+    Args:
+        connection: what will read it.
+        path: where it is.
+        names_only: only its columns are asked for, and its rows are not counted.
 
     Raises:
         DataError: missing, a directory, of an unknown suffix, empty, or not readable as what its suffix says.
@@ -219,7 +225,19 @@ def open_table(connection: DuckDBPyConnection, path: str | Path) -> Iterator[Inp
         raise _unreadable(file, "the system refused", "check who may read it") from None
     with handle:
         place = quoted(opened(handle.fileno()))
-        yield _parquet(connection, file, place) if is_parquet(file) else _csv(file, place)
+        yield _parquet(connection, file, place) if is_parquet(file) else _csv(file, place, names_only=names_only)
+
+
+def says_simulated(path: str | Path) -> bool:
+    """Whether a file of events or counts says that they are simulated; False for what is no such file."""
+    connection = connect()
+    try:
+        with open_table(connection, path, names_only=True) as table:
+            return any(name.casefold() == SIMULATED for name in table.types)
+    except DataError:
+        return False
+    finally:
+        connection.close()
 
 
 def opened(descriptor: int) -> str:
@@ -235,9 +253,9 @@ def _parquet(connection: DuckDBPyConnection, file: Path, place: str) -> InputTab
     return InputTable(file, source, {name: _identifier(name) for name in types}, types)
 
 
-def _csv(file: Path, place: str) -> InputTable:
+def _csv(file: Path, place: str, *, names_only: bool) -> InputTable:
     """Nothing is guessed: every column is text, whatever the first thousand rows look like."""
-    header, rows = _csv_header(file)
+    header, rows = _csv_header(file, names_only=names_only)
     layout = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header)))
     source = (
         f"read_csv({place}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
@@ -258,10 +276,10 @@ def _opener(file: Path) -> Callable[..., TextIO]:
     return gzip.open if _zipped(file) else open
 
 
-def _csv_header(file: Path) -> tuple[list[str], CsvRows]:
-    """The names of the columns, and what the whole file has."""
+def _csv_header(file: Path, *, names_only: bool) -> tuple[list[str], CsvRows]:
+    """The names of the columns, and what the whole file has, or its beginning."""
     try:
-        rows = look_through(file, zipped=_zipped(file))
+        rows = look_through(file, zipped=_zipped(file), pieces=1 if names_only else None)
         with _opener(file)(file, "rt", encoding="utf-8-sig", newline="") as handle:
             text = handle.read(LARGEST_HEADER)
     except (NotTextError, UnicodeDecodeError):

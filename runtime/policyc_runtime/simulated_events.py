@@ -1,0 +1,279 @@
+"""Events to try a plan on: users who move, take part and have values as the policy declares. Nobody is among them.
+
+They carry a column `simulated`, which marks the ledger of the run that reads them, and whatever is made of it.
+"""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from policyc_runtime.errors import KernelError, ReleaseError
+from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
+from policyc_runtime.output import NOT_A_RELEASE
+from policyc_runtime.queries import SumQuery
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.simulated_streams import USERS
+from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds
+from policyc_runtime.sources.participation import measured_releases, sum_columns
+from policyc_runtime.sources.step_counts import check_request
+from policyc_runtime.sources.tables import SIMULATED, SUFFIXES, connect, is_parquet, opened, quoted, require_here
+from policyc_runtime.user_level import promised_user_level
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_runtime.plan import ParticipationRecord, Plan, StreamRecord
+    from policyc_runtime.privacy import Chain
+
+    Array = NDArray[np.float64]
+    Numbers = NDArray[np.int64]
+
+ENDLESS_STEPS = 100  # of a stream without a horizon, unless more are asked for
+LARGEST_EVENTS = 20_000_000
+A_MONDAY = MONDAY + 2923 * 7 * 86_400_000_000  # 2026-01-05
+SECOND = 1_000_000
+MOST_OF_CLAMP = 0.7  # of the largest value that one event adds to a sum whose course is declared
+
+
+class Events(NamedTuple):
+    """Drawn events, one an entry: who, in which step, in which cell (index into the policy's)."""
+
+    user: Numbers
+    step: Numbers
+    cell: Numbers
+
+
+def write_events(
+    plan: Plan,
+    seed: int,
+    path: str | Path,
+    *,
+    steps: int | None = None,
+    signal: SeriesProcess | Array | None = None,
+) -> int:
+    """Write simulated events as CSV (also gzipped) or Parquet, which a run of the plan accepts.
+
+    Args:
+        plan: what users do is drawn from its chains; under a user-level promise from the signal, within the
+            participation bound; where neither is declared users are anywhere, and take part, at random.
+        seed: makes the events repeatable.
+        path: the file, by suffix; it is replaced as a whole.
+        steps: how many; default the horizon, or `ENDLESS_STEPS`.
+        signal: under a user-level promise, how the values of its only count or sum move.
+
+    Returns:
+        How many events.
+
+    Raises:
+        KernelError: too many events, more steps than the horizon, or a column that is called `simulated`.
+        ReleaseError: the file cannot be written.
+    """
+    require_here(path)
+    file = Path(path)
+    if not file.name.lower().endswith(SUFFIXES):
+        raise _unwritable(file, f"its suffix is none of {', '.join(SUFFIXES)}", "name a CSV or Parquet file")
+    if not file.parent.is_dir() or file.is_dir():
+        raise _unwritable(file, "there is no such directory, or it is one itself", "make the directory first")
+    _check_columns(plan)
+    check_request(plan, steps)
+    total = steps or plan.stream.horizon or ENDLESS_STEPS
+    generator = SimulationRandomness(seed).generator
+    values: Array | None = None
+    if not promised_user_level(plan):
+        events = _moving(plan, total, generator)
+    elif signal is not None and len(measured_releases(plan)) == 1:
+        events, values = _following(plan, signal, total, generator)
+    else:
+        events = _taking_part(plan, total, generator)
+    columns = {
+        name: _uniform(query, len(events.step), generator) if values is None else values
+        for name, query in sum_columns(plan)
+    }
+    _write(plan, events, columns, file, generator)
+    return len(events.step)
+
+
+def _check_columns(plan: Plan) -> None:
+    named = (plan.stream.user_column, plan.stream.time_column, *(query.column for _, query in sum_columns(plan)))
+    if any(name.casefold() == SIMULATED for name in named):
+        raise KernelError(
+            "E0866",
+            f"the policy has a column `{SIMULATED}` itself",
+            because=f"simulated events are told from others by a column `{SIMULATED}`",
+            help="name the column otherwise in the data and in the policy",
+        )
+
+
+def _require_few(events: int) -> None:
+    if events > LARGEST_EVENTS:
+        raise KernelError(
+            "E0866",
+            f"{events:,} simulated events are too many",
+            because=f"at most {LARGEST_EVENTS:,} are drawn and written",
+            help="ask for fewer steps: `--steps N`",
+        )
+
+
+def _moving(plan: Plan, steps: int, generator: np.random.Generator) -> Events:
+    """Users of the declared chains, groups of one size; without a chain anywhere. Who is `otherwise` has no event."""
+    users, listed = plan.stream.population or USERS, len(plan.stream.cell.cells) if plan.stream.cell else 1
+    _require_few(users * steps)
+    states = len(plan.stream.cell.states) if plan.stream.cell else 2
+    chains = [record.chain() for record in plan.correlation.chains]
+    parts = []
+    for group in range(max(len(chains), 1)):
+        first, many = _share(users, max(len(chains), 1), group)
+        if chains:
+            course = _courses(chains[group], many, steps, generator)
+        else:
+            course = generator.integers(0, states, (steps, many), dtype=np.int16)
+        step, user = np.nonzero(course < listed)
+        parts.append((user + first, step, course[step, user]))
+    user, step, cell = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Events(user.astype(np.int64), step.astype(np.int64), cell.astype(np.int64))
+
+
+def _share(users: int, groups: int, group: int) -> tuple[int, int]:
+    """The first user of a group, and how many it has; the first groups take what is left over."""
+    each, over = divmod(users, groups)
+    return group * each + min(group, over), each + (group < over)
+
+
+def _courses(chain: Chain, users: int, steps: int, generator: np.random.Generator) -> NDArray[np.int16]:
+    """(steps, users): the state of every user at every step."""
+    found = np.zeros((steps, users), dtype=np.int16)
+    sums = np.cumsum(np.vstack([chain.marginal(0)[None], chain.forward]), axis=1)[:, :-1]
+    row = np.zeros(users, dtype=np.int64)  # of `sums`: the law of the first state, then those of the next one
+    for step in range(steps):
+        found[step] = (generator.random(users)[:, None] >= sums[row]).sum(axis=1)
+        row = found[step].astype(np.int64) + 1
+    return found
+
+
+def _taking_part(plan: Plan, steps: int, generator: np.random.Generator) -> Events:
+    """Users who take part at random, each in one to as many steps as the bound allows, with as many events in each."""
+    record = _bound(plan)
+    users = plan.stream.population or USERS
+    most = min(record.bound, -(-steps // record.spacing))
+    _require_few(users * (most + 1) // 2 * record.per_step)
+    times = generator.integers(1, most + 1, users)
+    room = steps - (times - 1) * record.spacing
+    user = np.repeat(np.arange(users), times)
+    turn = np.arange(len(user)) - np.repeat(np.cumsum(times) - times, times)
+    drawn = np.floor(generator.random(len(user)) * room[user]).astype(np.int64)
+    step = drawn[np.lexsort((drawn, user))] + turn * record.spacing
+    user, step = np.repeat(user, record.per_step), np.repeat(step, record.per_step)
+    return Events(user, step, generator.integers(0, _listed(plan.stream), len(user)))
+
+
+def _following(
+    plan: Plan, signal: SeriesProcess | Array, steps: int, generator: np.random.Generator
+) -> tuple[Events, Array | None]:
+    """Users whose number in every step, or the sum of whose values, is a course of the signal; None for a count.
+
+    They take turns, so that everybody rests as long as possible; whoever would exceed the bound stays away.
+    """
+    record = _bound(plan)
+    (release,) = measured_releases(plan)
+    series = [_course(signal, steps, generator) for _ in release.cells]
+    course = np.column_stack(series)
+    each = 1.0
+    if isinstance(release.query, SumQuery):
+        low, high = float(release.query.low), float(release.query.high)
+        each = MOST_OF_CLAMP * (high if high > 0 else low)
+    wanted = np.maximum(np.ceil(course / each - 1e-9) if each != 1.0 else np.rint(course), 0).astype(np.int64)
+    _require_few(int(wanted.sum()))
+    together = wanted.sum(axis=1)
+    windows = np.convolve(together, np.ones(record.spacing, dtype=np.int64))
+    users = plan.stream.population or max(-(-int(together.sum()) // record.bound), int(windows.max()), 1)
+    cells = np.arange(len(release.cells))
+    step = np.repeat(np.arange(steps), together)
+    cell = np.concatenate([np.repeat(cells, row) for row in wanted]) if len(step) else np.zeros(0, dtype=np.int64)
+    turn = np.arange(len(step))
+    rested = np.ones(len(step), dtype=np.bool_)
+    rested[users:] = step[users:] - step[: max(len(step) - users, 0)] >= record.spacing
+    kept = rested & (turn // users < record.bound)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(wanted > 0, course / wanted, 0.0)
+    values = shares[step, cell][kept] if isinstance(release.query, SumQuery) else None
+    user, step, cell = turn[kept] % users, step[kept], cell[kept]
+    if release.query.by is None:
+        cell = generator.integers(0, _listed(plan.stream), len(cell))
+    return Events(user, step, cell), values
+
+
+def _course(signal: SeriesProcess | Array, steps: int, generator: np.random.Generator) -> Array:
+    if isinstance(signal, SeriesProcess):
+        return drawn_series(signal, steps, generator)
+    return np.maximum(np.resize(signal, steps), 0.0)
+
+
+def _uniform(query: SumQuery, events: int, generator: np.random.Generator) -> Array:
+    """Values anywhere within the clamp, on the grid of the sum."""
+    low, high, grid = float(query.low), float(query.high), float(query.grid)
+    return np.clip(np.rint(generator.uniform(low, high, events) / grid) * grid, low, high)
+
+
+def _bound(plan: Plan) -> ParticipationRecord:
+    assert plan.participation is not None, "plans with a user-level target have a bound"
+    return plan.participation
+
+
+def _listed(stream: StreamRecord) -> int:
+    return len(stream.cell.cells) if stream.cell else 1
+
+
+def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, generator: np.random.Generator) -> None:
+    """A file in order of time, whole or not at all."""
+    stream, length = plan.stream, step_microseconds(plan)
+    start = declared_start(plan)
+    start = A_MONDAY - (A_MONDAY - MONDAY) % length if start is None else start
+    unit = SECOND if length % SECOND == 0 else 1000
+    offset = generator.integers(0, length // unit, len(events.step)) * unit
+    drawn = {"person": events.user, "moment": start + events.step * length + offset, "code": events.cell, **columns}
+    form = "%Y-%m-%dT%H:%M:%S" if unit == SECOND else "%Y-%m-%dT%H:%M:%S.%g"
+    moment = "make_timestamp(moment)" if is_parquet(file) else f"strftime(make_timestamp(moment), {quoted(form)})"
+    chosen = [
+        f"concat('simulated-', person) AS {_name(stream.user_column)}",
+        f"{moment} AS {_name(stream.time_column)}",
+    ]
+    if stream.cell is not None:
+        names = ", ".join(map(quoted, stream.cell.cells))
+        chosen.append(f"[{names}][code + 1] AS {_name(stream.cell.column)}")
+    known: set[str] = set()
+    for name, query in sum_columns(plan):
+        if query.column not in known:
+            chosen.append(f"{name} AS {_name(query.column)}")
+        known.add(query.column)
+    form = "parquet" if is_parquet(file) else f"csv, HEADER, COMPRESSION {_compression(file)}"
+    beside = file.with_name(f".{file.name}.new")
+    connection = connect()
+    try:
+        with beside.open("wb") as handle:
+            connection.register("drawn", drawn)
+            connection.execute(
+                f"COPY (SELECT {', '.join(chosen)}, {quoted(NOT_A_RELEASE)} AS {SIMULATED} FROM drawn "
+                f"ORDER BY moment, person) TO {quoted(opened(handle.fileno()))} (FORMAT {form}, USE_TMP_FILE false)"
+            )
+        beside.replace(file)
+    except OSError:
+        raise _unwritable(file, "the system refused", "check the directory, its rights and space") from None
+    finally:
+        connection.close()
+        beside.unlink(missing_ok=True)
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _compression(file: Path) -> str:
+    return "gzip" if file.name.lower().endswith(".gz") else "none"
+
+
+def _unwritable(file: Path, reason: str, remedy: str) -> ReleaseError:
+    return ReleaseError("E0826", "the output cannot be written", where=str(file), because=reason, help=remedy)
