@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from policyc import __version__
-from policyc.cli_documents import register_documents, show_claims_as_json
+from policyc.cli_claims import show_claims, show_claims_as_json
+from policyc.cli_documents import register_documents
 from policyc.cli_policies import register_policies, show_findings
 from policyc.progress import shown_progress
 
@@ -201,8 +202,13 @@ def verify(
         typer.Option("--signed-by", metavar="FILE", help="A public key (PEM) that must have signed; may be repeated."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one record a claim.")] = False,
+    allow_unchecked: Annotated[
+        bool, typer.Option("--allow-unchecked", help="Exit 0 although something could not be checked here.")
+    ] = False,
 ) -> None:
     """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
+
+    What cannot be checked here is no success either: exit 1, unless `--allow-unchecked`.
 
     \b
     policyc verify fleet.plan
@@ -212,20 +218,9 @@ def verify(
     """
     claims = _claims(directory, ledger, release, signed_by or [])
     if as_json:
-        show_claims_as_json(claims)
-        return
-    failed: Claim | None = None
-    count = unchecked = 0
-    for claim in claims:
-        mark = {True: "holds", False: "FAILS", None: "not checked"}[claim.holds]
-        typer.echo(f"{mark:<11}  {claim.name} ({claim.detail})")
-        count += claim.holds is True
-        unchecked += claim.holds is None
-        if claim.holds is False and failed is None:
-            failed = claim
-    if failed is not None:
-        _fail_claim(failed)
-    typer.echo(f"{count} claims hold" + (f", {unchecked} not checked" if unchecked else ""))
+        show_claims_as_json(claims, allow_unchecked)
+    else:
+        show_claims(claims, allow_unchecked)
 
 
 def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path]) -> Iterator[Claim]:
@@ -237,7 +232,10 @@ def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_
     from policyc_runtime.verify import verified_claims
 
     plan = load_plan(directory)
-    yield from verified_claims(plan)
+    for claim in verified_claims(plan):
+        yield claim
+        if claim.holds is False:
+            return  # nothing is rendered of a plan that is refused
     yield from verify_directory(directory)
     yield from signature_claims(directory, signed_by)
     book, pin = ledger or directory / LEDGER, directory / PIN
@@ -245,12 +243,6 @@ def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_
         yield from ledger_claims(plan, book, pin)
     if released is not None:
         yield from release_claims(plan, book, released)
-
-
-def _fail_claim(claim: Claim) -> NoReturn:
-    where = f" in {claim.where}" if claim.where else ""
-    typer.echo(f"error[{claim.code}]: this claim fails{where}: {claim.name}: {claim.detail}", err=True)
-    raise typer.Exit(FINDINGS)
 
 
 @app.command()

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from policyc_runtime.claims import Claim
 
 FINDINGS, USAGE = 1, 2
 
@@ -169,24 +165,4 @@ def audit(
         typer.echo(f"\n{directory / AUDIT}: the record; the certificate's pages show it")
     if (refuted := record.refuted) is not None:
         typer.echo(f"error[E0842]: an attack proves more than is claimed about {refuted.secret}", err=True)
-        raise typer.Exit(FINDINGS)
-
-
-def show_claims_as_json(claims: Iterable[Claim]) -> None:
-    """Print every claim of a verification; exit 1 when one does not hold."""
-    records = [
-        {
-            "claim": claim.name,
-            "holds": claim.holds,
-            "detail": claim.detail,
-            "where": claim.where,
-            "code": claim.code if claim.holds is False else None,
-        }
-        for claim in claims
-    ]
-    failed = [record for record in records if record["holds"] is False]
-    unchecked = sum(record["holds"] is None for record in records)
-    found = {"holds": not failed, "not_checked": unchecked, "claims": records}
-    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    if failed:
         raise typer.Exit(FINDINGS)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:  # the kernel's package is not needed to show an error
 
 MAX_WIDTH = 140
 TAB = "    "
+HIDDEN = re.compile(
+    "[^\\S ]|[\x00-\x1f\x7f-\xa0\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164"
+    "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 COLORS = {"error": "1;31", "warning": "1;33", "place": "1;34", "bold": "1"}
 
 
@@ -47,10 +51,10 @@ def count_findings(diagnostics: Iterable[Diagnostic]) -> str:
 def render_kernel_error(error: KernelError, color: bool = False) -> str:
     """A refusal of the kernel, in the shape of a finding, with its place in words."""
     paint = _painter(color)
-    lines = [_headline("error", error.code, error.message, paint)]
+    lines = [_headline("error", error.code, visible(error.message), paint)]
     if error.where:
         lines.append(f"  {paint('-->', 'place')} {visible(error.where)}")
-    lines += _remarks(error.because, error.help, "  ", paint)
+    lines += _remarks(visible(error.because or ""), visible(error.help or ""), "  ", paint)
     return "\n".join(lines) + "\n"
 
 
@@ -113,7 +117,7 @@ def _underlined(source: Source, span: Span, line: int, sign: str, note: str | No
     text = source.line_text(line)
     start = min(source.line_and_column(span.start)[1] - 1, len(text))
     end = min(start + span.end - span.start, len(text))
-    before, marked, after = (_visible(part) for part in (text[:start], text[start:end], text[end:]))
+    before, marked, after = (visible(part) for part in (text[:start], text[start:end], text[end:]))
     if _width(before + marked + after) > MAX_WIDTH:
         before = before if len(before) <= MAX_WIDTH // 3 else "…" + before[-MAX_WIDTH // 3 :]
         marked = marked if len(marked) <= MAX_WIDTH // 3 else marked[: MAX_WIDTH // 3] + "…"
@@ -122,9 +126,9 @@ def _underlined(source: Source, span: Span, line: int, sign: str, note: str | No
     return before + marked + after, " " * _width(before) + carets + (f" {note}" if note else "")
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Text as it can be shown: tabs of one width, nothing that moves the cursor or turns the line around."""
-    return re.sub(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff]", _sign, text)
+    return HIDDEN.sub(_sign, text)
 
 
 def _sign(match: re.Match[str]) -> str:

@@ -22,7 +22,6 @@ def save_plan(directory: Path, plan: Plan, policy_path: Path) -> Path:
         KernelError: the directory holds something else, or the ledger of another plan; or the policy changed meanwhile.
     """
     from policyc.emit.directory import save, sha256
-    from policyc.emit.map_model import render_map_model
     from policyc_runtime.errors import KernelError
 
     contents: dict[str, bytes] = {}
@@ -33,7 +32,7 @@ def save_plan(directory: Path, plan: Plan, policy_path: Path) -> Path:
             message = "a file changed while the policy was compiled"
             raise KernelError("E0803", message, where=str(path), help="compile again")
     text = contents.pop(plan.policy.source.name)
-    return save(directory, plan, text, contents, render_map_model(plan))
+    return save(directory, plan, text, contents)
 
 
 def verify_directory(directory: str | Path) -> list[Claim]:

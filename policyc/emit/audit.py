@@ -1,38 +1,40 @@
-"""Checks the files of a plan directory against each other and against the plan."""
+"""Checks the files of a plan directory against each other, the plan and its policy.
+
+Nothing is believed that can be made again: the model, the steps, the pages and what was asked for beside them are
+rendered from the plan, and what the plan promises is resolved again from the policy that lies beside it.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from policyc.emit.beside import read_beside
 from policyc.emit.directory import (
-    ATTACHED,
+    MODEL,
     PAGE,
     PLAN,
     STEPS,
     TEXT,
-    recorded_example,
-    rendered_certificate,
+    content_of,
+    rendered_files,
+    same_but_for_rounding,
     sha256,
-    stored_name,
 )
 from policyc.emit.on_demand import on_demand_claims
+from policyc.emit.printed_numbers import differing_number, promised_numbers
 from policyc.emit.signatures import CERTIFICATE
-from policyc.emit.steps import render_steps, step_rows
 from policyc.version import __version__
 from policyc_runtime.claims import Claim
 from policyc_runtime.empirical import audit_claims, read_audit
 from policyc_runtime.errors import KernelError, PlanRejectedError
+from policyc_runtime.json_text import read_json
 from policyc_runtime.plan import Plan, load_plan
 
-CODE = "E0803"
-STEP_TOLERANCE = 1e-12  # the last bits of a logarithm differ from machine to machine
+CODE, NOT_THE_POLICY = "E0803", "E0855"
+MADE_HERE = f"policyc {__version__}"
+SHOWN = 80  # characters of a value that differs
 
 
 def verify_directory(directory: str | Path) -> list[Claim]:
@@ -43,43 +45,74 @@ def verify_directory(directory: str | Path) -> list[Claim]:
     except KernelError as error:
         detail = f"{error.message}: {error.because}" if error.because else error.message
         return [Claim("the plan can be read", False, detail, error.where, error.code)]
+    if content_of(folder, PLAN) is None:
+        return [
+            Claim("the plan can be read", False, "it is a link that leaves the directory", str(folder / PLAN), CODE)
+        ]
     readable = Claim("the plan can be read", True, f"plan {plan.digest[:16]}…", PLAN)
-    return [
-        readable,
-        *_policy_files(folder, plan),
-        *_attached_files(folder),
-        *_certificate(folder, plan),
-        *_audit(folder, plan),
-    ]
+    return [readable, *_policy(folder, plan), *_rendered(folder, plan), *_audit(folder, plan)]
 
 
 def require_unchanged(directory: str | Path, plan: Plan) -> None:
-    """The policy and the files it read lie beside the plan as they were compiled.
+    """The policy and the files it read lie beside the plan as they were compiled, and say what the plan promises.
 
     Raises:
-        PlanRejectedError: E0803, naming the first file that changed.
+        PlanRejectedError: E0803, naming the first file that changed; E0855, the plan is not of this policy.
     """
-    for claim in _policy_files(Path(directory), plan):
+    for claim in _policy(Path(directory), plan):
         if claim.holds is False:
+            changed = claim.code == CODE
             raise PlanRejectedError(
                 claim.code,
-                "a file of the plan changed after it was compiled",
+                "a file of the plan changed after it was compiled" if changed else "the plan is not of its policy",
                 where=claim.where,
                 because=claim.detail,
                 help="put the file back, or compile the policy again into another directory",
             )
 
 
-def _policy_files(folder: Path, plan: Plan) -> Iterator[Claim]:
-    source = plan.policy.source
-    yield _hashed(folder / stored_name(source.name), "is the policy that was compiled", source.sha256)
-    for file in plan.policy.files:
-        yield _hashed(folder / stored_name(file.name), "is the file that the policy read", file.sha256)
+def _policy(folder: Path, plan: Plan) -> Iterator[Claim]:
+    """The policy and its files are those that were compiled, and resolved again they say what the plan says."""
+    source, read = plan.policy.source, plan.policy.files
+    hashed = [_hashed(folder, source.name, "is the policy that was compiled", source.sha256)]
+    hashed += [_hashed(folder, file.name, "is the file that the policy read", file.sha256) for file in read]
+    yield from hashed
+    if all(claim.holds for claim in hashed):
+        yield _resolved(folder, plan)
 
 
-def _hashed(path: Path, what: str, recorded: str) -> Claim:
-    name = f"`{path.name}` {what}"
-    content = _read(path)
+def _resolved(folder: Path, plan: Plan) -> Claim:
+    from policyc.diagnostics import PolicyError
+    from policyc.pipeline import check_file
+    from policyc.planning.declared import differences
+
+    name = "the plan promises and assumes what its policy says"
+    place = folder / plan.policy.source.name
+    try:
+        _, _, policy, findings = check_file(place)
+        found = next(differences(policy, findings, plan), None)
+    except PolicyError as error:
+        if plan.compiler != MADE_HERE:
+            return Claim(name, None, f"not checked: {MADE_HERE} does not read a policy of {plan.compiler}", str(place))
+        return Claim(
+            name, False, f"the policy has findings: {error.diagnostics[0].message}", str(place), NOT_THE_POLICY
+        )
+    if found is None:
+        return Claim(name, True, "the policy was resolved again and compared with the plan", str(place))
+    said, planned = (_shown(value) for value in (found.policy, found.plan))
+    return Claim(
+        name, False, f"the policy says {said}, the plan {planned}", f"{folder / PLAN}: {found.place}", NOT_THE_POLICY
+    )
+
+
+def _shown(value: object) -> str:
+    text = "nothing" if value is None else str(value)
+    return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '…'}`"
+
+
+def _hashed(folder: Path, file: str, what: str, recorded: str) -> Claim:
+    name, path = f"`{Path(file).name}` {what}", folder / file
+    content = content_of(folder, file)
     if content is None:
         return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
     found = sha256(content)
@@ -88,53 +121,56 @@ def _hashed(path: Path, what: str, recorded: str) -> Claim:
     return Claim(name, False, f"sha256 is {found[:16]}…, recorded is {recorded[:16]}…", str(path), CODE)
 
 
-def _read(path: Path) -> bytes | None:
+def _rendered(folder: Path, plan: Plan) -> Iterator[Claim]:
+    """Every file that follows from the plan, made again and compared."""
     try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _recorded(folder: Path) -> dict[str, str] | None:
-    """The hashes that the certificate records, by file name; None when there is no such certificate."""
-    try:
-        content: Any = json.loads((folder / CERTIFICATE).read_bytes())
-        return {str(file["name"]): str(file["sha256"]) for file in content["integrity"]["files"]}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _attached_files(folder: Path) -> Iterator[Claim]:
-    recorded = _recorded(folder)
-    for name in ATTACHED:
-        if recorded is None or name not in recorded:
-            what = f"`{name}` is the file that the certificate records"
-            yield Claim(what, False, "the certificate records no such file", str(folder / CERTIFICATE), CODE)
-        else:
-            yield _hashed(folder / name, "is the file that the certificate records", recorded[name])
-
-
-def _certificate(folder: Path, plan: Plan) -> Iterator[Claim]:
-    made_here = f"policyc {__version__}"
-    steps = f"`{STEPS}` is what the plan gives"
-    rendered = {name: f"`{name}` is what the plan gives" for name in (CERTIFICATE, PAGE, TEXT)}
-    if plan.compiler != made_here:
-        detail = f"not checked: made by {plan.compiler}, this is {made_here}"
-        for name, claim in rendered.items():
-            yield Claim(claim, None, detail, str(folder / name))
-        return
-    attachments = {name: sha for name, sha in (_recorded(folder) or {}).items() if name in ATTACHED}
-    try:
-        files = rendered_certificate(plan, attachments, folder, recorded_example(folder))
-        table = render_steps(step_rows(plan), "csv")
+        files = rendered_files(plan, folder)
     except KernelError as error:
-        yield Claim(rendered[CERTIFICATE], False, error.message, error.where, error.code)
+        yield Claim(f"`{CERTIFICATE}` is what the plan gives", False, error.message, error.where, error.code)
         return
-    yield _same_steps(folder / STEPS, steps, table)
-    for name, content in files.items():
-        yield _same(folder / name, rendered[name], content)
+    for name in (MODEL, STEPS, CERTIFICATE, PAGE, TEXT):
+        yield _same(folder, name, files[name], plan)
+    if plan.compiler != MADE_HERE:
+        yield _numbers(folder, files)
+        return
     text = files[CERTIFICATE].decode()
-    yield from on_demand_claims(folder, json.loads(text), read_beside(folder, text))
+    yield from on_demand_claims(folder, read_json(text), read_beside(folder, text))
+
+
+def _same(folder: Path, file: str, expected: bytes, plan: Plan) -> Claim:
+    name, path = f"`{file}` is what the plan gives", folder / file
+    content = content_of(folder, file)
+    if content is None:
+        return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
+    if content == expected:
+        return Claim(name, True, "rendered again, equal byte for byte", str(path))
+    if file in (MODEL, STEPS) and same_but_for_rounding(content, expected):
+        return Claim(name, True, "rendered again, equal but for the last bits of its numbers", str(path))
+    if plan.compiler != MADE_HERE:
+        return Claim(name, None, f"not checked: made by {plan.compiler}, this is {MADE_HERE}", str(path))
+    pairs = zip(content.split(b"\n"), expected.split(b"\n"), strict=False)
+    line = next((i for i, (found, wanted) in enumerate(pairs, start=1) if found != wanted), None)
+    where = str(path) if line is None else f"{path}: line {line}"
+    return Claim(name, False, "it was altered: rendered again, it differs", where, CODE)
+
+
+def _numbers(folder: Path, files: dict[str, bytes]) -> Claim:
+    """What another version printed, number by number, where its words cannot be made again."""
+    name = "the certificate's numbers are the plan's"
+    known = promised_numbers(" ".join(files[page].decode() for page in (CERTIFICATE, PAGE, TEXT)))
+    for page in (CERTIFICATE, PAGE, TEXT):
+        found = (content_of(folder, page) or b"").decode("utf-8", errors="replace")
+        other = promised_numbers(found) - known
+        if other:
+            return Claim(name, False, f"the plan gives no promise of {min(other):f} nats", str(folder / page), CODE)
+    try:
+        recorded: Any = read_json(content_of(folder, CERTIFICATE) or b"")
+    except ValueError as error:
+        return Claim(name, False, str(error), str(folder / CERTIFICATE), CODE)
+    place = differing_number(recorded, read_json(files[CERTIFICATE]))
+    if place is not None:
+        return Claim(name, False, "the plan gives another number there", f"{folder / CERTIFICATE}: {place}", CODE)
+    return Claim(name, True, "every promise in nats, and every number that stands alone", str(folder / CERTIFICATE))
 
 
 def _audit(folder: Path, plan: Plan) -> Iterator[Claim]:
@@ -145,41 +181,3 @@ def _audit(folder: Path, plan: Plan) -> Iterator[Claim]:
         return
     if record is not None:
         yield from audit_claims(plan, record)
-
-
-def _same(path: Path, name: str, expected: bytes) -> Claim:
-    content = _read(path)
-    if content == expected:
-        return Claim(name, True, "rendered again, equal byte for byte", str(path))
-    if content is None:
-        return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
-    pairs = zip(content.split(b"\n"), expected.split(b"\n"), strict=False)
-    line = next((i for i, (found, wanted) in enumerate(pairs, start=1) if found != wanted), None)
-    where = str(path) if line is None else f"{path}: line {line}"
-    return Claim(name, False, "it was altered: rendered again, it differs", where, CODE)
-
-
-def _same_steps(path: Path, name: str, expected: str) -> Claim:
-    """Budgets and scales as text; leakages and errors as numbers, to a relative 1e-12."""
-    content = _read(path)
-    if content is None:
-        return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
-    if content == expected.encode():
-        return Claim(name, True, "recomputed, equal", str(path))
-    found = list(csv.reader(io.StringIO(content.decode("utf-8", errors="replace"))))
-    wanted = list(csv.reader(io.StringIO(expected)))
-    if len(found) != len(wanted):
-        return Claim(name, False, f"{len(found):,} lines, there should be {len(wanted):,}", str(path), CODE)
-    for line, (left, right) in enumerate(zip(found, wanted, strict=True), start=1):
-        if len(left) != len(right) or not all(map(_close, left, right)):
-            return Claim(name, False, "recomputed, it differs", f"{path}: line {line}", CODE)
-    return Claim(name, True, "recomputed, equal within the last bits", str(path))
-
-
-def _close(found: str, wanted: str) -> bool:
-    if found == wanted:
-        return True
-    try:
-        return math.isclose(float(found), float(wanted), rel_tol=STEP_TOLERANCE)
-    except ValueError:
-        return False

@@ -18,23 +18,25 @@ from policyc.emit.blocks.postprocessing import postprocessing
 from policyc.emit.blocks.product import data, participation, product
 from policyc.emit.blocks.promise import not_covered, promises, sharing
 from policyc.emit.blocks.user_level import user_level_blocks
-from policyc.emit.blocks.wording import Json
+from policyc.emit.blocks.wording import Json, JsonValue
 from policyc_runtime.plan import Plan
 from policyc_runtime.user_level import promised_user_level
 
 CERTIFICATE_VERSION = "1"
 
 
-def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
+def certificate_content(plan: Plan, attachments: dict[str, str], checked: list[JsonValue] | None = None) -> Json:
     """The content of certificate.json.
 
     Args:
         plan: rendered only when every claim of it holds.
         attachments: SHA-256 of each file that is written beside the certificate, by name.
+        checked: what `checks` found to hold of the plan; None to find out here.
 
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
     """
+    checked = checks(plan) if checked is None else checked  # first: what does not hold is not rendered
     own = user_level_blocks(plan) if promised_user_level(plan) else _step_blocks(plan)
     content: Json = {
         "format": "policyc-certificate",
@@ -49,7 +51,7 @@ def certificate_content(plan: Plan, attachments: dict[str, str]) -> Json:
         "data": data(plan),
         "operation": operation(plan),
         "notices": [{"code": notice.code, "message": notice.message} for notice in plan.notices],
-        "checks": checks(plan),
+        "checks": checked,
         "integrity": integrity(plan, attachments),
     }
     return {**content, "sources": sources(content)}

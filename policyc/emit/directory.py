@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 import shutil
 import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from policyc.emit.beside import read_beside
 from policyc.emit.blocks.example import same_example
+from policyc.emit.blocks.operation import checks
 from policyc.emit.blocks.wording import JsonValue
 from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
+from policyc.emit.map_model import render_map_model
 from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_demand
 from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signers_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc_runtime.empirical import AUDIT
 from policyc_runtime.errors import KernelError
-from policyc_runtime.files import write_bytes
+from policyc_runtime.files import read_ordinary, write_bytes
+from policyc_runtime.json_text import read_json
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
 
 PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
 PAGE, TEXT = "certificate.html", "certificate.md"
 ATTACHED = (PLAN, MODEL, STEPS)
-OUTSIDE = "outside"
+REAL = re.compile(r"((?<![0-9])(?:[0-9]*+\.[0-9]++(?:[eE][-+]?[0-9]++)?|[0-9]++[eE][-+]?[0-9]++))")
+LAST_BITS = 1e-12  # the last bits of a logarithm differ from machine to machine
 
 
 def sha256(content: bytes) -> str:
@@ -38,45 +44,69 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def stored_name(name: str) -> str:
-    """Where a file that the policy names is kept below the directory; files from elsewhere lose their way there."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
-        return f"{OUTSIDE}/{sha256(name.encode())[:8]}-{path.name}"
-    return str(path)
+def attached_files(plan: Plan) -> dict[str, bytes]:
+    """The files that a certificate records the hashes of, as the plan gives them, by name."""
+    return {
+        PLAN: plan.to_json().encode(),
+        MODEL: render_map_model(plan).encode(),
+        STEPS: render_steps(step_rows(plan), "csv").encode(),
+    }
 
 
-def rendered_files(plan: Plan, map_model_text: str, directory: Path) -> dict[str, bytes]:
+def rendered_files(plan: Plan, directory: Path) -> dict[str, bytes]:
     """Every file that follows from the plan, by name; the pages name who signed this certificate in the directory.
+
+    Of a file there that differs from what the plan gives by the last bits of its numbers, as another machine computes
+    them, the certificate is about the file as it is.
 
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
     """
-    files = {
-        PLAN: plan.to_json().encode(),
-        MODEL: map_model_text.encode(),
-        STEPS: render_steps(step_rows(plan), "csv").encode(),
-    }
-    return files | rendered_certificate(plan, {name: sha256(files[name]) for name in ATTACHED}, directory)
+    checked = checks(plan)  # what does not hold is not rendered
+    files = attached_files(plan)
+    for name, given in files.items():
+        found = content_of(directory, name)
+        files[name] = found if found is not None and same_but_for_rounding(found, given) else given
+    return files | _certificate(plan, checked, {name: sha256(files[name]) for name in ATTACHED}, directory)
 
 
-def rendered_certificate(
-    plan: Plan, attachments: dict[str, str], directory: Path, recorded: JsonValue = None
+def content_of(directory: Path, name: str) -> bytes | None:
+    """A file of a directory; None when it is missing, cannot be read, is no ordinary file or leads out of it."""
+    try:
+        return read_ordinary(directory / name, inside=directory)
+    except OSError:
+        return None
+
+
+def same_but_for_rounding(found: bytes, given: bytes) -> bool:
+    """Whether two texts are the same but for the last bits of numbers that are not whole."""
+    if found == given:
+        return True
+    if len(found) > 2 * len(given):
+        return False
+    pieces = [REAL.split(text.decode("utf-8", errors="replace")) for text in (found, given)]
+    if len(pieces[0]) != len(pieces[1]):
+        return False
+    return all(
+        left == right or (index % 2 == 1 and math.isclose(float(left), float(right), rel_tol=LAST_BITS))
+        for index, (left, right) in enumerate(zip(*pieces, strict=True))
+    )
+
+
+def _certificate(
+    plan: Plan, checked: list[JsonValue], attachments: dict[str, str], directory: Path
 ) -> dict[str, bytes]:
     """The three forms of the certificate.
 
     Args:
-        plan: every claim of it is recomputed first.
+        plan: what is rendered.
+        checked: what was found to hold of it.
         attachments: SHA-256 of the files it records, by name.
-        directory: where an envelope may lie that says who signed.
-        recorded: the picture of an example run in a certificate that is there, which stays as it is if this machine
-            draws the same but for rounding.
-
-    Raises:
-        PlanRejectedError: a claim of the plan does not hold.
+        directory: where an envelope may lie that says who signed; and a certificate with the picture of an example
+            run, which stays as it is if this machine draws the same but for rounding.
     """
-    content = certificate_content(plan, attachments)
-    pictures = content["pictures"]
+    content = certificate_content(plan, attachments, checked)
+    pictures, recorded = content["pictures"], _recorded_example(directory)
     if recorded is not None and isinstance(pictures, dict) and same_example(recorded, pictures.get("example")):
         pictures["example"] = recorded
     text = render_json(content)
@@ -88,28 +118,27 @@ def rendered_certificate(
     }
 
 
-def recorded_example(directory: Path) -> Any:
+def _recorded_example(directory: Path) -> Any:
     """The picture of an example run that the certificate has; None when there is none."""
     try:
-        return json.loads((directory / CERTIFICATE).read_bytes())["pictures"]["example"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return read_json(content_of(directory, CERTIFICATE) or b"")["pictures"]["example"]
+    except (ValueError, KeyError, TypeError):
         return None
 
 
 def rewrite_certificate(directory: Path) -> list[Path]:
-    """Render the certificate of a plan directory again, about the files that lie there.
+    """Render everything that a plan gives again: model, steps and the certificate about them.
 
     Signatures of another certificate than the one that results are taken away: they were about other words.
 
     Raises:
         PlanFormatError: there is no plan.
         PlanRejectedError: a claim of the plan does not hold.
-        OSError: a file that the certificate records is not there.
     """
-    attachments = {name: sha256((directory / name).read_bytes()) for name in ATTACHED}
-    files = rendered_certificate(load_plan(directory), attachments, directory, recorded_example(directory))
+    files = rendered_files(load_plan(directory), directory)
     for name, content in files.items():
-        write_bytes(directory / name, content)
+        if content_of(directory, name) != content:
+            write_bytes(directory / name, content)
     text = files[CERTIFICATE].decode()
     if not signers_of(directory, text):
         (directory / ENVELOPE).unlink(missing_ok=True)
@@ -123,14 +152,12 @@ def write_on_demand(directory: Path, name: str) -> Path:
     Raises:
         KernelError: E0871, its extra is not installed.
     """
-    text = (directory / CERTIFICATE).read_text(encoding="utf-8")
+    text = read_ordinary(directory / CERTIFICATE, inside=directory).decode()
     write_bytes(directory / name, render_on_demand(name, json.loads(text), read_beside(directory, text)))
     return directory / name
 
 
-def save(
-    directory: Path, plan: Plan, policy_text: str | bytes, policy_files: dict[str, bytes], map_model_text: str
-) -> Path:
+def save(directory: Path, plan: Plan, policy_text: str | bytes, policy_files: dict[str, bytes]) -> Path:
     """Write a plan's directory; an older plan of the same policy there is replaced, unless its ledger has entries.
 
     Args:
@@ -138,19 +165,18 @@ def save(
         plan: verified while its certificate is rendered.
         policy_text: the policy as it was read.
         policy_files: the files the policy names, by the names that the plan records.
-        map_model_text: the emitted model.
 
     Raises:
         KernelError: E0806 when the directory holds something else; E0807 when it holds the ledger of another plan.
         PlanRejectedError: a claim of the plan does not hold.
     """
-    files = rendered_files(plan, map_model_text, directory)
+    files = rendered_files(plan, directory)
     own = {plan.policy.source.name: policy_text.encode() if isinstance(policy_text, str) else policy_text}
     for name, content in {**own, **policy_files}.items():
-        if stored_name(name) in files:
+        if name in files:
             message = f"a file of the policy has the name of a file that is written: `{name}`"
             raise KernelError("E0806", message, where=str(directory), help="give the policy's file another name")
-        files[stored_name(name)] = content
+        files[name] = content
     stale = _stale_files(directory, plan, set(files))
     if not signers_of(directory, files[CERTIFICATE].decode()):
         stale.append(directory / ENVELOPE)
@@ -214,7 +240,7 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
     if old is None:
         return []
     recorded = [old.policy.source.name, *(file.name for file in old.policy.files)]
-    return [directory / stored_name(name) for name in recorded if stored_name(name) not in new]
+    return [directory / name for name in recorded if name not in new]
 
 
 def _unspent(ledger: Path) -> bool:

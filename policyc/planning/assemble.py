@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
@@ -115,9 +115,9 @@ def assemble_plan(
         delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
         objective=policy.objective,
         targets=tuple(
-            _target(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)
+            target_record(t) for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)
         ),
-        correlation=_correlation(policy, choices[0].allocation),
+        correlation=correlation_record(policy, {group.name: group.lags for group in choices[0].allocation.groups}),
         signal=modelled_signal(policy),
         releases=releases,
         sharing=sharing,
@@ -249,7 +249,8 @@ def stream_record(policy: Policy) -> StreamRecord:
     )
 
 
-def _target(target: AlphaDPTTarget | EventLevelTarget | WEventTarget) -> AlphaDPT | EventLevel | WEvent:
+def target_record(target: AlphaDPTTarget | EventLevelTarget | WEventTarget) -> AlphaDPT | EventLevel | WEvent:
+    """A promise about single steps or windows as the plan has it."""
     if isinstance(target, AlphaDPTTarget):
         return AlphaDPT(alpha=target.alpha, window=target.window)
     if isinstance(target, WEventTarget):
@@ -257,8 +258,8 @@ def _target(target: AlphaDPTTarget | EventLevelTarget | WEventTarget) -> AlphaDP
     return EventLevel(epsilon=target.epsilon)
 
 
-def _correlation(policy: Policy, allocation: Allocation) -> Correlation:
-    lags = {group.name: group.lags for group in allocation.groups}
+def correlation_record(policy: Policy, lags: Mapping[str | None, tuple[int, ...]]) -> Correlation:
+    """What is assumed about how users move; `lags` are those of the accounting, by group."""
     chains = tuple(chain_record(chain, lags.get(chain.group, (1,))) for chain in policy.chains)
     if chains:
         return Correlation(kind="markov", chains=chains, evidence=None)

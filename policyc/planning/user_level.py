@@ -47,7 +47,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
         PolicyError: no mechanism or estimator that the policy allows applies.
     """
     (target,) = (target for target in policy.targets if isinstance(target, UserLevelTarget))
-    plan = _draft(policy, target, notices)
+    plan = draft_user_level(policy, target, notices)
     planned = [_measured(policy, target, plan, release, notices) for release in plan.releases]
     planned = _sharing(policy, target, _measuring_totals(policy, planned))
     plan = plan.model_copy(update={"releases": tuple(_with_mechanism(one) for one in planned)})
@@ -56,8 +56,8 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
     return plan.model_copy(update={"claims": user_level_claims(plan)}).sealed()
 
 
-def _draft(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic]) -> Plan:
-    """Everything but mechanisms, expected errors and claims."""
+def draft_user_level(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic]) -> Plan:
+    """Everything but mechanisms, expected errors and claims: what follows from the policy alone."""
     evidence = next((correlation.evidence for correlation in policy.correlations), None)
     draft = Plan(
         compiler=f"policyc {__version__}",

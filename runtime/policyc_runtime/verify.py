@@ -11,9 +11,10 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import chain
 
 from policyc_runtime.claims import Claim
-from policyc_runtime.errors import PlanRejectedError
+from policyc_runtime.errors import KernelError, PlanRejectedError
 from policyc_runtime.leakage_claims import check_chains, check_leakage, check_windows
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -26,6 +27,7 @@ from policyc_runtime.spending import (
 from policyc_runtime.targets import EventLevel, UserLevel
 from policyc_runtime.user_level import check_user_level
 
+COMPUTED = "the plan's numbers can be computed with"
 _UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -47,12 +49,23 @@ def verify(plan: Plan) -> None:
 
 
 def verified_claims(plan: Plan) -> Iterator[Claim]:
-    """One line for every claim of a plan, recomputed; stops being reliable after the first that does not hold."""
-    for check in CHECKS:
-        for claim in check(plan):
-            yield claim
-            if claim.holds is False:
-                return
+    """One line for every claim of a plan, recomputed; the first that does not hold is the last.
+
+    A plan may be written by hand: numbers that nothing can be computed with are a claim that does not hold.
+    """
+    claims = chain.from_iterable(check(plan) for check in CHECKS)
+    while True:
+        try:
+            claim = next(claims)
+        except StopIteration:
+            return
+        except KernelError as error:
+            claim = Claim(COMPUTED, False, error.message, error.where, error.code)
+        except (ArithmeticError, ValueError, LookupError, MemoryError) as error:
+            claim = Claim(COMPUTED, False, f"they cannot ({type(error).__name__})", "plan.json")
+        yield claim
+        if claim.holds is False:
+            return
 
 
 def require_sealed(plan: Plan) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from policyc import __version__
+from policyc.emit import directory as directory_of_plan
 from policyc_runtime.correlation import ChainRecord, Correlation
 from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.plan import (
@@ -40,9 +41,71 @@ FLEET_CHAIN = (
     ("0.0422", "0.0359", "0.3308", "0.5911"),
     ("0.0449", "0.0321", "0.0316", "0.8914"),
 )
-TRAFFIC_TEXT = 'policy traffic "Vehicles per road segment, every five minutes"\n'
-FLEET_TEXT = 'policy fleet "Aircraft by last New York airport, daily"\n'
-FLEET_FILE = b"EWR,JFK,LGA,away\n0.3091,0.0199,0.0302,0.6408\n"
+TRAFFIC_TEXT = """# The policy of a plan made by hand: whoever resolves it again finds what the plan says.
+policy traffic "Vehicles per road segment, every five minutes"
+
+stream passages {
+  user        vehicle_id
+  time        seen_at
+  cell        segment in {"A1", "A2", "B7"}
+  step        5min
+  horizon     288 steps
+  population  200
+}
+
+release occupancy = count(passages) by segment
+
+target alpha_dpt(alpha = 1.0)
+
+correlation markov(
+  forward  = [[0.33, 0.33, 0.34], [0.80, 0.10, 0.10], [0.05, 0.90, 0.05]],
+  initial  = stationary,
+  evidence = "DBSec 2023, Table 2: learned from the public road network",
+)
+
+deliver   offline
+objective mean_squared_error
+mechanism laplace()
+
+postprocess occupancy {
+  integer(occupancy),
+  sum(occupancy) == population,
+  occupancy >= 0,
+}
+"""
+FLEET_TEXT = """policy fleet "Aircraft by last New York airport, daily"
+
+stream departures {
+  user        tailnum
+  time        departed_at
+  cell        origin in {"EWR", "JFK", "LGA"} otherwise "away"
+  step        1d
+  horizon     365 steps
+  population  4_037
+  start       "2013-01-01T00:00:00"
+}
+
+release parked = count(departures) by origin
+
+target alpha_dpt(alpha = 1.0)
+
+correlation markov(
+  forward  = file("fleet_transitions.csv"),
+  initial  = stationary,
+  evidence = "transition frequencies of January 2013, taken as public",
+)
+
+deliver   offline
+objective mean_squared_error
+mechanism laplace()
+
+postprocess parked {
+  integer(parked),
+  sum(parked) == population,
+  parked >= 0,
+}
+"""
+FLEET_FILE = "".join(f"{','.join(row)}\n" for row in (("EWR", "JFK", "LGA", "away"), *FLEET_CHAIN)).encode()
 
 
 def sha256(content: bytes) -> str:
@@ -297,6 +360,18 @@ def reshaped(plan: Plan, segments: tuple[BudgetSegment, ...], horizon: int | Non
     release = plan.releases[0].model_copy(update={"schedule": Schedule(name="uniform", segments=segments)})
     stream = plan.stream.model_copy(update={"horizon": horizon})
     return sealed(plan.model_copy(update={"releases": (release,), "stream": stream, **changes}))
+
+
+@pytest.fixture(scope="session")
+def save_plan() -> Callable[[Path, Plan], Path]:
+    """`save_plan(directory, plan)` writes one of these plans with its policy and the file that it names."""
+    texts = {"traffic.policy": TRAFFIC_TEXT, "fleet.policy": FLEET_TEXT}
+
+    def save(directory: Path, plan: Plan) -> Path:
+        files = {file.name: FLEET_FILE for file in plan.policy.files}
+        return directory_of_plan.save(directory, plan, texts[plan.policy.source.name], files)
+
+    return save
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from policyc import compile_policy
 from policyc.emit import pdf, verify_directory
 from policyc.emit.certificate import Beside
 from policyc.emit.context import certificate_content
-from policyc.emit.directory import rewrite_certificate, save, write_on_demand
+from policyc.emit.directory import rewrite_certificate, write_on_demand
 from policyc.emit.on_demand import ON_DEMAND
 from policyc.emit.pdf import render_pdf
 from policyc.emit.registry import registry_record, render_registry
@@ -38,10 +39,8 @@ def content(request: pytest.FixtureRequest, attachments: dict[str, str]) -> Any:
 
 
 @pytest.fixture
-def saved(fleet: Plan, tmp_path: Path) -> Path:
-    text = 'policy fleet "Aircraft by last New York airport, daily"\n'
-    tables = {"fleet_transitions.csv": b"EWR,JFK,LGA,away\n0.3091,0.0199,0.0302,0.6408\n"}
-    return save(tmp_path / "fleet.plan", fleet, text, tables, "def build_model():\n    return None\n")
+def saved(save_plan: Callable[[Path, Plan], Path], fleet: Plan, tmp_path: Path) -> Path:
+    return save_plan(tmp_path / "fleet.plan", fleet)
 
 
 def test_certificates_keep_the_published_schema(content: Any, schema: Any) -> None:
@@ -121,11 +120,13 @@ def test_rendering_again_changes_nothing(saved: Path) -> None:
     assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
 
 
-def test_another_plan_takes_its_documents_away(saved: Path, traffic: Plan) -> None:
+def test_another_plan_takes_its_documents_away(
+    save_plan: Callable[[Path, Plan], Path], saved: Path, traffic: Plan
+) -> None:
     """A PDF of the old certificate does not stay beside a new one."""
     for name in ON_DEMAND:
         write_on_demand(saved, name)
-    save(saved, traffic, 'policy traffic "x"\n', {}, "MODEL = None\n")
+    save_plan(saved, traffic)
     assert not [name for name in ON_DEMAND if (saved / name).exists()]
 
 

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,21 +15,15 @@ from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from policyc.emit import sign, signature_claims, signatures, verify_directory, weak_keys
-from policyc.emit.directory import rewrite_certificate, save
+from policyc.emit.directory import rewrite_certificate
 from policyc_runtime.errors import KernelError
 from policyc_runtime.plan import Plan
 
-TEXT = 'policy fleet "Aircraft by last New York airport, daily"\n'
-FILES = {"fleet_transitions.csv": b"EWR,JFK,LGA,away\n0.3091,0.0199,0.0302,0.6408\n"}
-MODEL = "def build_model():\n    return None\n"
+Save = Callable[[Path, Plan], Path]
 
 
 def no_passphrase() -> str:
     raise AssertionError("nobody is asked for a passphrase")
-
-
-def saved(plan: Plan, directory: Path) -> Path:
-    return save(directory, plan, TEXT, FILES, MODEL)
 
 
 @pytest.fixture
@@ -41,8 +36,8 @@ def keys(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def signed(fleet: Plan, tmp_path: Path, keys: Path) -> Path:
-    directory = saved(fleet, tmp_path / "fleet.plan")
+def signed(save_plan: Save, fleet: Plan, tmp_path: Path, keys: Path) -> Path:
+    directory = save_plan(tmp_path / "fleet.plan", fleet)
     sign(directory, keys / "officer", no_passphrase)
     return directory
 
@@ -62,9 +57,9 @@ def test_a_signed_certificate_holds_and_its_pages_say_who_signed(signed: Path, k
         assert "Nobody has signed" not in (signed / page).read_text()
 
 
-def test_an_unsigned_certificate_says_so(fleet: Plan, tmp_path: Path) -> None:
+def test_an_unsigned_certificate_says_so(save_plan: Save, fleet: Plan, tmp_path: Path) -> None:
     """The pages of an unsigned certificate say that nobody signed, and no signature is claimed."""
-    directory = saved(fleet, tmp_path / "fleet.plan")
+    directory = save_plan(tmp_path / "fleet.plan", fleet)
     assert "Nobody has signed" in (directory / "certificate.html").read_text()
     assert list(signature_claims(directory)) == []
 
@@ -84,9 +79,11 @@ def test_the_envelope_is_what_the_standards_say(signed: Path, keys: Path) -> Non
     public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), told)
 
 
-def test_several_people_sign_and_order_does_not_matter(fleet: Plan, tmp_path: Path, keys: Path) -> None:
+def test_several_people_sign_and_order_does_not_matter(
+    save_plan: Save, fleet: Plan, tmp_path: Path, keys: Path
+) -> None:
     """Two signers in either order, and one twice, give the same bytes in every file."""
-    one, two = saved(fleet, tmp_path / "one"), saved(fleet, tmp_path / "two")
+    one, two = save_plan(tmp_path / "one", fleet), save_plan(tmp_path / "two", fleet)
     for directory, names in ((one, ("officer", "auditor")), (two, ("auditor", "officer", "auditor"))):
         for name in names:
             sign(directory, keys / name, no_passphrase)
@@ -111,21 +108,25 @@ def test_every_altered_byte_of_the_envelope_is_found(signed: Path) -> None:
     assert failed(signed) == [f"`certificate.{suffix}` is what the plan gives" for suffix in ("html", "md")]
 
 
-def test_a_signature_does_not_pass_to_another_certificate(signed: Path, traffic: Plan, tmp_path: Path) -> None:
+def test_a_signature_does_not_pass_to_another_certificate(
+    save_plan: Save, signed: Path, traffic: Plan, tmp_path: Path
+) -> None:
     """An envelope laid beside another certificate fails; compiling another plan over it takes it away."""
-    other = save(tmp_path / "traffic.plan", traffic, TEXT, {}, MODEL)
+    other = save_plan(tmp_path / "traffic.plan", traffic)
     shutil.copy(signed / signatures.ENVELOPE, other)
     (claim,) = signature_claims(other)
     assert claim.holds is False
     assert "another certificate" in claim.detail
-    save(other, traffic, TEXT, {}, MODEL)
+    save_plan(other, traffic)
     assert list(signature_claims(other)) == []
 
 
-def test_compiling_the_same_policy_again_keeps_the_signature(signed: Path, fleet: Plan, keys: Path) -> None:
+def test_compiling_the_same_policy_again_keeps_the_signature(
+    save_plan: Save, signed: Path, fleet: Plan, keys: Path
+) -> None:
     """The same certificate is the same words, so who signed them has signed them."""
     before = {path.name: path.read_bytes() for path in signed.iterdir()}
-    saved(fleet, signed)
+    save_plan(signed, fleet)
     rewrite_certificate(signed)
     assert {path.name: path.read_bytes() for path in signed.iterdir()} == before
     assert failed(signed, keys / "officer.pub") == []
@@ -175,9 +176,9 @@ def test_keys_of_other_kinds_are_refused_without_showing_them(signed: Path, tmp_
     assert failed(signed) == []
 
 
-def test_an_altered_certificate_is_not_signed(fleet: Plan, tmp_path: Path, keys: Path) -> None:
+def test_an_altered_certificate_is_not_signed(save_plan: Save, fleet: Plan, tmp_path: Path, keys: Path) -> None:
     """A certificate that says less than the plan gives gets no signature."""
-    directory = saved(fleet, tmp_path / "fleet.plan")
+    directory = save_plan(tmp_path / "fleet.plan", fleet)
     path = directory / "certificate.json"
     path.write_text(path.read_text().replace("nats", "nuts"))
     with pytest.raises(KernelError) as refused:

@@ -1,0 +1,64 @@
+"""How `verify` prints what it found, as text and for programs.
+
+Names and details may come from files that somebody else wrote: nothing of theirs moves the cursor or turns a line
+around.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from policyc_runtime.claims import Claim
+
+FINDINGS = 1
+MARKS = {True: "holds", False: "FAILS", None: "not checked"}
+
+
+def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:
+    """Print one line a claim; exit 1 when one fails, or could not be checked and that is not allowed."""
+    from policyc.diagnostics.text import visible
+
+    made = []
+    for claim in claims:
+        typer.echo(visible(f"{MARKS[claim.holds]:<11}  {claim.name} ({claim.detail})"))
+        made.append(claim)
+    failed = next((claim for claim in made if claim.holds is False), None)
+    unchecked = [claim for claim in made if claim.holds is None]
+    if failed is not None:
+        where = f" in {failed.where}" if failed.where else ""
+        line = f"error[{failed.code}]: this claim fails{where}: {failed.name}: {failed.detail}"
+        typer.echo(visible(line), err=True)
+        raise typer.Exit(FINDINGS)
+    held = f"{len(made) - len(unchecked)} claims hold"
+    typer.echo(held + (f", {len(unchecked)} not checked" if unchecked else ""))
+    if unchecked and not allow_unchecked:
+        typer.echo(visible(f"error[E0856]: this could not be checked: {unchecked[0].name}"), err=True)
+        typer.echo("  = help: the line above says why; with `--allow-unchecked` the rest is enough", err=True)
+        raise typer.Exit(FINDINGS)
+
+
+def show_claims_as_json(claims: Iterable[Claim], allow_unchecked: bool) -> None:
+    """Print every claim as a record, and whether all hold; exit as `show_claims` does."""
+    from policyc.diagnostics.text import visible
+
+    records = [
+        {
+            "claim": visible(claim.name),
+            "holds": claim.holds,
+            "detail": visible(claim.detail),
+            "where": None if claim.where is None else visible(claim.where),
+            "code": claim.code if claim.holds is False else None,
+        }
+        for claim in claims
+    ]
+    unchecked = sum(record["holds"] is None for record in records)
+    holds = all(record["holds"] is not False for record in records) and (allow_unchecked or not unchecked)
+    found = {"holds": holds, "not_checked": unchecked, "claims": records}
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    if not holds:
+        raise typer.Exit(FINDINGS)
