@@ -59,7 +59,7 @@ def render_kernel_error(error: KernelError, color: bool = False) -> str:
 
 
 def visible(text: str) -> str:
-    """A place on one line: what a terminal would obey, or could not show, is written as an escape."""
+    """Text on one line: what a terminal would obey, or could not show, is written as an escape."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
@@ -117,7 +117,7 @@ def _underlined(source: Source, span: Span, line: int, sign: str, note: str | No
     text = source.line_text(line)
     start = min(source.line_and_column(span.start)[1] - 1, len(text))
     end = min(start + span.end - span.start, len(text))
-    before, marked, after = (visible(part) for part in (text[:start], text[start:end], text[end:]))
+    before, marked, after = (_visible(part) for part in (text[:start], text[start:end], text[end:]))
     if _width(before + marked + after) > MAX_WIDTH:
         before = before if len(before) <= MAX_WIDTH // 3 else "…" + before[-MAX_WIDTH // 3 :]
         marked = marked if len(marked) <= MAX_WIDTH // 3 else marked[: MAX_WIDTH // 3] + "…"
@@ -126,7 +126,7 @@ def _underlined(source: Source, span: Span, line: int, sign: str, note: str | No
     return before + marked + after, " " * _width(before) + carets + (f" {note}" if note else "")
 
 
-def visible(text: str) -> str:
+def _visible(text: str) -> str:
     """Text as it can be shown: tabs of one width, nothing that moves the cursor or turns the line around."""
     return HIDDEN.sub(_sign, text)
 
