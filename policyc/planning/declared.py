@@ -19,6 +19,7 @@ from policyc.planning.assemble import (
     stream_record,
     target_record,
 )
+from policyc.planning.series import modelled_signal
 from policyc.planning.user_level import draft_user_level
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc_runtime.mechanisms import Derived, window_mechanism_kinds
@@ -55,6 +56,8 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
         yield Difference("releases", len(declared["releases"]), len(found["releases"]))
     for index, part in enumerate(plan.releases[: len(declared["releases"])]):
         yield from _mechanism(policy, index, part)
+    if policy.signal is None or policy.signal.kind != "pilot":  # a pilot's is fitted, and rounded as a machine does
+        yield from _compared("signal", declared["signal"], found["signal"])
     told = [{"code": finding.code, "message": finding.message} for finding in findings]
     yield from _compared("notices", told, found["notices"][: len(told)])
 
@@ -65,6 +68,7 @@ def _declared(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> dic
     if user_level:
         return draft_user_level(policy, user_level[0], findings).model_dump(mode="json")
     lags = {chain.group: chain.lags for chain in plan.correlation.chains}
+    signal = None if policy.signal is not None and policy.signal.kind == "pilot" else modelled_signal(policy)
     records = {
         "policy": policy_record(policy),
         "stream": stream_record(policy),
@@ -80,6 +84,7 @@ def _declared(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> dic
             if not isinstance(target, UserLevelTarget)
         ],
         "participation": None,
+        "signal": None if signal is None else signal.model_dump(mode="json"),
         "releases": [_released(policy, release) for release in policy.releases],
     }
 
