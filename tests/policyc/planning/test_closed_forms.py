@@ -131,7 +131,7 @@ def test_the_three_numbers_of_a_slow_stream(plan_of):
 
 
 def test_offline_the_declared_numbers_are_used(plan_of):
-    """The smoother of the declared process is a candidate beside the one that learns, which errs more by a tenth at least."""
+    """The smoother of the declared process is a candidate beside the one that learns, which errs more by a tenth."""
     part = plan_of(SETTINGS["binomial 600"], "offline").releases[0]
     assert part.estimator.signal is not None
     learning = next(row for row in part.candidates if row.estimator == "smoother()")
