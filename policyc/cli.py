@@ -111,14 +111,16 @@ def compile_command(
         return
     from policyc.pipeline import compile_policy
 
-    compilation = compile_policy(file)
+    with shown_progress("compiling"):
+        compilation = compile_policy(file)
     show_findings(compilation.diagnostics, compilation.source)
     if emit is Stage.PLAN:
         typer.echo(compilation.plan.to_json(), nl=False)
         return
     from policyc.emit.summary import render_summary
 
-    directory = compilation.save(output)
+    with shown_progress("writing"):
+        directory = compilation.save(output)
     typer.echo(render_summary(compilation.plan, directory))
 
 
@@ -362,9 +364,9 @@ def _interrupted() -> int:
 
 def _report(error: Exception) -> int:
     from policyc.diagnostics import PolicyError
-    from policyc.diagnostics.text import render_kernel_error, render_text
+    from policyc.diagnostics.text import render_kernel_error, render_text, wants_color
 
-    color = sys.stderr.isatty()
+    color = wants_color()
     if isinstance(error, PolicyError):
         typer.echo(render_text(error.diagnostics, error.source, color=color), err=True)
         return FINDINGS

@@ -140,6 +140,6 @@ def init(name: Annotated[str, typer.Argument(metavar="NAME", help="The new polic
 def show_findings(findings: tuple[Diagnostic, ...], source: Source) -> None:
     """Print findings of a policy, with their places, to standard error."""
     if findings:
-        from policyc.diagnostics.text import render_text
+        from policyc.diagnostics.text import render_text, wants_color
 
-        typer.echo(render_text(findings, source, color=sys.stderr.isatty()), err=True)
+        typer.echo(render_text(findings, source, color=wants_color()), err=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -20,6 +22,11 @@ HIDDEN = re.compile(
     "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 COLORS = {"error": "1;31", "warning": "1;33", "place": "1;34", "bold": "1"}
+
+
+def wants_color() -> bool:
+    """Whether standard error shows colors: it is a terminal, and nobody asked for none (https://no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
 
 def render_text(diagnostics: Iterable[Diagnostic], source: Source, color: bool = False) -> str:

@@ -18,7 +18,7 @@ from policyc.emit.blocks.postprocessing import postprocessing
 from policyc.emit.blocks.product import data, participation, product
 from policyc.emit.blocks.promise import not_covered, promises, sharing
 from policyc.emit.blocks.user_level import user_level_blocks
-from policyc.emit.blocks.wording import Json, JsonValue
+from policyc.emit.blocks.wording import Json, JsonValue, glossary
 from policyc_runtime.plan import Plan
 from policyc_runtime.user_level import promised_user_level
 
@@ -43,6 +43,7 @@ def certificate_content(plan: Plan, attachments: dict[str, str], checked: list[J
         "version": CERTIFICATE_VERSION,
         "product": product(plan),
         **own,
+        "words": glossary(plan),
         "meaning": meaning(plan),
         "sharing": sharing(plan),
         "accuracy": accuracy(plan),

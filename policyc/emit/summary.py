@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
+from policyc.emit.blocks.mechanism import typical_error, unit_words
 from policyc.emit.blocks.wording import chance
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.targets import AlphaDPT, UserLevel, WEvent
@@ -58,15 +59,18 @@ def _span(plan: Plan) -> str:
 def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     unit = "squared error" if plan.objective == "mean_squared_error" else "absolute error"
     predicted = release.predicted
-    errors = f"{predicted.published:.4g} mean {unit} per value"
+    least = "at least " if predicted.kind == "at_least" else ""
+    errors = f"{least}about {typical_error(plan, predicted.published)} {unit_words(plan, release)} off"
     if predicted.kind == "at_least":
-        errors = f"at least {errors}: {predicted.because}"
+        errors += f": {predicted.because}"
     elif predicted.kind == "noise":
-        errors += " of the noise alone; what the estimator gains is not known"
+        errors += " before the estimator, whose gain is not known"
     else:
-        errors += chance(predicted) + f"; the noise alone {predicted.without_postprocessing:.4g}"
+        errors += f"; the noise alone {typical_error(plan, predicted.without_postprocessing)}"
     if predicted.prior_alone is not None:
-        errors += f"; the public prior alone {predicted.prior_alone:.4g}"
+        errors += f"; the public prior alone {typical_error(plan, predicted.prior_alone)}"
+    simulated = chance(predicted).strip(" ()")
+    errors += f" (mean {unit} {predicted.published:.4g}{', ' if simulated else ''}{simulated})"
     taken = "" if release.share is None else f", {100 * float(release.share):.3g} % of every step's budget"
     values = "1 value" if len(release.cells) == 1 else f"{len(release.cells)} values"
     lines = [

@@ -10,6 +10,14 @@ from policyc.semantics.reading import Reader
 from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import Argument, Call, Name, Value
 
+MEAN = "release a `sum(...)` and a `count(...)`: who divides one by the other has the mean, at no further cost"
+STEP = "how often something is published is the stream's `step`; write `realtime`, `within` or `offline`"
+MEANT = {
+    **{("release", word): MEAN for word in ("mean", "average", "avg")},
+    **{("deliver", word): STEP for word in ("hourly", "daily", "weekly", "monthly", "yearly")},
+}
+"""What to write for words that say clearly what was wanted."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -45,7 +53,7 @@ def kind_of(scope: Scope, value: Value | Call, known: Mapping[str, object], keyw
         "E0205",
         f"there is no kind of {keyword} called `{value.function.text}`",
         value.function.span,
-        hint=suggest(value.function.text, known),
+        hint=MEANT.get((keyword, value.function.text)) or suggest(value.function.text, known),
     )
     return None
 

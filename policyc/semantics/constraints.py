@@ -190,7 +190,8 @@ def _named(scope: Scope, name: Name, target: Target) -> Forms:
             "the stream does not say its `population`",
             name.span,
             because="only a number that is public already may shape what is published",
-            hint="add `population 12_000` to the stream, if that number is public",
+            hint="add `population 12_000` to the stream, if that number is public; under `neighbors = add_remove` it "
+            "is not, so drop the constraint",
         )
         raise _Unlinear
     return (Form({}, {}, Decimal(target.population)),)

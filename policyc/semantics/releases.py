@@ -11,7 +11,7 @@ from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
 from policyc.semantics.policy import Release
 from policyc.semantics.scope import Scope, suggest
-from policyc.syntax.tree import Attribute, Name, Range, Text, Value
+from policyc.syntax.tree import Attribute, Call, Name, Range, Text, Value
 from policyc.syntax.tree import Release as ReleaseTree
 
 
@@ -27,7 +27,10 @@ class Names:
 def _name(scope: Scope, value: Value, what: str) -> Name | None:
     if isinstance(value, Name):
         return value
-    reading.mismatch(scope, value, what, "a name", "the name alone, without quotes or column")
+    remedy = "the name alone, without quotes or column"
+    if isinstance(value, Call):
+        remedy = f"the name of another release, which has a line of its own: `release NAME = {scope.quote(value.span)}`"
+    reading.mismatch(scope, value, what, "a name", remedy)
     return None
 
 

@@ -25,6 +25,8 @@ SIGNS = {
     "LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]",
     "COMMA": ",", "EQUAL": "=", "DOT": ".", "STAR": "*", "PLUS": "+", "MINUS": "-",
 }  # fmt: skip
+CONDITIONS = {"where", "when", "having"}
+UNITS = {"second", "minute", "hour", "day", "week", "month", "year"}
 NAMES_OF_SIGNS = {sign: name for name, sign in SIGNS.items()}
 
 
@@ -114,6 +116,8 @@ def explain(place: Place) -> Fault:
     """The finding about a place where the parser stopped."""
     for recognise in (
         _date,
+        _condition,
+        _by_inside,
         _unclosed,
         _stray_closer,
         _equals,
@@ -161,6 +165,23 @@ def _unclosed(place: Place) -> Fault | None:
             labels=labels,
         )
     )
+
+
+def _condition(place: Place) -> Fault | None:
+    """`count(x where ...)`: a query of another language."""
+    if place.found not in CONDITIONS or place.accepted & {"FIELD"}:
+        return None
+    remedy = "give the run a file that has only the rows that count, or make the condition a column and the `cell`"
+    return Fault(Diagnostic("E0122", f"a policy has no `{place.found}`", place.span, help=remedy))
+
+
+def _by_inside(place: Place) -> Fault | None:
+    """`prefix(count(x) by y)`: a release within a release."""
+    within = place.opener is not None and place.opener[1] == "("
+    if place.found != "by" or not within or place.scan.masked[place.previous_end - 1] != ")":
+        return None
+    remedy = "give each release its own line, and name it: `release totals = prefix(my_release) by CELL`"
+    return Fault(Diagnostic("E0122", "`by` stands behind a release, not within one", place.span, help=remedy))
 
 
 def _stray_closer(place: Place) -> Fault | None:
@@ -219,6 +240,9 @@ def _unit(place: Place) -> Fault | None:
         meant = f"{number} steps"
     elif place.found in {"ms", "s", "min", "h", "d", "w"}:
         meant = f"{number}{place.found}"
+    elif place.found.removesuffix("s") in UNITS:
+        remedy = "a horizon counts steps: `365 steps`; a duration is one word: `5min`, `1h`, `1d` or `2w`"
+        return Fault(Diagnostic("E0122", f"`{number} {place.found}` is no duration", place.span, help=remedy))
     else:
         return None
     finding = Diagnostic(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.public_numbers import public_numbers
-from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span
+from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span, weighed
 from policyc.emit.numbers import shown
 from policyc_runtime.plan import Plan
 from policyc_runtime.targets import AlphaDPT
@@ -22,7 +22,7 @@ def whole_stream(plan: Plan) -> str:
     total = plan.claims.budget_sum
     if total is None:
         return "nothing for the stream as a whole, which has no end"
-    return f"{shown(total)} nats for all events of one user over {span(plan)} (the sum of all budgets)"
+    return f"{shown(total)} nats for all events of one user over {span(plan)} (the sum of all budgets){weighed(total)}"
 
 
 def _correlation(plan: Plan) -> Json:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import groupby
 
 from policyc.emit.accounting import Accounting
-from policyc.emit.blocks.wording import Json, JsonValue, chance, quoted, span
+from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, quoted, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
 from policyc_runtime.queries import SumQuery
@@ -128,7 +128,7 @@ def choice(plan: Plan) -> list[JsonValue]:
                     "schedule": c.schedule,
                     "mechanism": c.mechanism,
                     "estimator": c.estimator,
-                    "predicted_error": None if c.predicted_error is None else about(c.predicted_error),
+                    "predicted_error": None if c.predicted_error is None else grouped(about(c.predicted_error)),
                     "chosen": c.chosen,
                     "reason": sentence_case(c.reason),
                 }
@@ -154,7 +154,9 @@ def objective_words(plan: Plan, release: ReleasePlan) -> str:
 def unit_words(plan: Plan, release: ReleasePlan) -> str:
     """What published values are counted in."""
     query = source_release(plan, release).query
-    return f"units of {quoted(query.column)}" if isinstance(query, SumQuery) else "users"
+    if isinstance(query, SumQuery):
+        return f"units of {quoted(query.column)}"
+    return "events" if events_counted(plan) > 1 else "users"
 
 
 def accuracy(plan: Plan) -> list[JsonValue]:
@@ -170,7 +172,7 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         ("prior alone", predicted.prior_alone, ""),
     )
     rows: list[JsonValue] = [
-        {"name": name, "error": words + about(value), "typical": words + _typical(plan, value)}
+        {"name": name, "error": words + grouped(about(value)), "typical": words + typical_error(plan, value)}
         for name, value, words in values
         if value is not None
     ]
@@ -183,7 +185,8 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
     }
 
 
-def _typical(plan: Plan, error: float) -> str:
+def typical_error(plan: Plan, error: float) -> str:
+    """An expected error in the unit of the values, three digits: the root of a squared one."""
     return grouped(about(math.sqrt(error) if plan.objective == "mean_squared_error" else error))
 
 
@@ -192,19 +195,21 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     unit = unit_words(plan, release)
     if predicted.kind == "at_least":
         return (
-            f"A published value is expected to be off by at least about {_typical(plan, predicted.published)} {unit}, "
-            f"as it is while the stream stands still: {predicted.because}."
+            f"A published value is expected to be off by at least about {typical_error(plan, predicted.published)} "
+            f"{unit}, as it is while the stream stands still: {predicted.because}."
         )
     if predicted.kind == "noise":
         return (
-            f"The noisy value is expected to be off by about {_typical(plan, predicted.published)} {unit}; what its "
-            "post-processing gains is not known, since the policy does not say how values move."
+            f"The noisy value is expected to be off by about {typical_error(plan, predicted.published)} {unit}; "
+            "what its post-processing gains is not known, since the policy does not say how values move."
         )
-    text = f"A published value is expected to be off by about {_typical(plan, predicted.published)} {unit}"
+    text = f"A published value is expected to be off by about {typical_error(plan, predicted.published)} {unit}"
     text += _share_of_chance(predicted)
-    compared = f"the noisy value alone by about {_typical(plan, predicted.without_postprocessing)}"
+    compared = f"the noisy value alone by about {typical_error(plan, predicted.without_postprocessing)}"
     if predicted.prior_alone is not None:
-        compared += f", a guess from public knowledge without any data by about {_typical(plan, predicted.prior_alone)}"
+        compared += (
+            f", a guess from public knowledge without any data by about {typical_error(plan, predicted.prior_alone)}"
+        )
     verdict = ""
     if predicted.prior_alone is not None and predicted.published >= predicted.prior_alone * 0.95:
         verdict = " The release then says little more than what was public before."

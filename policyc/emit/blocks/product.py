@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.public_numbers import unprotected
-from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
+from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
@@ -20,7 +20,9 @@ def product(plan: Plan) -> Json:
         "name": plan.policy.name,
         "purpose": plan.policy.purpose,
         "compiler": plan.compiler,
-        "releases": [{"name": r.name, "what": _what(r), "values_per_step": str(len(r.cells))} for r in plan.releases],
+        "releases": [
+            {"name": r.name, "what": _what(plan, r), "values_per_step": str(len(r.cells))} for r in plan.releases
+        ],
         "step": {"text": stream.step_text, "milliseconds": str(stream.step_milliseconds)},
         "horizon": {"steps": horizon, "words": _horizon(plan)},
         "delivery": plan.delivery.kind,
@@ -50,14 +52,20 @@ def _until(plan: Plan) -> str:
     return "that is over" if promised_user_level(plan) else "that is over, up to that of its last event"
 
 
-def _what(release: ReleasePlan) -> str:
+def _counted(plan: Plan) -> str:
+    """Users, or events where several of one user count in a step."""
+    most = events_counted(plan)
+    return "the number of users" if most == 1 else f"the number of events (of one user at most {most:,} in a step)"
+
+
+def _what(plan: Plan, release: ReleasePlan) -> str:
     if not isinstance(release.query, CountQuery):
         return f"{quoted(release.name)}, {_total(release.query)}"
     if release.query.by is None:
-        return f"{quoted(release.name)}, the number of users present"
+        return f"{quoted(release.name)}, {_counted(plan)}{' present' if events_counted(plan) == 1 else ''}"
     names = [quoted(cell) for cell in release.cells]
     cells = listed(names) if len(names) <= LONGEST_LIST else f"{names[0]} to {names[-1]}, {len(names):,} in all"
-    return f"{quoted(release.name)}, the number of users in each {quoted(release.query.by)}: {cells}"
+    return f"{quoted(release.name)}, {_counted(plan)} in each {quoted(release.query.by)}: {cells}"
 
 
 def _total(query: Query) -> str:
@@ -73,7 +81,7 @@ def _total(query: Query) -> str:
 
 def _published(plan: Plan) -> str:
     stream = plan.stream
-    what = listed([_what(release) for release in plan.releases])
+    what = listed([_what(plan, release) for release in plan.releases])
     noise = "Noise is added to every value first; what is published afterwards uses no data but the noisy values."
     return f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}. {noise}"
 

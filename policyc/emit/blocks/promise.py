@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
-from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span
+from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span, weighed
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
 from policyc_runtime.plan import Plan
 from policyc_runtime.targets import AlphaDPT, EventLevel, Target, UserLevel, WEvent, relation_of, window_of
@@ -287,4 +287,4 @@ def _whole_stream(plan: Plan) -> str:
     total = plan.claims.budget_sum
     if total is None:
         return "nothing over a stream that has no end"
-    return f"at most {shown(total)} nats for one user over {span(plan)}"
+    return f"at most {shown(total)} nats for one user over {span(plan)}{weighed(total)}"

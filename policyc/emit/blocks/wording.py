@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from policyc.emit.numbers import about, counted, duration
+from decimal import Decimal
+
+from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_runtime.correlation import ChainRecord
 from policyc_runtime.plan import Plan, PredictedError
 from policyc_runtime.targets import NeighboringRelation, Target, UserLevel, window_of
 
 Json = dict[str, "JsonValue"]
 JsonValue = str | int | bool | None | list["JsonValue"] | Json
+NO_PROTECTION = Decimal(10)  # nats; a guess that is right once in 20,000 times becomes an even bet
 
 
 def quoted(text: str) -> str:
@@ -34,6 +37,51 @@ def chance(predicted: PredictedError) -> str:
     if predicted.stderr is None or predicted.stderr <= NOTICED * predicted.published:
         return ""
     return f" (simulated; standard error {about(predicted.stderr, 2)})"
+
+
+def weighed(nats: Decimal) -> str:
+    """What is said of so many nats that nothing is protected; empty below."""
+    if nats <= NO_PROTECTION:
+        return ""
+    return f", which protects nobody: odds may change more than {_thousands()} times over"
+
+
+def _thousands() -> str:
+    """By how many times odds may change above `NO_PROTECTION`, rounded down to thousands."""
+    return f"{int(NO_PROTECTION.exp()) // 1000 * 1000:,}"
+
+
+def glossary(plan: Plan) -> list[JsonValue]:
+    """The words of the first page that are not everyday ones, for who reads it alone."""
+    factors = [f"{likelihood_factor(Decimal(nats))} times at {nats} nats" for nats in ("0.1", "0.5", "2")]
+    entries = {
+        "nats": "How much results can tell, as the logarithm of the factor by which they change odds: "
+        f"{listed(factors)}. Above {NO_PROTECTION} nats ({_thousands()} times) nobody is protected.",
+    }
+    if plan.stream.horizon is not None:
+        length = counted(plan.stream.horizon, "step")
+        entries["horizon"] = f"All the time that the promise covers: {length} of {step_length(plan)} each."
+    if plan.correlation.chains:
+        entries["the stated chain"] = (
+            "The policy's table of how likely a user is to be in each place next, given where the user is now. It is "
+            "printed below, under the correlation."
+        )
+    if any(isinstance(target, UserLevel) for target in plan.targets):
+        entries["delta"] = (
+            "What is left to chance: an amount that the probability of any set of results may differ by beyond the "
+            "factor."
+        )
+    return [{"term": term, "meaning": meaning} for term, meaning in entries.items()]
+
+
+def events_counted(plan: Plan) -> int:
+    """How many events of one user count in a step at most."""
+    return 1 if plan.participation is None else plan.participation.per_step
+
+
+def step_length(plan: Plan) -> str:
+    """`1 day`, `5 minutes`."""
+    return duration(plan.stream.step_milliseconds)
 
 
 def user(plan: Plan) -> str:

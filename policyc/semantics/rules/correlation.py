@@ -46,7 +46,7 @@ def _one_each(policy: Policy) -> Iterator[Diagnostic]:
         if clash is None and groups and (group is None or None in groups):
             # A chain for everybody beside one for a group: the group would have both.
             clash = next(iter(groups.values()))
-            problem = "a correlation without a group stands beside others"
+            problem = "a correlation for everybody stands beside one for a group"
         if clash is not None:
             yield Diagnostic(
                 "E0410",

@@ -222,3 +222,17 @@ def test_a_place_is_on_one_line_whatever_a_file_is_called():
 
     text = render_kernel_error(DataError("E0810", "no", where="a\nb\x1b[31m\udcff größe.csv"))
     assert text.splitlines()[1] == "  --> a\\nb\\x1b[31m\\udcff größe.csv"
+
+
+def test_nobody_gets_colors_who_asked_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal has colors, unless NO_COLOR is set to anything; what is no terminal has none."""
+    from policyc.diagnostics.text import wants_color
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert wants_color()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not wants_color()
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    assert not wants_color()
