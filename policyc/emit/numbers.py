@@ -41,8 +41,13 @@ def plain(value: Decimal) -> str:
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 
 
+LARGEST_WRITTEN = 1000  # nats; of a larger one the zeros are counted
+
+
 def likelihood_factor(loss: Decimal) -> str:
     """exp(loss), rounded up to three digits: how many times likelier one value can make a result than another."""
+    if loss > LARGEST_WRITTEN:
+        return f"10^{int(loss / Decimal(10).ln()) + 1:,}"
     context = Context(prec=30)
     return grouped(round_up(context.exp(loss), 3))
 

@@ -14,6 +14,8 @@ from policyc_runtime.rounding import rounded_down
 from policyc_runtime.targets import UserLevel
 from policyc_runtime.user_level import beyond_bounds, stream_profile
 
+MOST = 1e15  # nats; what is above is called none
+
 
 def user_level_claims(plan: Plan) -> Claims:
     """What was promised, which the noise was made for, and what is left of it when the participation bound fails."""
@@ -23,7 +25,8 @@ def user_level_claims(plan: Plan) -> Claims:
         beyond = []
         for bound in beyond_bounds(plan):
             left = _epsilon_at(stream_profile(plan, target.relation, bound).coarse, rounded_down(target.delta))
-            beyond.append(Degradation(participation=bound, epsilon=round_up(Fraction(left), 3)))
+            kept = round_up(Fraction(left), 3) if math.isfinite(left) else None
+            beyond.append(Degradation(participation=bound, epsilon=kept))
         claims.append(
             UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))
         )
@@ -31,12 +34,14 @@ def user_level_claims(plan: Plan) -> Claims:
 
 
 def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
-    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least."""
+    """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least; inf for none."""
     spread = math.sqrt(profile.mu**2 + math.fsum(loss.variance for loss in profile.losses))
     low = high = max(gaussian_epsilon(delta, spread), 1e-6)  # many small losses are nearly normal
     factor = 1.01
     while profile.delta(high) > delta:
         low, high, factor = high, high * factor, factor**2
+        if high > MOST:
+            return math.inf
     while low == high or profile.delta(low) <= delta:
         high, low, factor = low, low / factor, factor**2
     return least(lambda epsilon: log_excess(profile.delta(epsilon), delta), low, high, 1e-4)

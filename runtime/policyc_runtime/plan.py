@@ -277,10 +277,13 @@ class WindowClaim(Record):
 
 
 class Degradation(Record):
-    """What is left for users who take part in `participation` steps: epsilon (nats, rounded up) at the same delta."""
+    """What is left for users who take part in `participation` steps: epsilon (nats, rounded up) at the same delta.
+
+    `epsilon` None: nothing is, as so little noise may show such a user for certain more often than delta says.
+    """
 
     participation: Count
-    epsilon: PositiveDecimal
+    epsilon: PositiveDecimal | None
 
 
 class UserLevelClaim(Record):

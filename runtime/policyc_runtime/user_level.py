@@ -246,6 +246,8 @@ def _check_beyond(plan: Plan, index: int) -> Claim:
     bounds = [point.participation for point in claim.beyond]
     holds = bounds == beyond_bounds(plan)
     for point in claim.beyond:
+        if point.epsilon is None:  # claims nothing
+            continue
         profile = stream_profile(plan, claim.relation, point.participation).coarse
         holds = holds and Fraction(profile.delta(rounded_down(point.epsilon))) <= Fraction(claim.delta)
     name = "what is left for users beyond the participation bound is as stated"

@@ -96,7 +96,9 @@ def _exact_curve(plan: Plan, target: UserLevel) -> Rows:
     tests = []
     for rate in FALSE_POSITIVES:
         x = float(rate)
-        bounds = [math.exp(e) * x + d for e, d in curve] + [1 - math.exp(-e) * max(0.0, 1 - x - d) for e, d in curve]
+        bounds = [math.exp(min(e, 700.0)) * x + d for e, d in curve] + [
+            1 - math.exp(-e) * max(0.0, 1 - x - d) for e, d in curve
+        ]
         tests.append((rate, _up(Decimal(min(1.0, *(bound * (1 + 1e-12) for bound in bounds))))))
     return beliefs, tests
 

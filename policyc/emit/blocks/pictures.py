@@ -41,7 +41,8 @@ def user_level_pictures(plan: Plan) -> Json:
         content["example"] = example
     claim, record = plan.claims.user_level[0], plan.participation
     if claim.beyond and record is not None:
-        pairs = [(record.bound, claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
+        points = [(record.bound, claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
+        pairs = [(bound, epsilon) for bound, epsilon in points if epsilon is not None]
         content["participation"] = {
             "id": "participation",
             "title": "If a user takes part more often",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
 
@@ -182,8 +183,13 @@ def _bound(plan: Plan, groups: Groups) -> Json:
 def _left(claim: UserLevelClaim) -> str:
     if not claim.beyond:
         return "Nobody can take part in more steps than there are."
-    left = [f"{shown(point.epsilon)} nats at {counted(point.participation, 'step')}" for point in claim.beyond]
+    left = [f"{_kept(point.epsilon)} at {counted(point.participation, 'step')}" for point in claim.beyond]
     return f"A user who takes part in more steps is promised less: {', '.join(left)}."
+
+
+def _kept(epsilon: Decimal | None) -> str:
+    """What is left of the promise, in words."""
+    return "nothing" if epsilon is None else f"{shown(epsilon)} nats"
 
 
 def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
@@ -232,7 +238,7 @@ def _implied_bounds(plan: Plan, groups: Groups) -> Json:
                 {
                     "words": f"all of {counted(bound, 'step')} in which a user takes part",
                     "steps": str(bound),
-                    "any": f"{shown(epsilon)}, delta {exact(claim.delta)}",
+                    "any": "none" if epsilon is None else f"{shown(epsilon)}, delta {exact(claim.delta)}",
                 }
             )
     delta = exact(plan.claims.user_level[0].delta)
@@ -290,7 +296,7 @@ def _participation(plan: Plan) -> Json:
         "enforced": how,
         "assumed": record.assumed,
         "beyond": [
-            {"steps": str(point.participation), "epsilon": exact(point.epsilon)}
+            {"steps": str(point.participation), "epsilon": "none" if point.epsilon is None else exact(point.epsilon)}
             for point in plan.claims.user_level[0].beyond
         ],
     }

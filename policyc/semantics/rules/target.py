@@ -18,6 +18,7 @@ from policyc.semantics.policy import (
 )
 
 _LARGE = 10
+_LARGEST = 100  # nats from which nothing that anybody could have known before is left to be hidden
 _NO_PROMISE = Decimal("0.01")  # delta from which a promise fails too often to be one, whoever is in the data
 _SMALL = Decimal("1e-5")  # delta that needs no population to be called small
 _FAR = 100  # how often delta should go into 1 / population
@@ -72,6 +73,16 @@ def _twice(policy: Policy) -> Iterator[Diagnostic]:
 def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
     name = "alpha" if isinstance(target, AlphaDPTTarget) else "epsilon"
     value: Decimal = target.alpha if isinstance(target, AlphaDPTTarget) else target.epsilon
+    if value > _LARGEST:
+        yield Diagnostic(
+            "E0311",
+            f"{name} {value:.10g} promises nothing",
+            target.span,
+            because=f"it lets the odds between two possibilities change by a factor of {_factor(value)}: whatever "
+            "was likely or unlikely before, an attacker can be certain afterwards",
+            help=f"write `{name} = 1.0`; numbers up to {_LARGEST} are planned, those above {_LARGE} with a warning",
+        )
+        return
     if value <= _LARGE or value in _numbers_in_comments(policy, target):
         return
     yield Diagnostic(

@@ -74,10 +74,13 @@ class Vertex:
         if square < 0 or (self.mass <= 0 and b <= 0):
             return math.inf
         root = math.sqrt(square)
-        z = 2 / (b + root) if b > 0 else (root - b) / (2 * self.mass) / v
-        if math.isfinite(z):
-            return math.log1p(z)
-        return epsilon + math.log((root - b) / (2 * self.mass)) + math.log(-math.expm1(-epsilon))
+        if b > 0:
+            z = 2 / (b + root)
+            return math.log1p(z) if math.isfinite(z) else math.log(2) - math.log(b + root)
+        near = (root - b) / (2 * self.mass)
+        if near < 1e300 * v:
+            return math.log1p(near / v)
+        return epsilon + math.log(near) + math.log(-math.expm1(-epsilon))
 
 
 class Pairs:

@@ -63,6 +63,7 @@ def test_small_forms() -> None:
     assert exact(Decimal("1E-7")) == "0.0000001"
     assert likelihood_factor(Decimal("1.0")) == "2.72"
     assert likelihood_factor(Decimal("10")) == "22,100"
+    assert likelihood_factor(Decimal("1e6")) == "10^434,295"  # exp(1e6) = 3.03 10^434294
     assert shown(Fraction(12345671, 10)) == "1,234,570"
     assert about(172.4499) == "172"
     assert counted(1, "step") == "1 step"

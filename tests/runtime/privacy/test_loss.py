@@ -198,3 +198,14 @@ def test_leakage_below_zero():
     for wrong in (-1.0, math.nan, np.array([1.0, -1.0])):
         with pytest.raises(ValueError, match="at least 0"):
             LossFunction([[0.5, 0.5], [0.1, 0.9]])(wrong)
+
+
+@pytest.mark.parametrize("epsilon", [600.0, 700.0, 708.0, 710.0, 740.0, 745.0, 746.0, 1e3, 1e6])
+def test_a_supremum_of_a_huge_budget_is_one(epsilon):
+    """Beyond what exponentials of floats can hold, it is still the fixed point, and not below the budget."""
+    for P in (np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]]), np.array([[0.5, 0.5], [0.0, 1.0]])):
+        loss = LossFunction(P)
+        limit = loss.supremum(epsilon)
+        assert limit >= epsilon
+        if math.isfinite(limit):
+            assert epsilon + loss(limit) == pytest.approx(limit, rel=1e-12)
