@@ -118,7 +118,10 @@ class PosteriorMean(CountsEstimator):
     @property
     def prediction_method(self) -> str:
         """How `predicted_errors` knows."""
-        return "covariance of the counts given the noisy values, which the declared chain and the noise determine"
+        return (
+            "covariance of the counts given the noisy values, which the declared chain and the noise determine; where "
+            "counts are so small that they meet a bound, errors are smaller"
+        )
 
     def predicted_errors(
         self,
