@@ -19,17 +19,24 @@ def commands() -> list[str]:
 
 
 def test_the_main_job_does_what_the_readme_says(tmp_path):
-    """The policyc calls of the first command compile the fleet policy and run it on the shipped extract."""
+    """The first command compiles the fleet policy, runs it on the shipped extract and solves the emitted model."""
     shutil.copytree(ROOT / "policies", tmp_path / "policies")
-    calls = [part.strip() for part in commands()[0].split("&&") if "bin/policyc" in part]
-    assert len(calls) == 2
+    calls = [part.strip() for part in commands()[0].split("&&")][2:]
+    assert [Path(call.split()[0]).name for call in calls] == ["policyc", "policyc", "python"]
+    shown = []
     for call in calls:
         words = shlex.split(call)
-        program = shutil.which("policyc", path=str(Path(sys.executable).parent))
-        assert program is not None
+        program = Path(sys.executable).with_name(Path(words[0]).name)
         done = subprocess.run([program, *words[1:]], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+        shown.append(done.stdout)
     assert (tmp_path / "parked.csv").is_file()
+    assert (tmp_path / "most_probable.csv").read_text().count("\n") == (tmp_path / "parked.csv").read_text().count("\n")
+    masked = re.escape(re.search(r"^parked: 28 steps, .*\n.*\n.*\n", README, re.M)[0])  # noise is fresh in every run
+    assert re.fullmatch(re.sub(r"\d+(\\\.\d+)?", r"[0-9.]+", masked), shown[2])
+    emitted = (tmp_path / "fleet.plan" / "map_model.py").read_text(encoding="utf-8")
+    for line in re.search(r"```python\n(.*?)```", README, re.S)[1].splitlines():
+        assert f"{line}\n" in emitted
     assert (tmp_path / "fleet.plan" / "certificate.html").is_file()
 
 

@@ -27,6 +27,9 @@ def render_summary(plan: Plan, directory: Path) -> str:
     lines.append("")
     lines.append(f"{directory}/: plan.json, map_model.py, certificate.html, certificate.md, certificate.json")
     lines.append(f"next: read {directory}/certificate.html, then `policyc run {directory} --input DATA --output OUT`")
+    lines.append(
+        f"      `python {directory}/map_model.py OUT` finds the most probable values: edit it, or take another solver"
+    )
     return "\n".join(lines)
 
 
