@@ -105,7 +105,7 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         suffix=suffix,
         likelihood=likelihood,
         prior=prior,
-        published=published_words(release, prior),
+        published=published_words(release, prior, separable=likelihood.separable),
         users=users if prior.kind == "flows" else None,
         constants=(
             *([] if population is None else [f"POPULATION{suffix} = {population}"]),

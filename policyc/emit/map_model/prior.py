@@ -139,16 +139,21 @@ def _of_signal(signal: SignalModel, suffix: str) -> Prior:
     return Prior("signal", words, tuple(constants), observation_noise=signal.observation_noise)
 
 
-def published_words(release: ReleasePlan, prior: Prior) -> str:
+def published_words(release: ReleasePlan, prior: Prior, *, separable: bool) -> str:
     """What a run publishes, held against this model's optimum."""
     name, own = release.estimator.name, release.estimator.described()
     whole = " The optimum is of real numbers; where the policy wants whole ones, it is the nearest that are allowed."
     if name in ("map", "joint_map"):
         return "this optimum."
+    if name in UNTIED and prior.kind == "flat" and not separable:
+        return (
+            "the values of least absolute, then least squared distance to the noisy ones, as if their errors did not "
+            "depend on each other: this optimum, where no constraint binds."
+        )
     if name in UNTIED and prior.kind == "flat":
         return (
-            "the values of least absolute, then least squared distance to the noisy ones: this optimum, where the "
-            "noise is Laplace, or where constraints bind single values and their sum."
+            "the values of least absolute, then least squared distance to the noisy ones: this optimum, where "
+            "constraints bind single values and their sum, or one step alone under Laplace noise."
         )
     if prior.kind == "flows":
         return f"what `{own}` expects, not this optimum. `estimate joint_map()` in the policy publishes this optimum."
