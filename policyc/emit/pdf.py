@@ -1,7 +1,7 @@
 """A certificate as PDF: its Markdown and its pictures, set by Typst with its own fonts.
 
 Nothing is loaded from the network or the system: no package, no font. There is no date in it, so the same
-certificate gives the same bytes.
+certificate gives the same bytes; who signs by hand writes the day on the line that is there for it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,16 @@ STYLE = (
     ".bar{fill:#555;fill-opacity:.35} .chosen{fill:#1f5f7a;fill-opacity:1}</style>"
 )
 COLORS = ("#1f5f7a", "#b5651d", "#6a8a3a")
+BY_HAND = """\
+#block(breakable: false)[
+  == For signatures by hand
+  #v(2.4em)
+  #grid(columns: (1fr, 1fr, 0.7fr, 1fr), column-gutter: 1.4em, row-gutter: (0.5em, 3em, 0.5em),
+    ..range(2).map(_ => (
+      ..range(4).map(_ => line(length: 100%, stroke: 0.5pt)),
+      [Name], [Role, organisation], [Date], [Signature],
+    )).flatten())
+]"""
 LONGEST_WORD = 32
 WIDE = 40  # characters of a cell, with its marks, from which its column takes what room there is
 
@@ -67,6 +77,7 @@ def render_pdf(content: Json, beside: Beside = NOTHING_BESIDE) -> bytes:
     title = json.dumps(f"Privacy certificate: {product['name']}", ensure_ascii=False)
     pictures = [_figure(picture) for picture in _pictures(content)]
     body = [PREAMBLE.replace("{title}", title), *_blocks(tokens), *(["== Pictures", *pictures] if pictures else [])]
+    body.append(BY_HAND)
     result: bytes = typst.compile("\n\n".join(body).encode(), format="pdf", ignore_system_fonts=True)
     return result
 

@@ -149,3 +149,14 @@ def test_what_a_plan_cannot_know_is_marked(content: Any) -> None:
     record = registry_record(content)["deployment"]
     assert record["basic"]["data_curators"] == record["administrative"]["registry_authors"] == ["TO BE FILLED IN"]
     assert record["basic"]["publication_date"] == "1900-01-01"
+
+
+def test_a_pdf_has_lines_to_sign_on_and_no_date(fleet: Plan, attachments: dict[str, str]) -> None:
+    """Who signs by hand finds lines for name, role, date and signature; the file itself is the same on every day."""
+    pytest.importorskip("typst")
+    for word in ("Name", "Role, organisation", "Date", "Signature"):
+        assert f"[{word}]" in pdf.BY_HAND
+    content = certificate_content(fleet, attachments)
+    first = render_pdf(content)
+    assert first == render_pdf(content)
+    assert b"CreationDate" not in first
