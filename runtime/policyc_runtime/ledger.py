@@ -130,6 +130,8 @@ class Ledger:
     def open_read_only(cls, path: str | Path, pin: Path | None = None) -> Ledger:
         """Open a ledger to look at it; nothing is created or changed, and no key is needed.
 
+        Its `meta` is empty where a run was killed before it could begin one.
+
         Raises:
             LedgerError: missing, damaged or altered.
         """
@@ -152,8 +154,10 @@ class Ledger:
         ledger = cls(path, connect(file.absolute().as_uri() + "?mode=ro"), pin)
         with ledger._closing_on_error():
             ledger._connection.execute("BEGIN")
-            ledger._read()
-            ledger.sha256 = file_sha256(ledger._connection, file)
+            tables = ledger._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables or left_of_entries(path, pin) is not None:
+                ledger._read()
+                ledger.sha256 = file_sha256(ledger._connection, file)
             ledger._connection.execute("COMMIT")
         return ledger
 
@@ -289,7 +293,8 @@ class Ledger:
         self._put_meta({**self._expected, **self.meta})
 
     def _put_meta(self, values: Mapping[str, str]) -> None:
-        self._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(values.items()))
+        with guarded(self.path):
+            self._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(values.items()))
         self.meta.update(values)
 
     def _read(self) -> None:

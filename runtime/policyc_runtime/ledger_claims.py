@@ -44,6 +44,10 @@ def require_claims(ledger: Ledger, plan: Plan) -> None:
 def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     """One line a claim about an opened ledger, whose chain is then known to be intact."""
     where = str(ledger.path)
+    if not ledger.meta:
+        detail = "the run that was to begin it ended before; nothing was drawn, run the plan again"
+        yield Claim("the ledger was begun", None, detail, where, "E0820")
+        return
     count = f"{len(ledger.entries):,} entries"
     yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
     yield from ledger.seals.claims(ledger.meta["ledger"], ledger.hashes, ledger.sha256)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.claims import Claim
-from policyc_runtime.errors import KernelError, ReleaseError
+from policyc_runtime.errors import KernelError, LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import require_claims
 from policyc_runtime.ledger_file import SYSTEM
@@ -68,6 +68,8 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
     """
     with Ledger.open_read_only(ledger) as book:
         require_claims(book, plan)
+        if not book.meta:
+            raise LedgerError("E0820", "there is no ledger here", where=str(ledger), help="name the ledger of the run")
         stored = stored_release(plan, book, book.steps)
     files = output_paths([part.name for part in plan.releases], path)
     marked = not stored.is_release

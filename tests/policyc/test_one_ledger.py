@@ -101,6 +101,20 @@ def test_a_second_ledger_is_refused(folder: Path) -> None:
     assert "2 new, 4 from before" in done.stdout, done.stderr
 
 
+def test_two_runs_at_once_publish_the_same(folder: Path) -> None:
+    """Begun together, both end well, with the same values for the steps that one of them drew."""
+    program = shutil.which("policyc", path=str(Path(sys.executable).parent))
+    command = [str(program), "run", "visits.plan", "--input", "seen.csv", "--steps", "8", "--output"]
+    both = [
+        subprocess.Popen([*command, name], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for name in ("one.csv", "two.csv")
+    ]
+    said = [one.communicate(timeout=120)[1] for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
+    assert policyc("verify", "visits.plan", "--release", "one.csv", cwd=folder).returncode == 0
+
+
 @pytest.mark.parametrize("name", [SEAL, PIN])
 def test_an_emptied_or_missing_seal_is_refused(folder: Path, name: str) -> None:
     """Of the seal and of the pin in the plan's directory."""

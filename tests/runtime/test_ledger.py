@@ -25,6 +25,7 @@ from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
+from policyc_runtime.stored import verify_release
 
 COUNTS = make_counts(12)
 
@@ -138,6 +139,16 @@ def test_a_truncated_ledger_is_refused(plan: Plan, path: Path, size: int) -> Non
     path.write_bytes(content[:size])
     assert refused(plan, path).code in {"E0820", "E0822"}
     assert [claim.holds for claim in ledger_claims(plan, path)][-1] is False
+
+
+def test_a_ledger_that_was_not_begun_is_not_checked_and_not_refused(plan: Plan, tmp_path: Path) -> None:
+    """Killed before its first transaction was on disk, a run leaves an empty file: nothing was drawn, so run again."""
+    path = tmp_path / "ledger"
+    path.touch()
+    assert [(claim.holds, claim.code) for claim in ledger_claims(plan, path)] == [(None, "E0820")]
+    with pytest.raises(LedgerError, match="no ledger here"):
+        verify_release(plan, path, tmp_path / "out.csv")
+    assert len(release(plan, COUNTS, path).steps) == 12
 
 
 def test_another_file_is_no_ledger(plan: Plan, tmp_path: Path) -> None:

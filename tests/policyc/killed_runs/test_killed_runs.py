@@ -1,0 +1,347 @@
+"""`policyc run`, killed or failed by the system at any call that changes a file: nothing is lost, drawn twice or half.
+
+The calls are counted and disturbed by a preloaded library (`faults.c`), so every place between two changes on disk is
+reached, in sqlite and duckdb as well as in Python.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from policyc import compile_policy
+
+HERE = Path(__file__).parent
+COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        COMPILER is None or not sys.platform.startswith("linux"),
+        reason="needs a C compiler on Linux (cc, gcc or clang) to reach every call that writes; "
+        "tests/runtime/test_crash.py kills at random moments, and its kernel only",
+    ),
+]
+
+COUNTED = """
+policy visits "visitors, user level"
+stream seen {
+  user person
+  time at
+  step 1h
+  horizon 24 steps
+  start "2026-01-01"
+}
+release there = count(seen)
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(3 steps, enforced = keep_first)
+deliver realtime
+objective mean_squared_error
+mechanism gaussian()
+estimate none()
+"""
+MOVING = """
+policy traffic "vehicles per segment"
+stream passages {
+  user vehicle
+  time seen_at
+  cell segment in {"A", "B"} otherwise "away"
+  step 5min
+  horizon 24 steps
+  start "2026-01-01"
+  population 200
+}
+release occupancy = count(passages) by segment
+release present = count(passages)
+target alpha_dpt(alpha = 1.0)
+correlation markov(
+  forward = [[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]],
+  initial = stationary, evidence = "public counts")
+deliver offline
+objective mean_squared_error
+budget quantified()
+estimate none()
+"""
+KILL, HALF, ONCE, STAYS = 1, 2, 1000, 2000
+KILLS = {KILL: "killed before", HALF: "killed in the middle of"}
+ERRORS = {
+    ONCE + errno.ENOSPC: "no space for",
+    STAYS + errno.ENOSPC: "no space from",
+    ONCE + errno.EIO: "input/output error at",
+    STAYS + errno.EIO: "input/output errors from",
+    ONCE + errno.EINTR: "interrupted at",
+}
+CAN_BE_INTERRUPTED = ("write", "pwrite", "open", "ftruncate")
+
+
+class Scenario(NamedTuple):
+    """A run that is disturbed, and the runs before it."""
+
+    plan: str
+    before: tuple[tuple[str, ...], ...]
+    arguments: tuple[str, ...]
+
+
+def arguments(plan: str, steps: int, output: str, *more: str) -> tuple[str, ...]:
+    data = f"{plan}{'-new' if '--continued' in more and steps > 3 else ''}.csv"
+    return ("run", f"{plan}.plan", "--input", data, "--output", output, "--steps", str(steps), *more)
+
+
+def scenario(plan: str, steps: list[int], output: str, *more: str) -> Scenario:
+    *before, last = (arguments(plan, number, output, *more) for number in steps)
+    return Scenario(plan, tuple(before), last)
+
+
+SCENARIOS = {
+    "first run": scenario("visits", [3], "out.csv"),
+    "first run, Parquet": scenario("visits", [3], "out.parquet"),
+    "second run": scenario("visits", [3, 5], "out.csv"),
+    "second run, Parquet": scenario("visits", [3, 5], "out.parquet"),
+    "nothing new": scenario("visits", [3, 3], "out.csv"),
+    "first new rows": scenario("visits", [3], "out.csv", "--continued"),
+    "more new rows": scenario("visits", [3, 5], "out.csv", "--continued"),
+    "more new rows, Parquet": scenario("visits", [3, 5], "out.parquet", "--continued"),
+    "two releases": scenario("traffic", [3], "out.csv"),
+    "two releases, Parquet, again": scenario("traffic", [3, 5], "out.parquet"),
+    "ledger elsewhere": scenario("traffic", [3], "out.csv", "--ledger", "far.sqlite"),
+    "ledger elsewhere again": scenario("traffic", [3, 5], "out.csv", "--ledger", "far.sqlite"),
+}
+
+
+class Done(NamedTuple):
+    """One process that came to an end: negative codes are signals."""
+
+    code: int
+    out: str
+    err: str
+    calls: list[str]
+
+
+class Server:
+    """Starts runs at once, in processes of their own (`server.py`)."""
+
+    def __init__(self, folder: Path) -> None:
+        library = folder / "faults.so"
+        assert COMPILER is not None
+        command = [COMPILER, "-shared", "-fPIC", "-O1", "-o", str(library), str(HERE / "faults.c"), "-ldl"]
+        subprocess.run(command, check=True)
+        self._calls = folder / "calls"
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "server.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"},
+        )
+
+    def _ask(self, **asked: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def warm(self, folder: Path, *runs: tuple[str, ...]) -> None:
+        assert self._ask(folder=str(folder), warm=runs) == [0] * len(runs)
+
+    def run(self, folder: Path, command: tuple[str, ...], at: int = 0, what: int = 0) -> Done:
+        """Run a command in a folder; at its call of this number something happens to it."""
+        return Done(*self._ask(folder=str(folder), arguments=command, at=at, what=what, calls=str(self._calls)))
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two compiled policies and their data."""
+    folder = tmp_path_factory.mktemp("made")
+    for name, text in (("visits", COUNTED), ("traffic", MOVING)):
+        (folder / f"{name}.policy").write_text(text)
+        compile_policy(folder / f"{name}.policy").save(folder / f"{name}.plan")
+    rows = [f"u{n % 9},2026-01-01T{n // 8:02}:{n % 8 * 7:02}:00,{n % 23}" for n in range(80)]
+    (folder / "visits.csv").write_text("\n".join(["person,at,money", *rows]) + "\n")
+    (folder / "visits-new.csv").write_text("\n".join(["person,at,money", *rows[24:]]) + "\n")
+    moves = [f"v{n % 40},2026-01-01T00:{n // 10:02}:00,{'AB'[n % 3 % 2]}" for n in range(500)]
+    (folder / "traffic.csv").write_text("\n".join(["vehicle,seen_at,segment", *moves]) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    warm = Path(shutil.copytree(made, tmp_path_factory.mktemp("warm") / "made"))
+    runs = [arguments("visits", 2, "a.parquet", "--continued"), arguments("traffic", 2, "b.csv")]
+    with Server(tmp_path_factory.mktemp("server")) as started:
+        started.warm(warm, *runs, ("verify", "visits.plan", "--release", "a.parquet"), ("verify", "traffic.plan"))
+        yield started
+
+
+class Prepared(NamedTuple):
+    """A scenario before its last run, what that run's calls are, and which files there are after it."""
+
+    scenario: Scenario
+    folder: Path
+    calls: list[str]
+    files: set[str]
+
+
+@pytest.fixture(scope="module")
+def prepared(made: Path, server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Prepared]:
+    found = {}
+    for name, one in SCENARIOS.items():
+        folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("prepared") / "made"))
+        for command in one.before:
+            assert server.run(folder, command).code == 0
+        whole = Path(shutil.copytree(folder, folder.with_name("whole")))
+        done = server.run(whole, one.arguments)
+        assert done.code == 0, done.err
+        found[name] = Prepared(one, folder, done.calls, listed(whole))
+    return found
+
+
+def listed(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*")}
+
+
+def ledger_of(folder: Path, one: Scenario) -> Path:
+    more = one.arguments
+    return folder / (more[more.index("--ledger") + 1] if "--ledger" in more else f"{one.plan}.plan/ledger.sqlite")
+
+
+def committed(ledger: Path) -> list[tuple[Any, ...]]:
+    """What sqlite has kept, looked at in a copy."""
+    if not ledger.exists():
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        shutil.copyfile(ledger, copy)
+        if Path(f"{ledger}-journal").exists():
+            shutil.copyfile(f"{ledger}-journal", f"{copy}-journal")
+        connection = sqlite3.connect(copy)
+        try:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'entry'").fetchall()
+            return connection.execute("SELECT * FROM entry ORDER BY number").fetchall() if tables else []
+        finally:
+            connection.close()
+
+
+def published(folder: Path, one: Scenario) -> dict[str, list[tuple[str, ...]]]:
+    """The rows of every output that is there; a file that is half written is none."""
+    import duckdb
+
+    output = Path(one.arguments[one.arguments.index("--output") + 1])
+    rows = {}
+    for file in sorted(folder.glob(f"{output.stem}*{output.suffix}")):
+        if file.suffix == ".csv":
+            with file.open(newline="") as handle:
+                rows[file.name] = [tuple(row) for row in csv.reader(handle)]
+        else:
+            found = duckdb.sql(f"SELECT step, noisy, released FROM '{file}'").fetchall()
+            rows[file.name] = [("step",), *(tuple(map(str, row)) for row in found)]
+    return rows
+
+
+def verified(server: Server, folder: Path, one: Scenario, *more: str) -> list[str]:
+    """What `verify` says is wrong."""
+    named = ("--ledger", "far.sqlite") if "--ledger" in one.arguments and ledger_of(folder, one).exists() else ()
+    done = server.run(folder, ("verify", f"{one.plan}.plan", "--json", *named, *more))
+    assert done.code in (0, 1), done.err
+    return [
+        f"{claim['claim']}: {claim['detail']}"
+        for claim in json.loads(done.out)["claims"]
+        if not claim["holds"] and claim["holds"] is not None
+    ]
+
+
+def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path) -> Done:
+    """Disturb one run, and hold everything that follows against what must be true."""
+    one = ready.scenario
+    shutil.copytree(ready.folder, folder)
+    ledger, output = ledger_of(folder, one), ("--release", one.arguments[one.arguments.index("--output") + 1])
+    before, shown_before = committed(ledger), published(folder, one)
+    done = server.run(folder, one.arguments, at, what)
+    entries, shown = committed(ledger), published(folder, one)
+    assert entries[: len(before)] == before
+    for name, rows in shown.items():
+        assert rows[: len(shown_before.get(name, []))] == shown_before.get(name, [])
+    every = len(shown) == len([name for name in ready.files if name.startswith("out")])
+    assert verified(server, folder, one, *(output if every and entries else ())) == []
+    again = server.run(folder, one.arguments)
+    assert again.code == 0, again.err
+    after = committed(ledger)
+    assert after[: len(entries)] == entries
+    steps = int(one.arguments[one.arguments.index("--steps") + 1])
+    assert {row[1] for row in after} == set(range(steps))
+    final = published(folder, one)
+    for name, rows in shown.items():
+        assert final[name][: len(rows)] == rows
+    assert {int(row[0]) for rows in final.values() for row in rows[1:]} == set(range(steps))
+    assert verified(server, folder, one, *output) == []
+    assert listed(folder) == ready.files
+    shutil.rmtree(folder)
+    return done
+
+
+def chosen(prepared: dict[str, Prepared], kinds: dict[int, str], full: bool, sample: int) -> list[tuple[str, int, int]]:
+    """Every call of every scenario with everything that can happen to it, or a sample with a fixed seed."""
+    places = [
+        (name, at, what)
+        for name, ready in prepared.items()
+        for at, call in enumerate(ready.calls, 1)
+        for what in kinds
+        if what != HALF or "write" in call.split()[0]
+        if what != ONCE + errno.EINTR or call.startswith(CAN_BE_INTERRUPTED)
+    ]
+    return places if full else random.Random(20261121).sample(places, sample)
+
+
+def place_of(prepared: dict[str, Prepared], name: str, at: int, what: int) -> str:
+    return f"{name}: {(KILLS | ERRORS)[what]} call {at}, {prepared[name].calls[at - 1]}"
+
+
+def test_a_run_killed_at_any_change_of_a_file_is_taken_up(
+    prepared: dict[str, Prepared], server: Server, tmp_path: Path, full: bool
+) -> None:
+    """SIGKILL before or in the middle of every such call: kept values stay, and the next run goes on by itself."""
+    places, faults = chosen(prepared, KILLS, full, 25), {}
+    for number, place in enumerate(places):
+        try:
+            done = disturbed(server, prepared[place[0]], *place[1:], tmp_path / str(number))
+            assert done.code == -9, done.err
+        except AssertionError as error:
+            faults[place_of(prepared, *place)] = str(error)[:300]
+    print(f"killed at {len(places)} places: {dict(Counter(name for name, _, _ in places))}")
+    assert faults == {}
+
+
+def test_an_error_of_the_system_at_any_change_of_a_file_is_one_message(
+    prepared: dict[str, Prepared], server: Server, tmp_path: Path, full: bool
+) -> None:
+    """A full disk, a failing one, an interrupted call: exit 1 and one message or no harm, and the next run goes on."""
+    places, faults, codes = chosen(prepared, ERRORS, full, 25), {}, Counter()
+    for number, place in enumerate(places):
+        try:
+            done = disturbed(server, prepared[place[0]], *place[1:], tmp_path / str(number))
+            codes[done.code] += 1
+            assert (done.code, done.err.count("error")) in {(0, 0), (1, 1)}, done.err
+            assert done.code == 0 or "released" not in done.out
+        except AssertionError as error:
+            faults[place_of(prepared, *place)] = str(error)[:300]
+    print(f"failed at {len(places)} places, exit codes {dict(codes)}")
+    assert faults == {}
