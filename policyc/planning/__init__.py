@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import (
@@ -20,6 +21,7 @@ from policyc.planning.plausible import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
 from policyc.planning.sharing import Sharing
+from policyc.planning.simulated import with_simulated_errors
 from policyc.planning.user_level import plan_user_level
 from policyc.semantics.policy import (
     LinearConstraint,
@@ -79,13 +81,15 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
     choices = sharing.choices()
     if choices is None:
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules, sharing.estimators)])
+    words = sharing.words([release.name for release in policy.releases])
+    choices = with_simulated_errors(policy, choices, partial(assemble_plan, policy, choices, words, ()))
     broken = broken_constraints(policy, [group.chain for group in groups])
     more = [
         warning
         for release, choice in zip(policy.releases, choices, strict=True)
         for warning in _utility(policy, release, choice.predicted, broken.get(release.name, ()))
     ]
-    plan = assemble_plan(policy, choices, sharing.words([r.name for r in policy.releases]), (*notices, *more))
+    plan = assemble_plan(policy, choices, words, (*notices, *more))
     verify(plan)
     return plan, more
 

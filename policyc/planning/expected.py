@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 Total = Callable[[Array], Array]
 
 MOVES = "how far off values are depends on how the stream moves, which the policy does not say"
+COUPLED = "what constraints between steps gain depends on how the stream moves, which the policy does not say"
 GAINS = "what the estimator gains depends on how the stream moves, which the policy does not say"
 MOST_RUNS = 64  # of expected errors in a plan
 
@@ -106,9 +107,11 @@ def _published(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequenc
     if moving or (pair is None and not mechanism.independent):
         there = given if moving and given is not None else still(policy, base.steps)
         return _simulated(there, plan, _trial(policy, plan, release, base, there).settled())
-    if release.estimator.plain:
-        method = "variance of the noise alone: no signal says how values move, so what the estimator gains is not known"
-        return _Found("noise", method, because=GAINS)
+    coupled = release.constraint_set.couples_steps
+    if release.estimator.plain or coupled:
+        open_gain = "what constraints between steps gain" if coupled else "what the estimator gains"
+        method = f"variance of the noise alone: no signal says how values move, so {open_gain} is not known"
+        return _Found("noise", method, because=COUPLED if coupled else GAINS)
     noise = "variance of the noise; true values are taken to be far from every bound"
     return _Found("expected", "errors of the declared AR(1) process" if mechanism.declared else noise)
 
