@@ -52,6 +52,7 @@ class Entry(NamedTuple):
     """One step of one release. Values are JSON lists, budgets decimal text, so all read back exactly.
 
     `process` is what the estimator took users to move like, by the noisy values; empty where it does not ask them.
+    `known` is how many steps had noisy values when this one was estimated: published values follow from these.
     """
 
     step: int
@@ -62,6 +63,7 @@ class Entry(NamedTuple):
     epsilon: str
     scale: str
     process: str
+    known: int
 
 
 class Ledger:
@@ -235,7 +237,7 @@ class Ledger:
             rows.append((number, *entry, self._hash))
         self._announce(self.hashes, known)
         with guarded(self.path):
-            self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             head = (len(self.entries) + len(rows), self._hash)
             self._connection.execute("UPDATE head SET entries = ?, hash = ?", head)
         self.entries.extend(entries)

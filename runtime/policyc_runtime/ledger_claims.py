@@ -6,12 +6,19 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
-from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, policy_hash
+from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
 from policyc_runtime.plan import Plan
+
+UNREADABLE = (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+LARGEST_VALUE = 1e300
 
 
 def ledger_claims(plan: Plan, path: str | Path, pin: Path | None = None) -> Iterator[Claim]:
@@ -28,6 +35,9 @@ def ledger_claims(plan: Plan, path: str | Path, pin: Path | None = None) -> Iter
     except LedgerError as error:
         detail = error.message if error.because is None else f"{error.message}: {error.because}"
         yield Claim("the ledger can be read and is unaltered", False, detail, error.where, error.code)
+    except UNREADABLE as error:
+        detail = f"an entry has values that no run writes ({type(error).__name__})"
+        yield Claim("the ledger can be read and is unaltered", False, detail, str(path), "E0823")
 
 
 def require_claims(ledger: Ledger, plan: Plan) -> None:
@@ -36,9 +46,12 @@ def require_claims(ledger: Ledger, plan: Plan) -> None:
     Raises:
         LedgerError: the first claim that does not hold.
     """
-    for claim in claims_of(ledger, plan):
-        if claim.holds is False:
-            raise LedgerError(claim.code, f"{claim.name}: no; {claim.detail}", where=claim.where)
+    try:
+        failed = next((claim for claim in claims_of(ledger, plan) if claim.holds is False), None)
+    except UNREADABLE:
+        raise altered(ledger.path, "an entry whose values no run writes") from None
+    if failed is not None:
+        raise LedgerError(failed.code, f"{failed.name}: no; {failed.detail}", where=failed.where)
 
 
 def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
@@ -70,6 +83,7 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     once = [(entry.step, entry.release) for entry in ledger.entries] == expected
     yield Claim("every step was released exactly once", once, f"{ledger.steps:,} steps", where, "E0823")
     if once:
+        _require_numbers(ledger)
         yield _spending(ledger, plan)
         if any(release.schedule is None or release.recorded is not None for release in plan.releases):
             records = _records(ledger, plan)
@@ -77,6 +91,17 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
             if records.holds is False:
                 return
         yield from _processes(ledger, plan)
+        yield from _published(ledger, plan)
+
+
+def _require_numbers(ledger: Ledger) -> None:
+    """ValueError unless every entry has plain lists of finite numbers, or null."""
+    for entry in ledger.entries:
+        for text in (entry.noisy, entry.published):
+            row = json.loads(text)
+            for number in () if row is None else row:
+                if type(number) not in (int, float) or not abs(number) < LARGEST_VALUE:
+                    raise ValueError("this is no number that a run writes")
 
 
 def _private_files(ledger: Ledger) -> Claim:
@@ -128,6 +153,31 @@ def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         step = unexplained_step(plan, release, noisy, used)
         name = f"what the users of `{release.name}` were taken to move like is what its noisy values speak for"
         detail = described_processes(used) if step is None else f"at step {step} they speak for something else"
+        yield Claim(name, step is None, detail, str(ledger.path), "E0823")
+
+
+def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
+    """Whether the published values are what the plan's estimators make of the noisy ones, computed again."""
+    from policyc_runtime.measuring import stored_noisy
+    from policyc_runtime.published import unexplained_value
+
+    for release in plan.releases:
+        rows = [entry for entry in ledger.entries if entry.release == release.name]
+        if not rows:
+            continue
+        name = f"the published values of `{release.name}` are what its estimator makes of the noisy ones"
+        noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in rows])
+        values = [json.loads(entry.published) for entry in rows]
+        count = values.index(None) if None in values else len(values)
+        shape = (count, len(release.cells))
+        kind = int if release.integer else (int, float)
+        plain = all(isinstance(number, kind) for row in values[:count] for number in row)
+        published = np.array(values[:count], dtype=np.float64)
+        step: int | None = 0
+        if plain and values[count:] == [None] * (len(values) - count) and published.size == shape[0] * shape[1]:
+            known, used = [entry.known for entry in rows], [entry.process for entry in rows]
+            step = unexplained_value(plan, release, noisy, published.reshape(shape), known, used)
+        detail = f"{count:,} steps estimated again" if step is None else f"at step {step} they are not"
         yield Claim(name, step is None, detail, str(ledger.path), "E0823")
 
 

@@ -27,7 +27,7 @@ CREATE TABLE head (
 CREATE TABLE entry (
   number INTEGER PRIMARY KEY, step INTEGER NOT NULL, release TEXT NOT NULL, noisy TEXT NOT NULL,
   published TEXT NOT NULL, data TEXT NOT NULL, epsilon TEXT NOT NULL, scale TEXT NOT NULL,
-  process TEXT NOT NULL, hash TEXT NOT NULL,
+  process TEXT NOT NULL, known INTEGER NOT NULL, hash TEXT NOT NULL,
   UNIQUE (step, release));
 CREATE TRIGGER entry_kept BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END;
 CREATE TRIGGER entry_fixed BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;

@@ -216,6 +216,7 @@ class _Run:
         self._epsilons = {part.name: part.budgets.epsilons(raw.steps) for part in scheduled}
         self._scales = {part.name: part.budgets.scales(raw.steps) for part in scheduled}
         self._processes: dict[str, dict[int, str]] = {}  # of the block that is being released
+        self._known = 0  # steps whose noisy values the estimators of this block see
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
         shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
         self._noisy = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
@@ -301,6 +302,7 @@ class _Run:
         """Published values of new steps, from the noisy ones."""
         published = self._published[part.name]
         noisy = self._noisy[part.name][: block.stop]
+        self._known = len(noisy)
         used = processes_used(self._plan, part, noisy, block.start)
         published[block.start : block.stop] = estimate_release(self._plan, part, noisy, published[: block.start], used)
         self._processes[part.name] = dict(zip(block, used or [], strict=False))
@@ -327,6 +329,7 @@ class _Run:
             epsilon=str(self._epsilons[part.name][step]) if part.schedule is not None else "",
             scale=str(self._scales[part.name][step]) if part.schedule is not None else "",
             process=self._processes[part.name].get(step, "") if _given(published) else "",
+            known=self._known,
         )
 
 

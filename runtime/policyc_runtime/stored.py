@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError, LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
-from policyc_runtime.ledger_claims import require_claims
+from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_file import SYSTEM
 from policyc_runtime.measuring import stored_noisy, whole_values
 from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
@@ -152,6 +152,10 @@ def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator
     except KernelError as error:
         detail = "; ".join(filter(None, (error.message, error.because, error.help)))
         yield Claim(name, False, detail, error.where, error.code)
+    except UNREADABLE as error:
+        yield Claim(
+            name, False, f"the ledger has values that no run writes ({type(error).__name__})", str(ledger), "E0823"
+        )
     else:
         whole = f"every row of {known:,} steps compared"
         part = f"steps 0 to {compared - 1:,} of {known:,} compared"
