@@ -153,9 +153,8 @@ def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator
         detail = "; ".join(filter(None, (error.message, error.because, error.help)))
         yield Claim(name, False, detail, error.where, error.code)
     except UNREADABLE as error:
-        yield Claim(
-            name, False, f"the ledger has values that no run writes ({type(error).__name__})", str(ledger), "E0823"
-        )
+        detail = f"the ledger has values that no run writes ({type(error).__name__})"
+        yield Claim(name, False, detail, str(ledger), "E0823")
     else:
         whole = f"every row of {known:,} steps compared"
         part = f"steps 0 to {compared - 1:,} of {known:,} compared"
