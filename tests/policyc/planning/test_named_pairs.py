@@ -19,10 +19,11 @@ stream events {{
   {cell}
   step     1d
   horizon  {horizon}
+  start    "2026-01-01"
 }}
 release visitors = count(events){by}
 {target}
-participation at_most({bound} steps, enforced = keep_first)
+participation at_most({bound} steps, assumed = "tickets")
 {more}
 """
 USER_LEVEL = "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)"
