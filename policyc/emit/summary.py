@@ -124,6 +124,7 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     """Which steps are out now, how many of them were out before, from when to when, and where."""
     from policyc_runtime.estimating import described_processes
     from policyc_runtime.estimation.safeguard import DECLARED
+    from policyc_runtime.measuring import waiting_steps
 
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
@@ -133,6 +134,8 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     lines = [] if released.is_release else ["NOT A RELEASE: the events were simulated; every file says so"]
     lines += [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - known:,} new, {known:,} from before"]
     lines += [f"  {visible(str(path))}" for path in written]
+    if (wait := waiting_steps(plan)) and steps != horizon:
+        lines.append(f"  the last {wait:,} steps wait for later ones, or for the stream's end")
     for name, series in released.series.items():
         if any(series.processes):
             lines.append(f"  {name}: process used: {described_processes(series.processes)}")

@@ -47,6 +47,8 @@ from policyc_runtime.ledger_private import check_value, load_key, private_files
 from policyc_runtime.ledger_seal import LEDGER, Seal, Seals, another_ledger, file_sha256, left_of_entries, read_seal
 from policyc_runtime.plan import Plan, canonical_json
 
+AHEAD = " ahead"  # of a release's name, where a step's noise is stored before its values can be published
+
 
 class Entry(NamedTuple):
     """One step of one release. Values are JSON lists, budgets decimal text, so all read back exactly.
@@ -69,13 +71,16 @@ class Entry(NamedTuple):
 class Ledger:
     """An open ledger; use it in a `with` statement.
 
-    `entries` are all entries, in order, checked, and `hashes` theirs; `sha256` is that of a file opened to look at it.
+    `entries` are those of released steps, in order, checked; `ahead` has those of steps whose noise was drawn because
+    earlier ones were to see it, before their own values could be published. `hashes` are those of all of them, as they
+    were stored; `sha256` is that of a file opened to look at it.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, pin: Path | None = None) -> None:
         self.path = path
         self.seals = Seals(path, pin)
         self.entries: list[Entry] = []
+        self.ahead: list[Entry] = []
         self.meta: dict[str, str] = {}
         self._connection = connection
         self.hashes: list[str] = []
@@ -123,7 +128,7 @@ class Ledger:
                     clear_drafts(place)
                 with ledger._writing():
                     ledger._begin_or_check(plan, generator)
-                if ledger.entries:
+                if ledger.hashes:
                     ledger._load_key()
                 ledger._runs = True
         return ledger
@@ -204,7 +209,7 @@ class Ledger:
     @property
     def unspent(self) -> bool:
         """Whether nothing was ever drawn: such a ledger protects nothing, and the plan that runs next takes it."""
-        return not self.entries and left_of_entries(self.path, self.seals.pin) is None
+        return not self.hashes and left_of_entries(self.path, self.seals.pin) is None
 
     @property
     def history(self) -> tuple[str, str]:
@@ -227,20 +232,38 @@ class Ledger:
                 check_owner(self.path, self.meta, self._expected)  # another run may have taken it over while empty
             yield
 
-    def append(self, entries: list[Entry], start: int | None) -> None:
-        """Add entries inside a transaction; the first ones fix the start of the stream, and the key."""
-        if not self.entries:
+    def drawn(self, release: str) -> list[Entry]:
+        """What was drawn for one release, by step: with its released steps those that still wait."""
+        released = [entry for entry in self.entries if entry.release == release]
+        return released + [entry for entry in self.ahead if entry.release == release and entry.step >= len(released)]
+
+    def append(self, entries: list[Entry], start: int | None, ahead: Iterable[Entry] = ()) -> None:
+        """Add entries inside a transaction; the first ones fix the start of the stream, and the key.
+
+        Args:
+            entries: of steps that are released.
+            start: the moment of step 0, microseconds since 1970.
+            ahead: of steps whose noise was drawn, and whose values have to wait.
+        """
+        if not self.hashes:
             self._put_meta({"start": "" if start is None else str(start), "key": check_value(self._key)})
         rows, known = [], len(self.hashes)
-        for number, entry in enumerate(entries, len(self.entries) + 1):
+        stored = [*entries, *(entry._replace(release=entry.release + AHEAD) for entry in ahead)]
+        for number, entry in enumerate(stored, known + 1):
             self.hashes.append(_chained(self._hash, number, entry))
             rows.append((number, *entry, self._hash))
         self._announce(self.hashes, known)
         with guarded(self.path):
             self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            head = (len(self.entries) + len(rows), self._hash)
-            self._connection.execute("UPDATE head SET entries = ?, hash = ?", head)
-        self.entries.extend(entries)
+            self._connection.execute("UPDATE head SET entries = ?, hash = ?", (len(self.hashes), self._hash))
+        for entry in stored:
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        if entry.release.endswith(AHEAD):
+            self.ahead.append(entry._replace(release=entry.release.removesuffix(AHEAD)))
+        else:
+            self.entries.append(entry)
 
     def fingerprint(self, step: int, digest: str) -> str:
         """The keyed fingerprint of the data behind one step, hexadecimal; inside a transaction before any entry."""
@@ -251,7 +274,7 @@ class Ledger:
     def _load_key(self) -> None:
         """The key is made in the transaction of the first entries, so that a lone key means a lost ledger."""
         with guarded(self.path):
-            self._key = load_key(self.path, self.meta["key"] if self.entries else None)
+            self._key = load_key(self.path, self.meta["key"] if self.hashes else None)
 
     def _announce(self, hashes: list[str], known: int | None = None) -> None:
         """Let the seals say what the transaction that is under way will leave; the first of `hashes` were `known`."""
@@ -308,26 +331,26 @@ class Ledger:
             raise damaged(
                 self.path, "it was written by another version", "use the version that wrote it, or a newer one"
             )
-        if not self.entries:
+        if not self.hashes:
             fault = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if fault != "ok":
                 raise damaged(self.path, "parts of the file are damaged", RESTORE)
-        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (len(self.entries),))
+        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (len(self.hashes),))
         for number, *fields, stored in rows:
             entry = Entry(*fields)
-            if number != len(self.entries) + 1 or _chained(self._hash, number, entry) != stored:
+            if number != len(self.hashes) + 1 or _chained(self._hash, number, entry) != stored:
                 raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
-            self.entries.append(entry)
+            self._take(entry)
             self.hashes.append(stored)
         head = self._connection.execute("SELECT entries, hash, history, coming_history FROM head").fetchall()
-        if [row[:2] for row in head] != [(len(self.entries), self._hash if self.entries else "")]:
-            raise altered(self.path, f"the end of the chain, after entry {len(self.entries)}")
+        if [row[:2] for row in head] != [(len(self.hashes), self._hash if self.hashes else "")]:
+            raise altered(self.path, f"the end of the chain, after entry {len(self.hashes)}")
         self._history = head[0][2:]
         check_tables(self._connection, self.path)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        known = len(self.entries)
+        known = len(self.entries), len(self.ahead), len(self.hashes)
         with guarded(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -335,7 +358,7 @@ class Ledger:
             with guarded(self.path):
                 self._connection.execute("COMMIT")
         except BaseException:
-            del self.entries[known:], self.hashes[known:]
+            del self.entries[known[0] :], self.ahead[known[1] :], self.hashes[known[2] :]
             with suppress(sqlite3.Error):  # where this fails, whoever opens the file next undoes what was begun
                 self._connection.execute("ROLLBACK")
             raise

@@ -10,9 +10,10 @@ import numpy as np
 
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import LedgerError
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
+from policyc_runtime.measuring import waiting_steps
 from policyc_runtime.plan import Plan
 
 UNREADABLE = (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -61,7 +62,7 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         detail = "the run that was to begin it ended before; nothing was drawn, run the plan again"
         yield Claim("the ledger was begun", None, detail, where, "E0820")
         return
-    count = f"{len(ledger.entries):,} entries"
+    count = f"{len(ledger.hashes):,} entries"
     yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
     yield from ledger.seals.claims(ledger.meta["ledger"], ledger.hashes, ledger.sha256)
     yield _private_files(ledger)
@@ -84,6 +85,8 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     yield Claim("every step was released exactly once", once, f"{ledger.steps:,} steps", where, "E0823")
     if once:
         _require_numbers(ledger)
+        if ledger.ahead:
+            yield _ahead(ledger, plan)
         yield _spending(ledger, plan)
         if any(release.schedule is None or release.recorded is not None for release in plan.releases):
             records = _records(ledger, plan)
@@ -96,12 +99,31 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
 
 def _require_numbers(ledger: Ledger) -> None:
     """ValueError unless every entry has plain lists of finite numbers, or null."""
-    for entry in ledger.entries:
+    for entry in (*ledger.entries, *ledger.ahead):
         for text in (entry.noisy, entry.published):
             row = json.loads(text)
             for number in () if row is None else row:
                 if type(number) not in (int, float) or not abs(number) < LARGEST_VALUE:
                     raise ValueError("this is no number that a run writes")
+
+
+def _ahead(ledger: Ledger, plan: Plan) -> Claim:
+    """Whether noise that was drawn ahead of its values was drawn once, and is what the step was released with."""
+    name = "noise that was drawn before its values could be published is what they were made of"
+    steps = sorted({entry.step for entry in ledger.ahead})
+    waiting = [step for step in steps if step >= ledger.steps]
+    fits = waiting == list(range(ledger.steps, ledger.steps + len(waiting))) and len(waiting) <= waiting_steps(plan)
+    released = {(entry.step, entry.release): entry for entry in ledger.entries}
+    for entry in ledger.ahead:
+        found = released.get((entry.step, entry.release), entry)
+        if not fits or _drawn(found) != _drawn(entry):
+            return Claim(name, False, f"step {entry.step} of `{entry.release}`", str(ledger.path), "E0823")
+    return Claim(name, True, f"{len(steps):,} steps compared, {len(waiting)} still wait", str(ledger.path))
+
+
+def _drawn(entry: Entry) -> Entry:
+    """What an entry says of noise, without what was made of it."""
+    return entry._replace(published="", process="", known=0)
 
 
 def _private_files(ledger: Ledger) -> Claim:
@@ -130,8 +152,7 @@ def _records(ledger: Ledger, plan: Plan) -> Claim:
 
     name = "what was drawn is what the plan's mechanisms record, and what is derived follows from it"
     stored = {
-        release.name: [json.loads(entry.noisy) for entry in ledger.entries if entry.release == release.name]
-        for release in plan.releases
+        release.name: [json.loads(entry.noisy) for entry in ledger.drawn(release.name)] for release in plan.releases
     }
     wrong = same_as_recorded(plan, stored)
     detail = f"{ledger.steps:,} steps read" if wrong is None else f"the entries of `{wrong}` are not"
@@ -144,7 +165,7 @@ def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     from policyc_runtime.measuring import stored_noisy
 
     for release in plan.releases:
-        rows = [entry for entry in ledger.entries if entry.release == release.name]
+        rows = ledger.drawn(release.name)
         used = [entry.process for entry in rows]
         asked = release.estimator.asks_noisy_values and len(plan.correlation.chains) == 1
         if not rows or not (asked or any(used)):
@@ -166,7 +187,7 @@ def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         if not rows:
             continue
         name = f"the published values of `{release.name}` are what its estimator makes of the noisy ones"
-        noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in rows])
+        noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in ledger.drawn(release.name)])
         values = [json.loads(entry.published) for entry in rows]
         count = values.index(None) if None in values else len(values)
         shape = (count, len(release.cells))
@@ -176,6 +197,7 @@ def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         step: int | None = 0
         if plain and values[count:] == [None] * (len(values) - count) and published.size == shape[0] * shape[1]:
             known, used = [entry.known for entry in rows], [entry.process for entry in rows]
+            used += used[-1:] * (len(noisy) - len(used))  # of steps that wait: no other step's value asks for it
             step = unexplained_value(plan, release, noisy, published.reshape(shape), known, used)
         detail = f"{count:,} steps estimated again" if step is None else f"at step {step} they are not"
         yield Claim(name, step is None, detail, str(ledger.path), "E0823")
@@ -189,8 +211,9 @@ def _spending(ledger: Ledger, plan: Plan) -> Claim:
     for release in plan.releases:
         if release.schedule is None:
             continue  # what it spends is the noise of its mechanism, for the whole stream
-        epsilons, scales = release.budgets.epsilons(ledger.steps), release.budgets.scales(ledger.steps)
-        for entry in ledger.entries:
+        steps = max(entry.step for entry in (*ledger.entries, *ledger.ahead)) + 1 if ledger.entries else 0
+        epsilons, scales = release.budgets.epsilons(steps), release.budgets.scales(steps)
+        for entry in (*ledger.entries, *ledger.ahead):
             if entry.release == release.name and (entry.epsilon, entry.scale) != (
                 str(epsilons[entry.step]),
                 str(scales[entry.step]),

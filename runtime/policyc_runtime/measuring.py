@@ -39,6 +39,17 @@ def ready_steps(plan: Plan, steps: int) -> int:
     return ready
 
 
+def waiting_steps(plan: Plan) -> int:
+    """How many later steps the values of a step wait for: the delay, where an estimator looks at them."""
+    wait = plan.delivery.longest_wait or 0
+    return wait if any(release.estimator.looks_ahead(wait) for release in plan.releases) else 0
+
+
+def publishable_steps(plan: Plan, ready: int) -> int:
+    """How many of the first `ready` steps may be published: the last ones wait where the stream goes on."""
+    return ready if ready == plan.stream.horizon else max(ready - waiting_steps(plan), 0)
+
+
 def noisy_values(plan: Plan, release: ReleasePlan, records: Sequence[StepRecord]) -> Array:
     """Noisy values of a release with a stream mechanism, (steps, cells), in published units; NaN for none."""
     found = measured(plan, release)

@@ -21,7 +21,14 @@ from policyc_runtime.estimating import estimate_release, processes_used
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded, overtaken
 from policyc_runtime.ledger_private import write_dropped
-from policyc_runtime.measuring import derived_values, measured, noisy_values, ready_steps
+from policyc_runtime.measuring import (
+    derived_values,
+    measured,
+    noisy_values,
+    publishable_steps,
+    ready_steps,
+    waiting_steps,
+)
 from policyc_runtime.mechanisms import StepRecord
 from policyc_runtime.output import Release, output_paths, require_own
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -184,7 +191,7 @@ def _carried_on(
         )
     with guarded(book.path), History(book.path, plan, book) as history:
         raw = history.read(data, start=start, steps=steps, zoned=zoned, simulated=simulated)
-        for entry in book.entries:
+        for entry in (*book.entries, *book.ahead):
             if entry.step >= history.steps:
                 raise _changed(book.path, entry.step, gone=True)
             if entry.step < raw.steps and entry.data != book.fingerprint(entry.step, raw.digests[entry.step]):
@@ -211,7 +218,9 @@ class _Run:
         self._raw = raw
         self._book = book
         self._randomness = randomness
-        self._end = _ready(plan, raw.steps)
+        self._ready = _ready(plan, raw.steps, book.steps)
+        self._end = min(max(publishable_steps(plan, self._ready), book.steps), raw.steps)
+        self._drawn = 0  # how many steps have noise, some of them ahead of their values
         scheduled = [part for part in plan.releases if part.schedule is not None]
         self._epsilons = {part.name: part.budgets.epsilons(raw.steps) for part in scheduled}
         self._scales = {part.name: part.budgets.scales(raw.steps) for part in scheduled}
@@ -229,8 +238,10 @@ class _Run:
             self._take_stored()
             block = self._next_block(steps)
             if block:
+                drawn = range(self._drawn, self._lead(block))
                 for part in self._plan.releases:
-                    self._draw(part, block)
+                    self._draw(part, drawn)
+                self._drawn = max(self._drawn, drawn.stop)
                 try:
                     for part in self._plan.releases:
                         self._estimate(part, block)
@@ -239,7 +250,13 @@ class _Run:
                     failure = error
                     self._drop(block)
                 entries = [self._entry(part, step) for step in block for part in self._plan.releases]
-                self._book.append(entries, self._raw.start)
+                ahead = [
+                    self._entry(part, step)._replace(published="null", process="")
+                    for step in drawn
+                    if step >= block.stop
+                    for part in self._plan.releases
+                ]
+                self._book.append(entries, self._raw.start, ahead)
         if failure is not None:
             raise failure
         self.done += len(block)
@@ -250,15 +267,19 @@ class _Run:
         if self._book.start is not None and self._book.start != self._raw.start:
             raise overtaken(self._book.path, "fixed the start of the stream")
         releases = len(self._plan.releases)
-        for entry in self._book.entries[self.done * releases : self._raw.steps * releases]:
+        waiting = [entry for entry in self._book.ahead if self._book.steps <= entry.step < self._raw.steps]
+        for entry in [*self._book.entries[self.done * releases : self._raw.steps * releases], *waiting]:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
                 gone = not self._raw.digests[entry.step]
                 raise _changed(self._book.path, entry.step, gone, carries_on=can_carry_on(self._plan))
             drawn = json.loads(entry.noisy)
             if self._plan.release_named(entry.release).recorded is None:
                 self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
-            else:
+            elif entry.step == len(self._records[entry.release]):
                 self._records[entry.release].append(tuple(drawn))
+            self._drawn = max(self._drawn, entry.step + 1)
+            if entry.step >= self._book.steps:
+                continue
             published = json.loads(entry.published)
             if published is None:
                 raise _unpublished(self._book.path, entry.step)
@@ -276,8 +297,14 @@ class _Run:
         stop = ready_steps(self._plan, min(self.done + steps, self._end))
         return range(self.done, stop if stop > self.done else self._end)
 
+    def _lead(self, block: range) -> int:
+        """Through which step noise is needed: values of the block's last step may use that of later ones."""
+        return max(ready_steps(self._plan, min(block.stop + waiting_steps(self._plan), self._ready)), block.stop)
+
     def _draw(self, part: ReleasePlan, block: range) -> None:
         """Noisy values of new steps; steps without a budget are not even looked at."""
+        if not block:
+            return
         if part.schedule is None or part.recorded is not None:
             self._noisy[part.name][: block.stop] = self._measure(part, block)
             return
@@ -301,10 +328,11 @@ class _Run:
     def _estimate(self, part: ReleasePlan, block: range) -> None:
         """Published values of new steps, from the noisy ones."""
         published = self._published[part.name]
-        noisy = self._noisy[part.name][: block.stop]
+        noisy = self._noisy[part.name][: self._lead(block)]
         self._known = len(noisy)
         used = processes_used(self._plan, part, noisy, block.start)
-        published[block.start : block.stop] = estimate_release(self._plan, part, noisy, published[: block.start], used)
+        values = estimate_release(self._plan, part, noisy, published[: block.start], used)
+        published[block.start : block.stop] = values[: len(block)]
         self._processes[part.name] = dict(zip(block, used or [], strict=False))
 
     def _drop(self, block: range) -> None:
@@ -366,15 +394,23 @@ def _changed(ledger: Path, step: int, gone: bool, *, carries_on: bool = False) -
     )
 
 
-def _ready(plan: Plan, steps: int) -> int:
-    """How many steps can be released now.
+def _ready(plan: Plan, steps: int, done: int) -> int:
+    """How many steps can have noise now; `done` are released.
 
     Raises:
-        DataError: none, because a mechanism waits for more.
+        DataError: nothing can be released, because a mechanism or an estimator waits for more.
     """
     ready = ready_steps(plan, steps)
-    if ready > 0 or steps == 0:
+    if publishable_steps(plan, ready) > 0 or done > 0 or steps == 0:
         return ready
+    wait = waiting_steps(plan)
+    if ready > 0:
+        raise DataError(
+            "E0835",
+            f"nothing can be released of {steps:,} steps yet",
+            because=f"values may use those of {wait:,} later steps, and wait for them until the stream ends",
+            help=f"run again when more than {wait:,} steps are over",
+        )
     raise DataError(
         "E0835",
         f"nothing can be released of {steps:,} steps yet",

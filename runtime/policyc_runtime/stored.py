@@ -25,6 +25,7 @@ from policyc_runtime.sources.tables import place_of
 def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
     """The first steps of a ledger as a release; what is published comes from there alone."""
     series = {}
+    steps = min(steps, book.steps)  # the last ones may wait for others
     entries = book.entries[: steps * len(plan.releases)]
     for part in plan.releases:
         rows = [entry for entry in entries if entry.release == part.name]
