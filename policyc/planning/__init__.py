@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -22,21 +21,20 @@ from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
 from policyc.planning.sharing import Sharing
 from policyc.planning.simulated import with_simulated_errors
+from policyc.planning.usefulness import user_level_warnings, utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.semantics.policy import (
-    LinearConstraint,
     Policy,
     Release,
     UserLevelTarget,
     WEventTarget,
     Wish,
 )
-from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.errors import KernelError
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
-from policyc_runtime.plan import Plan, PredictedError
+from policyc_runtime.plan import Notice, Plan
 from policyc_runtime.spending import LARGEST_HORIZON
 from policyc_runtime.verify import verify
 
@@ -56,8 +54,11 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     try:
         if any(isinstance(target, UserLevelTarget) for target in policy.targets):
             plan = plan_user_level(policy, notices)
+            more = list(user_level_warnings(policy, plan))
+            noted = tuple(Notice(code=warning.code, message=warning.message) for warning in more)
+            plan = plan.model_copy(update={"notices": (*plan.notices, *noted)}).sealed()
             verify(plan)
-            return plan, []
+            return plan, more
         return _planned(policy, notices)
     except KernelError as error:
         raise PolicyError(policy.source, [*notices, _refused(policy, error)]) from error
@@ -87,7 +88,7 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
     more = [
         warning
         for release, choice in zip(policy.releases, choices, strict=True)
-        for warning in _utility(policy, release, choice.predicted, broken.get(release.name, ()))
+        for warning in utility_warnings(policy, release, choice.predicted, broken.get(release.name, ()))
     ]
     plan = assemble_plan(policy, choices, words, (*notices, *more))
     verify(plan)
@@ -142,18 +143,6 @@ def _rule(policy: Policy, release: Release) -> WindowMechanism | None:
     error = still_error(name, window, cells)
     fields = {"name": name, "window": window, "epsilon": 1, "l1_sensitivity": least, "still_error": error}
     return kind.model_validate(fields)
-
-
-def _utility(
-    policy: Policy, release: Release, predicted: PredictedError, broken: Sequence[tuple[LinearConstraint, float]]
-) -> list[Diagnostic]:
-    """Warnings about a release that carries little; errors are compared in the unit of the counts."""
-
-    def in_counts(error: float | None) -> float | None:
-        return error if error is None or policy.objective == "mean_absolute_error" else math.sqrt(error)
-
-    published = in_counts(predicted.published) or 0.0
-    return check_utility(policy, release, published, in_counts(predicted.prior_alone), predicted.signal, broken)
 
 
 def _wished(wish: str, found: Iterable[Estimator | Refused]) -> list[Estimator | Refused]:

@@ -8,6 +8,8 @@ from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import LinearConstraint, Policy, Release
 
+HARDLY_BELOW = 0.95  # of the error of the public prior alone
+
 
 def check_utility(
     policy: Policy,
@@ -16,6 +18,9 @@ def check_utility(
     prior_alone: float | None,
     signal_size: float | None,
     broken: Sequence[tuple[LinearConstraint, float]] = (),
+    *,
+    unit: str = "users",
+    known: str = "the expected error",
 ) -> list[Diagnostic]:
     """Warnings about a release that carries little.
 
@@ -28,12 +33,15 @@ def check_utility(
         signal_size: typical size of a value, in the same units, or None when unknown.
         broken: constraints that true counts would break if users moved as declared, each with what is expected of
             its left side.
+        unit: what values are counted in.
+        known: what `predicted_error` is, where it is not the whole expected error.
 
     Returns:
-        W0701 when the error exceeds the signal, W0702 when the public prior alone is at least as good.
+        W0701 when the error exceeds the signal, W0702 when the public prior alone is about as good: an estimator that
+        knows the prior is never worse, however strong the noise.
     """
     target = policy.targets[0]
-    error = "the expected error" if len(policy.releases) == 1 else f"the expected error of `{release.name}`"
+    error = known if len(policy.releases) == 1 else f"{known} of `{release.name}`"
     stronger = "allow a larger " + ("alpha" if hasattr(target, "alpha") else "epsilon")
     remedy = f"{stronger}, publish less often, count in fewer cells, or drop constraints that true counts break"
     labels: tuple[Label, ...] = ()
@@ -45,24 +53,25 @@ def check_utility(
             f"{_count(expected)}, so published values are forced away from the truth; or mend the declared chain"
         )
         labels = tuple(Label(row.span, f"expected: {_count(expected)}") for row, expected in broken)
+    size = f"{predicted_error:.4g} {unit}"
     findings = []
     if signal_size is not None and predicted_error > signal_size:
         findings.append(
             Diagnostic(
                 "W0701",
-                f"{error} ({predicted_error:.4g} users) exceeds the signal ({signal_size:.4g} users)",
+                f"{error} ({size}) exceeds the signal ({signal_size:.4g} {unit})",
                 target.span,
                 because="the promise holds, and readers would take noise for news",
                 help=remedy,
                 labels=labels,
             )
         )
-    if prior_alone is not None and predicted_error >= prior_alone:
+    if prior_alone is not None and predicted_error >= HARDLY_BELOW * prior_alone:
+        below = "not" if predicted_error >= prior_alone else "hardly"
         findings.append(
             Diagnostic(
                 "W0702",
-                f"{error} ({predicted_error:.4g} users) is not below that of the public prior alone "
-                f"({prior_alone:.4g} users)",
+                f"{error} ({size}) is {below} below that of the public prior alone ({prior_alone:.4g} {unit})",
                 target.span,
                 because="a reader learns as much from what was public before, so privacy is spent for nothing",
                 help=remedy,

@@ -1,0 +1,90 @@
+"""Whether a planned release tells more than was public before: its error beside what is known without the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from policyc.diagnostics import Diagnostic
+from policyc.planning.courses import Courses, courses
+from policyc.planning.measurements import STRETCH, Objective
+from policyc.semantics.policy import LinearConstraint, Policy, Release
+from policyc.semantics.rules.utility import check_utility
+from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
+from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
+
+MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
+
+KNOWN = {"noise": "the error before the estimator", "at_least": "the least expected error"}
+
+
+def utility_warnings(
+    policy: Policy, release: Release, predicted: PredictedError, broken: Sequence[tuple[LinearConstraint, float]]
+) -> list[Diagnostic]:
+    """Warnings about a release whose promise is about single steps; errors are compared in the unit of the counts."""
+    published, prior = _in_counts(policy, predicted.published), predicted.prior_alone
+    alone = None if prior is None else _in_counts(policy, prior)
+    return check_utility(policy, release, published, alone, predicted.signal, broken)
+
+
+def user_level_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
+    """Warnings about releases of a promise about all events of a user.
+
+    A declared signal with a mean, or a public pilot, says how far off a guess of that mean is; a signal without one
+    how far values move; the population how large a count can be. Of totals nothing is said.
+    """
+    declared = {release.name: release for release in policy.releases}
+    given = _course(policy, plan)
+    for part in plan.releases:
+        if isinstance(part.query, PrefixQuery | WindowQuery):
+            continue
+        published = part.predicted.kind != "noise"
+        spread, known = _spread(given, policy.objective) if given is not None and published else (None, False)
+        sizes = [size for size in (None if known else spread, _largest(plan, part)) if size is not None]
+        yield from check_utility(
+            policy,
+            declared[part.name],
+            _in_counts(policy, part.predicted.published),
+            spread if known else None,
+            min(sizes, default=None),
+            unit=_unit(plan, part),
+            known=KNOWN.get(part.predicted.kind, "the expected error"),
+        )
+
+
+def _in_counts(policy: Policy, error: float) -> float:
+    return math.sqrt(error) if policy.objective == "mean_squared_error" else error
+
+
+def _course(policy: Policy, plan: Plan) -> Courses | None:
+    """How the one release that a signal is about moves; None where several are measured."""
+    measured = [part.query for part in plan.releases if not isinstance(part.query, PrefixQuery | WindowQuery)]
+    if len(measured) != 1:
+        return None
+    least = -math.inf if isinstance(measured[0], SumQuery) and measured[0].low < 0 else 0.0
+    return courses(policy, plan.stream.horizon or STRETCH, least=least)
+
+
+def _spread(given: Courses, objective: Objective) -> tuple[float, bool]:
+    """The error of always guessing the mean, in published units, and whether the mean is public."""
+    absolute = objective == "mean_absolute_error"
+    if given.process is not None:
+        size = given.process.stddev * (MEAN_OF_ABSOLUTE if absolute else 1.0)
+        return size, given.process.mean is not None
+    missed = np.abs(given.course(0) - given.course(0).mean())
+    return float(missed.mean() if absolute else math.sqrt(float((missed**2).mean()))), True
+
+
+def _largest(plan: Plan, part: ReleasePlan) -> int | None:
+    """The largest count that there can be, where the size of the population is public."""
+    if plan.stream.population is None or plan.participation is None or not isinstance(part.query, CountQuery):
+        return None
+    return plan.stream.population * plan.participation.per_step
+
+
+def _unit(plan: Plan, part: ReleasePlan) -> str:
+    if isinstance(part.query, SumQuery):
+        return f"units of `{part.query.column}`"
+    return "events" if plan.participation is not None and plan.participation.per_step > 1 else "users"
