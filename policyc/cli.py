@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -260,11 +261,14 @@ def show(
     """
     from policyc.emit.steps import render_steps, step_rows
     from policyc_runtime.plan import load_plan
-    from policyc_runtime.verify import require_sealed
+    from policyc_runtime.verify import computed_with
+    from policyc_runtime.verify import verify as verify_plan
 
     plan = load_plan(directory)
-    require_sealed(plan)
-    typer.echo(render_steps(step_rows(plan), form.value), nl=False)
+    verify_plan(plan)
+    with computed_with():
+        table = render_steps(step_rows(plan), form.value)
+    typer.echo(table, nl=False)
 
 
 @app.command()
@@ -291,6 +295,7 @@ def simulate(
     from policyc.pipeline import declared_signal
     from policyc_runtime.output import output_paths, write_release
     from policyc_runtime.simulation import simulate as simulate_plan
+    from policyc_runtime.verify import computed_with
 
     plan = _plan_of(target)
     if output is not None:
@@ -303,7 +308,7 @@ def simulate(
         count = write_events(plan, seed, events, steps=steps, signal=signal)
         typer.echo(render_events(plan, target if target.is_dir() else None, events, count))
         return
-    with shown_progress("simulating") as progress:
+    with shown_progress("simulating") as progress, computed_with() if target.is_dir() else nullcontext():
         result = simulate_plan(plan, seed, repeat, signal=signal, progress=progress)
     typer.echo("\n".join(result.table_lines()))
     if output is not None:
@@ -313,11 +318,11 @@ def simulate(
 
 def _plan_of(target: Path) -> Plan:
     from policyc_runtime.plan import load_plan
-    from policyc_runtime.verify import require_sealed
+    from policyc_runtime.verify import verify as verify_plan
 
     if target.is_dir() or target.suffix in {".plan", ".json"}:
         plan = load_plan(target)
-        require_sealed(plan)
+        verify_plan(plan)
         return plan
     from policyc.pipeline import compile_policy
 

@@ -31,6 +31,7 @@ from policyc_runtime.empirical import audit_claims, read_audit
 from policyc_runtime.errors import KernelError, PlanRejectedError
 from policyc_runtime.json_text import read_json
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.verify import computed_with
 
 CODE, NOT_THE_POLICY = "E0803", "E0855"
 MADE_HERE = f"policyc {__version__}"
@@ -124,7 +125,8 @@ def _hashed(folder: Path, file: str, what: str, recorded: str) -> Claim:
 def _rendered(folder: Path, plan: Plan) -> Iterator[Claim]:
     """Every file that follows from the plan, made again and compared."""
     try:
-        files = rendered_files(plan, folder)
+        with computed_with():
+            files = rendered_files(plan, folder)
     except KernelError as error:
         yield Claim(f"`{CERTIFICATE}` is what the plan gives", False, error.message, error.where, error.code)
         return

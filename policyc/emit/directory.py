@@ -31,6 +31,7 @@ from policyc_runtime.files import read_ordinary, write_bytes
 from policyc_runtime.json_text import read_json
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.verify import computed_with
 
 PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
 PAGE, TEXT = "certificate.html", "certificate.md"
@@ -135,7 +136,8 @@ def rewrite_certificate(directory: Path) -> list[Path]:
         PlanFormatError: there is no plan.
         PlanRejectedError: a claim of the plan does not hold.
     """
-    files = rendered_files(load_plan(directory), directory)
+    with computed_with():
+        files = rendered_files(load_plan(directory), directory)
     for name, content in files.items():
         if content_of(directory, name) != content:
             write_bytes(directory / name, content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from itertools import chain
 
@@ -27,6 +28,7 @@ from policyc_runtime.spending import (
 from policyc_runtime.targets import EventLevel, UserLevel
 from policyc_runtime.user_level import check_user_level
 
+NONSENSE = (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError)
 COMPUTED = "the plan's numbers can be computed with"
 _UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -61,11 +63,32 @@ def verified_claims(plan: Plan) -> Iterator[Claim]:
             return
         except KernelError as error:
             claim = Claim(COMPUTED, False, error.message, error.where, error.code)
-        except (ArithmeticError, ValueError, LookupError, MemoryError) as error:
+        except NONSENSE as error:
             claim = Claim(COMPUTED, False, f"they cannot ({type(error).__name__})", "plan.json")
         yield claim
         if claim.holds is False:
             return
+
+
+@contextmanager
+def computed_with() -> Iterator[None]:
+    """Turns what numbers of a plan cannot be computed with into a refusal of the plan: it may be written by hand.
+
+    Raises:
+        PlanRejectedError: E0801.
+    """
+    try:
+        yield
+    except KernelError:
+        raise
+    except NONSENSE as error:
+        raise PlanRejectedError(
+            "E0801",
+            "plan refused: its numbers cannot be computed with",
+            where="plan.json",
+            because=f"they are no numbers that a compiler writes ({type(error).__name__})",
+            help="do not use this plan; compile the policy again and find out who changed it",
+        ) from None
 
 
 def require_sealed(plan: Plan) -> None:
