@@ -13,6 +13,7 @@ from policyc.semantics.policy import Policy
 from policyc.semantics.rules.belief import check_belief
 from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
+from policyc.semantics.rules.names import check_names
 from policyc.semantics.rules.participation import check_participation
 from policyc.semantics.rules.planned import check_planned
 from policyc.semantics.rules.postprocess import check_postprocess
@@ -27,6 +28,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_postprocess,
     check_delivery,
     check_belief,
+    check_names,
     check_planned,
 )
 

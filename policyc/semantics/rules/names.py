@@ -1,0 +1,60 @@
+"""Names of columns, cells and releases: can everybody read them, and has a plan room for them?
+
+Names in the policy's text were looked at when it was read; cells may come from a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePath, PureWindowsPath
+
+from policyc.diagnostics import Diagnostic, Span
+from policyc.semantics.policy import Policy
+from policyc.syntax.scan import INVISIBLE
+
+LONGEST_NAME = 1000
+MOST_CELLS = 100_000
+LINE_END = re.compile(r"[\t\n\r]")
+
+
+def check_names(policy: Policy) -> Iterator[Diagnostic]:
+    """Names that are too long, or have characters that cannot be seen; more cells than a plan has room for."""
+    stream = policy.stream
+    named = [(policy.name, "the policy's name", Span(0, 1))]
+    named.append((PurePath(policy.source.name).name, "the file's name", Span(0, 1)))
+    named += [(name, "a name in the stream", stream.span) for name in (stream.name, stream.user, stream.time)]
+    named += [(release.name, "a release's name", release.span) for release in policy.releases]
+    named += [(release.column or "", "a column's name", release.span) for release in policy.releases]
+    named += [(chain.group or "", "a group's name", chain.span) for chain in policy.chains]
+    if PureWindowsPath(named[1][0]).name != named[1][0]:
+        yield Diagnostic(
+            "E0115",
+            "the file's name leads elsewhere on another system",
+            Span(0, 1),
+            because="a plan keeps its policy beside it, under the same name",
+            help="rename the file: letters, digits, `_`, `-` and dots",
+        )
+    cell = stream.cell
+    if cell is not None:
+        named += [(name, "a cell", cell.span) for name in cell.states]
+        named.append((cell.column, "a column's name", cell.span))
+        if len(cell.cells) > MOST_CELLS:
+            yield Diagnostic(
+                "E0209",
+                f"{len(cell.cells):,} cells are more than a plan has room for ({MOST_CELLS:,})",
+                cell.span,
+                help="list fewer cells, larger ones",
+            )
+    for name, what, span in named:
+        if len(name) > LONGEST_NAME:
+            message = f"{what} has {len(name):,} characters, and must have at most {LONGEST_NAME:,}"
+            yield Diagnostic("E0209", message, span, help="choose a shorter one")
+        if (found := INVISIBLE.search(name) or LINE_END.search(name)) is not None:
+            yield Diagnostic(
+                "E0115",
+                f"{what} has the invisible character U+{ord(found.group()):04X}",
+                span,
+                because="a policy must read the same to everybody who signs it",
+                help="delete it, or write a plain space",
+            )
