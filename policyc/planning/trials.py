@@ -35,6 +35,8 @@ MANY_COURSES = 12  # that tell most pairs apart
 FEW_COURSES = 8  # below, a course is cut into stretches
 ACCURATE = 0.01  # relative standard error that is enough
 MOST_STEPS = 40_000  # that are simulated for one pair: what is left of chance is printed
+MOST_COUPLED_STEPS = 2000  # the same where constraints couple steps: a program for every step takes milliseconds
+MOST_COURSES = 400  # of short streams, each of which takes milliseconds however few steps it has
 FEW_STEPS = 4000  # the same for a lower bound, or for a pair that may yet be the best
 
 
@@ -88,6 +90,7 @@ class Trial:
     def settled(self, most: int = MOST_STEPS) -> Estimated:
         """The mean error, from a few courses or as many as make it accurate, of so many steps together at most."""
         steps = self.entry.steps
+        most = min(most, MOST_COURSES * steps, MOST_COUPLED_STEPS if self.constraints.couples_steps else most)
         count = 1 if steps > LONG else min(MANY_COURSES, max(3, LONG // steps))
         found = self.run(count)
         while not found.accurate and 2 * count * steps <= most:
