@@ -60,27 +60,44 @@ def sign(
     new_key: Annotated[
         Path | None, typer.Option("--new-key", metavar="FILE", help="Make a key first; its public half: FILE.pub.")
     ] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Who you are; it is signed too.")] = None,
+    role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="What you sign as.")] = None,
+    organisation: Annotated[
+        str | None, typer.Option("--organisation", metavar="ORG", help="Whom you sign for.")
+    ] = None,
+    date: Annotated[
+        str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="The day of signing; today in UTC by default.")
+    ] = None,
 ) -> None:
-    """Sign a certificate after reading it: certificate.dsse.json, and your key on its first page.
+    """Sign a certificate after reading it: certificate.dsse.json, and your name and key on its first page.
 
     \b
     policyc sign --new-key officer.pem           make a key; give officer.pem.pub to whoever checks
-    policyc sign fleet.plan --key officer.pem    sign; several people may
+    policyc sign fleet.plan --key officer.pem --name "Ada Bell" --role "privacy officer"
     policyc verify fleet.plan --signed-by officer.pem.pub
     """
     if (key is None) == (new_key is None) or (directory is None and new_key is None):
         raise typer.BadParameter("name a plan directory and `--key FILE`, or make a key with `--new-key FILE`")
-    from policyc.emit import sign as sign_plan
-    from policyc.emit import signatures
-
-    if new_key is not None:
-        public, made = signatures.new_key(new_key)
-        typer.echo(f"{new_key}: the private key, for your eyes alone; {public}: the public key, {made}")
-    if directory is not None:
-        signer = sign_plan(
-            directory, key or new_key or Path(), lambda: str(typer.prompt("passphrase", hide_input=True, err=True))
+    if directory is not None and name is None:
+        raise typer.BadParameter(
+            "say who signs with `--name NAME`; it stands on the certificate, and is signed with it"
         )
-        typer.echo(f"{directory / signatures.ENVELOPE}: signed by {signer}")
+    from datetime import UTC, datetime
+
+    from policyc.emit import sign as sign_plan
+    from policyc.emit import signatures, signing_keys
+
+    today = datetime.now(UTC).date().isoformat()
+    signer = None if name is None else signatures.Signer(name, date or today, role, organisation)
+    if new_key is not None:
+        public, made = signing_keys.new_key(new_key)
+        typer.echo(f"{new_key}: the private key, for your eyes alone; {public}: the public key, {made}")
+    if directory is not None and signer is not None:
+        file = key or new_key or Path()
+        signed = sign_plan(directory, file, lambda: str(typer.prompt("passphrase", hide_input=True, err=True)), signer)
+        typer.echo(
+            f"{directory / signatures.ENVELOPE}: signed by {signer.words}, on {signer.date}, with the key {signed}"
+        )
 
 
 def diff(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from policyc.emit.signatures import Signer
     from policyc_runtime.claims import Claim
     from policyc_runtime.plan import Plan
 
@@ -63,7 +64,7 @@ def require_signed(directory: Path, plan: Plan) -> tuple[str, ...]:
     return require(directory, plan)
 
 
-def sign(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> str:
+def sign(directory: Path, key_file: Path, passphrase: Callable[[], str], signer: Signer) -> str:
     """Sign a certificate whose every claim holds, and render its pages again with the signer on them.
 
     Returns:
@@ -73,7 +74,8 @@ def sign(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> str:
         KernelError: E0871 to E0873; E0874, something about the files could not be checked or does not hold.
     """
     from policyc.emit.directory import rewrite_certificate
-    from policyc.emit.signatures import ENVELOPE, NOT_SIGNABLE, require_extra, sign_certificate
+    from policyc.emit.signatures import ENVELOPE, NOT_SIGNABLE, render_envelopes, sign_certificate
+    from policyc.emit.signing_keys import require_extra
     from policyc_runtime.errors import KernelError
     from policyc_runtime.files import write_bytes
 
@@ -87,8 +89,8 @@ def sign(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> str:
                 because=f"{claim.name}: {claim.detail}",
                 help="compile the policy again, read the certificate, then sign it",
             )
-    key, envelope = sign_certificate(directory, key_file, passphrase)
-    write_bytes(directory / ENVELOPE, envelope.render())
+    key, signatures = sign_certificate(directory, key_file, passphrase, signer)
+    write_bytes(directory / ENVELOPE, render_envelopes(signatures))
     rewrite_certificate(directory)
     return key
 

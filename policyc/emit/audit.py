@@ -18,10 +18,12 @@ from policyc.emit.directory import (
     STEPS,
     TEXT,
     content_of,
+    recorded,
     rendered_files,
     same_but_for_rounding,
     sha256,
 )
+from policyc.emit.installed_code import installed_code
 from policyc.emit.on_demand import on_demand_claims
 from policyc.emit.printed_numbers import differing_number, promised_numbers
 from policyc.emit.signatures import CERTIFICATE
@@ -111,15 +113,15 @@ def _shown(value: object) -> str:
     return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '…'}`"
 
 
-def _hashed(folder: Path, file: str, what: str, recorded: str) -> Claim:
+def _hashed(folder: Path, file: str, what: str, compiled: str) -> Claim:
     name, path = f"`{Path(file).name}` {what}", folder / file
     content = content_of(folder, file)
     if content is None:
         return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
     found = sha256(content)
-    if found == recorded:
+    if found == compiled:
         return Claim(name, True, f"sha256 {found[:16]}…", str(path))
-    return Claim(name, False, f"sha256 is {found[:16]}…, recorded is {recorded[:16]}…", str(path), CODE)
+    return Claim(name, False, f"sha256 is {found[:16]}…, recorded is {compiled[:16]}…", str(path), CODE)
 
 
 def _rendered(folder: Path, plan: Plan) -> Iterator[Claim]:
@@ -145,7 +147,9 @@ def _same(folder: Path, file: str, expected: bytes, plan: Plan) -> Claim:
     if content is None:
         return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
     if content == expected:
-        return Claim(name, True, "rendered again, equal byte for byte", str(path))
+        other = _other_code(folder) if file == CERTIFICATE else None
+        says = "" if other is None else f"; it names {other}, which says the same"
+        return Claim(name, True, f"rendered again, equal byte for byte{says}", str(path))
     if file in (MODEL, STEPS) and same_but_for_rounding(content, expected):
         return Claim(name, True, "rendered again, equal but for the last bits of its numbers", str(path))
     if plan.compiler != MADE_HERE:
@@ -153,7 +157,17 @@ def _same(folder: Path, file: str, expected: bytes, plan: Plan) -> Claim:
     pairs = zip(content.split(b"\n"), expected.split(b"\n"), strict=False)
     line = next((i for i, (found, wanted) in enumerate(pairs, start=1) if found != wanted), None)
     where = str(path) if line is None else f"{path}: line {line}"
-    return Claim(name, False, "it was altered: rendered again, it differs", where, CODE)
+    other = _other_code(folder)
+    why = "it was altered" if other is None else f"it was altered, or made by {other}"
+    return Claim(name, False, f"{why}: rendered again, it differs", where, CODE)
+
+
+def _other_code(folder: Path) -> str | None:
+    """The code that a certificate names, in words; None when it is this one, or none is named."""
+    named, here = recorded(folder, "integrity", "code_sha256"), installed_code()
+    if not isinstance(named, str) or named == here:
+        return None
+    return f"other code of policyc (sha256 {named[:16]}…, this is {here[:16]}…)"
 
 
 def _numbers(folder: Path, files: dict[str, bytes]) -> Claim:
@@ -166,10 +180,10 @@ def _numbers(folder: Path, files: dict[str, bytes]) -> Claim:
         if other:
             return Claim(name, False, f"the plan gives no promise of {min(other):f} nats", str(folder / page), CODE)
     try:
-        recorded: Any = read_json(content_of(folder, CERTIFICATE) or b"")
+        told: Any = read_json(content_of(folder, CERTIFICATE) or b"")
     except ValueError as error:
         return Claim(name, False, str(error), str(folder / CERTIFICATE), CODE)
-    place = differing_number(recorded, read_json(files[CERTIFICATE]))
+    place = differing_number(told, read_json(files[CERTIFICATE]))
     if place is not None:
         return Claim(name, False, "the plan gives another number there", f"{folder / CERTIFICATE}: {place}", CODE)
     return Claim(name, True, "every promise in nats, and every number that stands alone", str(folder / CERTIFICATE))

@@ -8,7 +8,7 @@ from pathlib import Path
 from policyc.emit.blocks.wording import Json
 from policyc.emit.certificate import Beside
 from policyc.emit.numbers import exact, grouped, plain, shown
-from policyc.emit.signatures import signers_of
+from policyc.emit.signatures import signatures_of
 from policyc_runtime.empirical import AttackRecord, AuditRecord, read_audit
 from policyc_runtime.errors import KernelError
 
@@ -26,7 +26,7 @@ def read_beside(directory: Path, certificate: str) -> Beside:
         record = None
     if record is not None and record.plan_digest != json.loads(certificate)["integrity"]["plan_digest"]:
         record = None
-    return Beside(signers_of(directory, certificate), None if record is None else audit_words(record))
+    return Beside(signatures_of(directory, certificate.encode()), None if record is None else audit_words(record))
 
 
 def audit_words(record: AuditRecord) -> Json:

@@ -6,13 +6,16 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup, escape
 
 from policyc.emit.blocks.wording import Json
 from policyc.emit.pictures import bar_picture, line_picture
+
+if TYPE_CHECKING:
+    from policyc.emit.signatures import Signature
 
 
 def render_json(content: Json) -> str:
@@ -22,9 +25,9 @@ def render_json(content: Json) -> str:
 
 @dataclass(frozen=True)
 class Beside:
-    """What lies beside a certificate and is shown in its pages: who signed, by key id, and what an audit found."""
+    """What lies beside a certificate and is shown in its pages: who signed, and what an audit found."""
 
-    signers: tuple[str, ...] = ()
+    signatures: tuple[Signature, ...] = ()
     audit: Json | None = None
 
 

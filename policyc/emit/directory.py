@@ -23,7 +23,7 @@ from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.map_model import render_map_model
 from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_demand
-from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signers_of
+from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc_runtime.empirical import AUDIT
 from policyc_runtime.errors import KernelError
@@ -37,6 +37,7 @@ PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
 PAGE, TEXT = "certificate.html", "certificate.md"
 ATTACHED = (PLAN, MODEL, STEPS)
 REAL = re.compile(r"((?<![0-9])(?:[0-9]*+\.[0-9]++(?:[eE][-+]?[0-9]++)?|[0-9]++[eE][-+]?[0-9]++))")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 LAST_BITS = 1e-12  # the last bits of a logarithm differ from machine to machine
 
 
@@ -103,14 +104,20 @@ def _certificate(
         plan: what is rendered.
         checked: what was found to hold of it.
         attachments: SHA-256 of the files it records, by name.
-        directory: where an envelope may lie that says who signed; and a certificate with the picture of an example
-            run, which stays as it is if this machine draws the same but for rounding.
+        directory: where an envelope may lie that says who signed; and a certificate. The picture of an example run
+            in it stays as it is if this machine draws the same but for rounding; so does the name of the code that
+            made it if this code says the same of everything else.
     """
-    content = certificate_content(plan, attachments, checked)
-    pictures, recorded = content["pictures"], _recorded_example(directory)
-    if recorded is not None and isinstance(pictures, dict) and same_example(recorded, pictures.get("example")):
-        pictures["example"] = recorded
+    content: Any = certificate_content(plan, attachments, checked)
+    pictures, example = content["pictures"], recorded(directory, "pictures", "example")
+    if example is not None and same_example(example, pictures.get("example")):
+        pictures["example"] = example
     text = render_json(content)
+    code = recorded(directory, "integrity", "code_sha256")
+    if isinstance(code, str) and SHA256.fullmatch(code):
+        other = {**content, "integrity": {**content["integrity"], "code_sha256": code}}
+        if render_json(other).encode() == content_of(directory, CERTIFICATE):
+            content, text = other, render_json(other)
     beside = read_beside(directory, text)
     return {
         CERTIFICATE: text.encode(),
@@ -119,10 +126,10 @@ def _certificate(
     }
 
 
-def _recorded_example(directory: Path) -> Any:
-    """The picture of an example run that the certificate has; None when there is none."""
+def recorded(directory: Path, block: str, name: str) -> Any:
+    """What the certificate that lies there says in a block; None when there is none, or it says nothing."""
     try:
-        return read_json(content_of(directory, CERTIFICATE) or b"")["pictures"]["example"]
+        return read_json(content_of(directory, CERTIFICATE) or b"")[block][name]
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -142,7 +149,7 @@ def rewrite_certificate(directory: Path) -> list[Path]:
         if content_of(directory, name) != content:
             write_bytes(directory / name, content)
     text = files[CERTIFICATE].decode()
-    if not signers_of(directory, text):
+    if not signatures_of(directory, files[CERTIFICATE]):
         (directory / ENVELOPE).unlink(missing_ok=True)
     refresh_on_demand(directory, json.loads(text), read_beside(directory, text))
     return [directory / name for name in files]
@@ -180,7 +187,7 @@ def save(directory: Path, plan: Plan, policy_text: str | bytes, policy_files: di
             raise KernelError("E0806", message, where=str(directory), help="give the policy's file another name")
         files[name] = content
     stale = _stale_files(directory, plan, set(files))
-    if not signers_of(directory, files[CERTIFICATE].decode()):
+    if not signatures_of(directory, files[CERTIFICATE]):
         stale.append(directory / ENVELOPE)
     if read_beside(directory, files[CERTIFICATE].decode()).audit is None:
         stale.append(directory / AUDIT)

@@ -1,8 +1,9 @@
-"""Signatures of a certificate: ed25519 over its canonical JSON, in a DSSE envelope that lies beside it.
+"""Signatures of a certificate: who signs and when, in words that are signed with it, in a file that lies beside it.
 
-A signer is named by the public key, so an envelope can be checked with nothing else; whose key it is, people tell each
-other. The private key is read and forgotten: nothing of it is ever written. The pages say who signed, so they are
-functions of certificate and envelope, and taking the envelope away is found.
+Each signer signs a statement with a DSSE envelope of its own: the SHA-256 of certificate.json, name, role,
+organisation, date and public key, as canonical JSON. A signature is checked with nothing but the directory; that a
+name belongs to a key, people tell each other. The pages say who signed, so they are functions of certificate and
+envelopes, and taking these away is found.
 
 Source: RFC8785, DSSE
 """
@@ -11,16 +12,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
-import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from policyc.emit.certificate import render_json
+from policyc.emit.signing_keys import KEY_PREFIX, installed, key_id, read_private_key, read_public_key, require_extra
 from policyc.emit.weak_keys import is_weak
 from policyc_runtime.claims import Claim
 from policyc_runtime.errors import KernelError
@@ -28,72 +30,154 @@ from policyc_runtime.files import read_ordinary
 from policyc_runtime.json_text import read_json
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from policyc_runtime.plan import Plan
 
 ENVELOPE = "certificate.dsse.json"
 CERTIFICATE = "certificate.json"
-PAYLOAD_TYPE = "application/vnd.policyc.certificate+json"
-KEY_PREFIX = "ed25519:"
+PAYLOAD_TYPE = "application/vnd.policyc.signature+json"
 MOST_SIGNERS = 100
-LARGEST_KEY = 2**16  # bytes
-NEEDS_EXTRA, BAD_KEY, BAD_SIGNATURE, NOT_SIGNABLE = "E0871", "E0872", "E0873", "E0874"
+LONGEST_NAME = 200  # characters
+KEY = re.compile(f"{KEY_PREFIX}[0-9a-f]{{64}}")
+BAD_SIGNATURE, NOT_SIGNABLE, BAD_SIGNER = "E0873", "E0874", "E0885"
 
 
 @dataclass(frozen=True)
-class Envelope:
-    """What was signed, and by whom.
+class Signer:
+    """Who signs, in the signer's own words.
 
     Args:
-        payload: the certificate as canonical JSON (RFC 8785).
-        signatures: key id (`ed25519:` and the public key in hexadecimal) and signature, in order of key id.
-    """
-
-    payload: bytes
-    signatures: tuple[tuple[str, bytes], ...]
-
-    @property
-    def signers(self) -> tuple[str, ...]:
-        """The key ids."""
-        return tuple(key for key, _ in self.signatures)
-
-    def render(self) -> bytes:
-        """The bytes of certificate.dsse.json: one text for one envelope."""
-        content = {
-            "payload": base64.b64encode(self.payload).decode(),
-            "payloadType": PAYLOAD_TYPE,
-            "signatures": [
-                {"keyid": key, "sig": base64.b64encode(signature).decode()} for key, signature in self.signatures
-            ],
-        }
-        return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
-
-
-def read_envelope(directory: Path) -> Envelope | None:
-    """The envelope beside a certificate; None when nobody signed.
+        name: of a person; like role and organisation one line of at most 200 characters.
+        date: the day of signing, YYYY-MM-DD.
+        role: None when not said.
+        organisation: None when not said.
 
     Raises:
-        KernelError: E0873, it is no envelope, or not as it was written.
+        KernelError: E0885, a word that cannot be printed as it stands, or no such day.
+    """
+
+    name: str
+    date: str
+    role: str | None = None
+    organisation: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what a page could not show as it stands."""
+        for what, text in (("name", self.name), ("role", self.role), ("organisation", self.organisation)):
+            if text is not None and (fault := _unprintable(text)):
+                advice = f"write the {what} in letters, digits and punctuation, at most {LONGEST_NAME} characters"
+                raise KernelError(BAD_SIGNER, f"the {what} of the signer {fault}", help=advice)
+        try:
+            known = date.fromisoformat(self.date).isoformat() == self.date
+        except (TypeError, ValueError):
+            known = False
+        if not known:
+            advice = "write the day of signing as YYYY-MM-DD"
+            raise KernelError(BAD_SIGNER, "the date of the signature is no day", help=advice)
+
+    @property
+    def words(self) -> str:
+        """Name, role and organisation, as far as they are said."""
+        return ", ".join(word for word in (self.name, self.role, self.organisation) if word is not None)
+
+
+def _unprintable(text: object) -> str | None:
+    """What keeps a text from being printed as it stands, None when nothing does."""
+    if not isinstance(text, str) or not text.strip():
+        return "is empty"
+    if len(text) > LONGEST_NAME:
+        return f"has more than {LONGEST_NAME} characters"
+    if not text.isprintable() or "`" in text or text != text.strip():
+        return "has signs that a page does not show as they are: control, invisible, blanks around it, or backticks"
+    return None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One signature.
+
+    Args:
+        certificate: SHA-256 of certificate.json, hexadecimal.
+        signer: who signed.
+        key: the key id: `ed25519:` and the public key in hexadecimal.
+        signature: of `payload`; empty until it is made.
+    """
+
+    certificate: str
+    signer: Signer
+    key: str
+    signature: bytes = b""
+
+    @property
+    def payload(self) -> bytes:
+        """The statement that is signed: one text for one statement."""
+        signer = self.signer
+        statement = {
+            "certificate_sha256": self.certificate,
+            "date": signer.date,
+            "key": self.key,
+            "name": signer.name,
+            "organisation": signer.organisation,
+            "role": signer.role,
+        }
+        return json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """DSSE's pre-authentication encoding: what is signed says its own type and length."""
+        kind, payload = PAYLOAD_TYPE.encode(), self.payload
+        return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def render_envelopes(signatures: Sequence[Signature]) -> bytes:
+    """The bytes of certificate.dsse.json: a DSSE envelope a signer; one text for the same signatures."""
+    content = [
+        {
+            "payload": base64.b64encode(one.payload).decode(),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": [{"keyid": one.key, "sig": base64.b64encode(one.signature).decode()}],
+        }
+        for one in signatures
+    ]
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+def read_signatures(directory: Path) -> tuple[Signature, ...]:
+    """The signatures beside a certificate; none when nobody signed.
+
+    Raises:
+        KernelError: E0873, they are no signatures, or not as they were written.
     """
     path = directory / ENVELOPE
     if not path.exists() and not path.is_symlink():
-        return None
-    envelope, content = None, b""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+        return ()
+    signatures: tuple[Signature, ...] = ()
+    content, fields = b"", None
+    with suppress(OSError, ValueError, KeyError, TypeError, KernelError):
         content = read_ordinary(path, inside=directory)
-        fields: Any = read_json(content)
-        signatures = tuple((str(one["keyid"]), _decoded(one["sig"])) for one in fields["signatures"])
-        envelope = Envelope(_decoded(fields["payload"]), signatures)
-    distinct = envelope is not None and 0 < len(envelope.signatures) == len(set(envelope.signers)) <= MOST_SIGNERS
-    if envelope is None or not distinct or envelope.render() != content:
+        fields = read_json(content)
+        signatures = tuple(_signature(one) for one in fields)
+    distinct = 0 < len(signatures) == len({one.key for one in signatures}) <= MOST_SIGNERS
+    if not distinct or render_envelopes(signatures) != content:
+        unnamed = isinstance(fields, dict) and "payload" in fields
         raise KernelError(
             BAD_SIGNATURE,
-            "the signatures cannot be read, or are not as they were written",
+            "this was signed before signatures said who signs: delete it, and sign again with `policyc sign --name`"
+            if unnamed
+            else "the signatures cannot be read, or are not as they were written",
             where=str(path),
-            help="ask the signer for the file, or delete it and have the certificate signed again",
+            help="ask the signers for the file, or delete it and have the certificate signed again",
         )
-    return envelope
+    return signatures
+
+
+def _signature(envelope: Any) -> Signature:
+    statement: Any = read_json(_decoded(envelope["payload"]))
+    signer = Signer(statement["name"], statement["date"], statement["role"], statement["organisation"])
+    key = statement["key"]
+    if KEY.fullmatch(key) is None:
+        raise ValueError
+    (made,) = envelope["signatures"]
+    return Signature(str(statement["certificate_sha256"]), signer, key, _decoded(made["sig"]))
 
 
 def _decoded(text: str) -> bytes:
@@ -103,26 +187,22 @@ def _decoded(text: str) -> bytes:
         raise ValueError from error
 
 
-def signers_of(directory: Path, certificate: str) -> tuple[str, ...]:
-    """Key ids that the pages name: of the envelope, if there is one and it is about this certificate.
+def signatures_of(directory: Path, certificate: bytes) -> tuple[Signature, ...]:
+    """The signatures that the pages name: those in the directory that are about this certificate.
 
     Args:
-        directory: where the envelope lies.
-        certificate: the text of certificate.json.
+        directory: where the envelopes lie.
+        certificate: the bytes of certificate.json.
     """
     try:
-        envelope = read_envelope(directory)
+        signatures = read_signatures(directory)
     except KernelError:
         return ()
-    return envelope.signers if envelope is not None and _signs(envelope, certificate.encode()) else ()
+    return tuple(one for one in signatures if one.certificate == _sha256(certificate))
 
 
-def _signs(envelope: Envelope, certificate: bytes) -> bool:
-    """Whether a payload says the same as certificate.json, and certificate.json says it in its one way."""
-    try:
-        return render_json(read_json(envelope.payload)).encode() == certificate
-    except ValueError:
-        return False
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def signature_claims(directory: Path, signed_by: Sequence[Path] = ()) -> Iterator[Claim]:
@@ -133,46 +213,41 @@ def signature_claims(directory: Path, signed_by: Sequence[Path] = ()) -> Iterato
     """
     wanted = {path: read_public_key(path) for path in signed_by}
     where = str(directory / ENVELOPE)
-    envelope: Envelope | None = None
+    signatures: tuple[Signature, ...] = ()
     try:
-        envelope = read_envelope(directory)
+        signatures = read_signatures(directory)
     except KernelError as error:
         yield Claim("the signatures can be read", False, error.message, error.where, error.code)
     good = set()
-    for key, signature in envelope.signatures if envelope else ():
-        name = f"the certificate is signed by {key}"
-        if not _installed():
+    for one in signatures:
+        name = f"the certificate is signed by {one.signer.words}, on {one.signer.date}, with the key {one.key}"
+        if not installed():
             yield Claim(name, None, "not checked: it needs the extra `sign`: pip install 'policyc[sign]'", where)
             continue
-        fault = _fault(directory, envelope, key, signature)
-        yield Claim(name, fault is None, fault or "ed25519 over its canonical JSON", where, BAD_SIGNATURE)
-        good |= set() if fault else {key}
+        fault = _fault(directory, one)
+        yield Claim(name, fault is None, fault or "ed25519 over its SHA-256 and these words", where, BAD_SIGNATURE)
+        good |= set() if fault else {one.key}
     for path, key in wanted.items():
         detail = key if key in good else f"no signature of {key} holds here"
         yield Claim(f"the key in `{path.name}` has signed the certificate", key in good, detail, where, BAD_SIGNATURE)
 
 
-def _fault(directory: Path, envelope: Envelope | None, key: str, signature: bytes) -> str | None:
+def _fault(directory: Path, one: Signature) -> str | None:
     """Why a signature does not hold, None when it does."""
-    import rfc8785
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    assert envelope is not None, "signatures come from an envelope"
     try:
         certificate = read_ordinary(directory / CERTIFICATE, inside=directory)
     except OSError:
         return "the certificate is missing or cannot be read"
+    if one.certificate != _sha256(certificate):
+        return "another certificate was signed than the one that lies here"
     try:
-        if not _signs(envelope, certificate) or rfc8785.dumps(read_json(envelope.payload)) != envelope.payload:
-            return "another certificate was signed than the one that lies here"
-        point = bytes.fromhex(key.removeprefix(KEY_PREFIX))
-        public = Ed25519PublicKey.from_public_bytes(point)
-        public.verify(signature, _encoded(envelope.payload))
+        point = bytes.fromhex(one.key.removeprefix(KEY_PREFIX))
+        Ed25519PublicKey.from_public_bytes(point).verify(one.signature, one.signed_bytes)
     except (InvalidSignature, ValueError):
-        return "it is not a signature of this key over this certificate"
-    if _key_id(point) != key:
-        return "the key is not written as it should be"
+        return "it is not a signature of this key over this certificate, name, role, organisation and date"
     return "anybody can sign with this key: its point is of low order" if is_weak(point) else None
 
 
@@ -205,8 +280,7 @@ def require_signed(directory: Path, plan: Plan) -> tuple[str, ...]:
             because=detail,
             help="find out who changed what; or compile the policy again and have the certificate signed",
         )
-    envelope = read_envelope(directory)
-    return () if envelope is None else envelope.signers
+    return tuple(one.key for one in read_signatures(directory))
 
 
 def _certified_digest(directory: Path) -> str | None:
@@ -218,128 +292,28 @@ def _certified_digest(directory: Path) -> str | None:
         return None
 
 
-def sign_certificate(directory: Path, key_file: Path, passphrase: Callable[[], str]) -> tuple[str, Envelope]:
+def sign_certificate(
+    directory: Path, key_file: Path, passphrase: Callable[[], str], signer: Signer
+) -> tuple[str, tuple[Signature, ...]]:
     """Sign what lies in a plan directory; the caller has found every claim about it to hold.
 
     Args:
         directory: holds certificate.json.
         key_file: a private ed25519 key, PEM (PKCS8).
         passphrase: asked only when the key is encrypted.
+        signer: what the holder of the key says of who and when.
 
     Returns:
-        The key id, and the envelope with every signature; nothing is written yet.
+        The key id, and every signature of this certificate, in order of key id; nothing is written yet. A key that
+        had signed signs again, with what is said now.
 
     Raises:
         KernelError: E0871, E0872, E0873.
     """
     require_extra()
-    import rfc8785
-
-    private = _read_private_key(key_file, passphrase)
-    key = _key_id(private.public_key().public_bytes_raw())
-    payload = rfc8785.dumps(read_json((directory / CERTIFICATE).read_bytes()))
-    before = read_envelope(directory)
-    signatures = dict(before.signatures) if before is not None and before.payload == payload else {}
-    signatures[key] = private.sign(_encoded(payload))
-    return key, Envelope(payload, tuple(sorted(signatures.items())))
-
-
-def _encoded(payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed says its own type and length."""
-    kind = PAYLOAD_TYPE.encode()
-    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
-
-
-def _key_id(public: bytes) -> str:
-    return f"{KEY_PREFIX}{public.hex()}"
-
-
-def _installed() -> bool:
-    return find_spec("cryptography") is not None and find_spec("rfc8785") is not None
-
-
-def require_extra() -> None:
-    """E0871 unless the libraries of the extra `sign` are installed."""
-    if not _installed():
-        raise KernelError(
-            NEEDS_EXTRA,
-            "signatures need two libraries that are not installed",
-            help="pip install 'policyc[sign]'",
-        )
-
-
-def new_key(path: Path) -> tuple[Path, str]:
-    """Make a private key that only its owner can read, and the public key beside it (`.pub`), both PEM.
-
-    Returns:
-        The public key's file, and the key id.
-
-    Raises:
-        KernelError: E0871; E0872 when a file is there already, or the folder holds a plan.
-    """
-    require_extra()
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    public_path = path.with_name(f"{path.name}.pub")
-    if path.exists() or public_path.exists():
-        raise _bad_key(path, "there is a file of that name already", "name another file")
-    if (path.absolute().parent / "plan.json").exists():
-        raise _bad_key(path, "a private key does not belong into a plan directory", "keep it elsewhere")
-    private = Ed25519PrivateKey.generate()
-    secret = private.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secret)
-    public = private.public_key()
-    public_path.write_bytes(public.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
-    return public_path, _key_id(public.public_bytes_raw())
-
-
-def read_public_key(path: Path) -> str:
-    """The key id of a public key, PEM; KernelError E0871, E0872."""
-    require_extra()
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    try:
-        public = load_pem_public_key(_key_bytes(path))
-    except (ValueError, UnsupportedAlgorithm):
-        public = None
-    if not isinstance(public, Ed25519PublicKey):
-        raise _bad_key(path, "this is no public ed25519 key in PEM", "name the `.pub` file that was made with the key")
-    if is_weak(public.public_bytes_raw()):
-        remedy = "ask the signer for another key, made with `policyc sign --new-key FILE`"
-        raise _bad_key(path, "anybody can sign with this key: its point is of low order", remedy)
-    return _key_id(public.public_bytes_raw())
-
-
-def _read_private_key(path: Path, passphrase: Callable[[], str]) -> Ed25519PrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    content = _key_bytes(path)
-    private = None
-    try:
-        try:
-            private = load_pem_private_key(content, None)
-        except TypeError:  # the library's way to say that it is encrypted
-            private = load_pem_private_key(content, passphrase().encode())
-    except (ValueError, UnsupportedAlgorithm):
-        pass  # refused below, in words that hold nothing of the key
-    if not isinstance(private, Ed25519PrivateKey):
-        advice = "make one with `policyc sign --new-key FILE` or `openssl genpkey -algorithm ed25519 -out FILE`"
-        raise _bad_key(path, "this is no private ed25519 key in PEM, or its passphrase is another", advice)
-    return private
-
-
-def _key_bytes(path: Path) -> bytes:
-    try:
-        return read_ordinary(path, most=LARGEST_KEY)
-    except OSError:
-        raise _bad_key(path, "the key cannot be read", "name a PEM file that is there") from None
-
-
-def _bad_key(path: Path, message: str, advice: str) -> KernelError:
-    return KernelError(BAD_KEY, message, where=str(path), help=advice)
+    private = read_private_key(key_file, passphrase)
+    certificate = _sha256(read_ordinary(directory / CERTIFICATE, inside=directory))
+    unsigned = Signature(certificate, signer, key_id(private.public_key().public_bytes_raw()))
+    made = replace(unsigned, signature=private.sign(unsigned.signed_bytes))
+    others = [one for one in read_signatures(directory) if one.certificate == certificate and one.key != made.key]
+    return made.key, tuple(sorted((*others, made), key=lambda one: one.key))

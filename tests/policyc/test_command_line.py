@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -298,7 +299,7 @@ def test_wrong_usage_exits_2(tmp_path):
 def test_a_certificate_is_signed_and_checked(fleet):
     """A key is made, signs, and is found again by `verify`; without a key to sign with, usage is shown (2)."""
     shutil.copytree(fleet / "fleet.plan", fleet / "signed.plan")
-    for arguments in (("--new-key", "officer.pem"), ("signed.plan", "--key", "officer.pem")):
+    for arguments in (("--new-key", "officer.pem"), ("signed.plan", "--key", "officer.pem", "--name", "Ada Bell")):
         done = policyc("sign", *arguments, cwd=fleet)
         assert done.returncode == 0, done.stderr
     checked = policyc("verify", "signed.plan", "--signed-by", "officer.pem.pub", cwd=fleet)
@@ -307,6 +308,30 @@ def test_a_certificate_is_signed_and_checked(fleet):
     assert unsigned.returncode == 1
     assert "error[E0873]" in unsigned.stderr
     assert policyc("sign", "fleet.plan", cwd=fleet).returncode == 2
+
+
+def test_who_signs_says_who_and_when(fleet):
+    """The page has name, role, organisation and day (today in UTC unless said); without a name it is usage (2)."""
+    shutil.copytree(fleet / "fleet.plan", fleet / "named.plan")
+    assert policyc("sign", "--new-key", "named.pem", cwd=fleet).returncode == 0
+    told = ("sign", "named.plan", "--key", "named.pem")
+    unnamed = policyc(*told, cwd=fleet)
+    assert unnamed.returncode == 2
+    assert "--name" in unnamed.stderr
+    refused = policyc(*told, "--name", "Ada\x1b[2J", cwd=fleet)
+    assert refused.returncode == 1
+    assert "error[E0885]" in refused.stderr
+    assert "\x1b" not in refused.stderr
+    assert not (fleet / "named.plan" / "certificate.dsse.json").exists()
+    before = datetime.now(UTC).date().isoformat()
+    done = policyc(*told, "--name", "Ada Bell", "--role", "officer", "--organisation", "Town", cwd=fleet)
+    assert done.returncode == 0, done.stderr
+    days = (before, datetime.now(UTC).date().isoformat())
+    text = (fleet / "named.plan" / "certificate.md").read_text()
+    assert any(f"Signed by Ada Bell, officer, Town, on {day}, with the key" in text for day in days)
+    again = policyc(*told, "--name", "Ada Bell", "--date", "2026-11-21", cwd=fleet)
+    assert again.returncode == 0, again.stderr
+    assert "Signed by Ada Bell, on 2026-11-21, with" in (fleet / "named.plan" / "certificate.md").read_text()
 
 
 def test_a_weaker_plan_exits_1_and_trouble_exits_2(fleet):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from policyc import compile_policy
-from policyc.emit import sign, signatures
+from policyc.emit import sign, signatures, signing_keys
 
 POLICY = """
 policy visits "visitors"
@@ -161,8 +161,8 @@ def test_a_directory_without_private_files_verifies(folder: Path) -> None:
 def test_a_signed_directory_runs_only_what_was_signed(folder: Path) -> None:
     """Signed it runs; with another certificate than the signed one, or with signatures cut, it does not."""
     plan = folder / "visits.plan"
-    signatures.new_key(folder / "officer")
-    sign(plan, folder / "officer", str)
+    signing_keys.new_key(folder / "officer")
+    sign(plan, folder / "officer", str, signatures.Signer("Ada Bell", "2026-11-21"))
     assert "1 new, 4 from before" in run(folder, 5).stdout
     for name, change in (("certificate.json", b" "), ("certificate.dsse.json", b"")):
         content = (plan / name).read_bytes()

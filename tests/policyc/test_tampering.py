@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from policyc import compile_policy
-from policyc.emit import sign, signature_claims, signatures, verify_directory
+from policyc.emit import sign, signature_claims, signatures, signing_keys, verify_directory
 from policyc.emit.directory import write_on_demand
 from policyc_runtime.errors import KernelError
 from policyc_runtime.ledger_claims import ledger_claims
@@ -59,8 +59,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "counts.csv").write_text(COUNTS)
     compilation = compile_policy(folder / "traffic.policy")
     directory = compilation.save(folder / "traffic.plan")
-    signatures.new_key(folder / "officer")
-    sign(directory, folder / "officer", str)
+    signing_keys.new_key(folder / "officer")
+    sign(directory, folder / "officer", str, signatures.Signer("Ada Bell", "2026-11-21", "officer", "Town"))
     write_on_demand(directory, "registry.yaml")
     released = release(compilation.plan, folder / "counts.csv", directory / LEDGER, counts=True)
     write_release(released, directory / RELEASE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from policyc.emit.blocks.mechanism import GENERATOR
 from policyc.emit.blocks.wording import Json, JsonValue
+from policyc.emit.installed_code import installed_code
 from policyc.emit.numbers import exact
 from policyc_runtime.ledger_private import PRIVATE
 from policyc_runtime.ledger_seal import PIN
@@ -76,6 +77,7 @@ def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
         files.append({"name": name, "sha256": sha, "what": ATTACHED.get(name, "attached")})
     return {
         "compiler": plan.compiler,
+        "code_sha256": installed_code(),
         "plan_digest": plan.digest,
         "claims": {
             **{

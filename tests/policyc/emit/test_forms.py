@@ -21,6 +21,7 @@ from policyc.emit.directory import rewrite_certificate, write_on_demand
 from policyc.emit.on_demand import ON_DEMAND
 from policyc.emit.pdf import render_pdf
 from policyc.emit.registry import registry_record, render_registry
+from policyc.emit.signatures import Signature, Signer
 from policyc_runtime.errors import KernelError
 from policyc_runtime.plan import Plan
 
@@ -81,7 +82,7 @@ def test_a_pdf_twice_is_the_same_bytes(content: Any) -> None:
     assert first == render_pdf(json.loads(json.dumps(content)))
     assert first.startswith(b"%PDF-")
     assert b"CreationDate" not in first
-    assert render_pdf(content, Beside(("ed25519:00",))) != first
+    assert render_pdf(content, Beside((Signature("", Signer("Ada Bell", "2026-11-21"), "ed25519:00"),))) != first
 
 
 def test_words_of_a_policy_cannot_command_the_typesetter(traffic: Plan, attachments: dict[str, str]) -> None:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import random
 import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import rfc8785
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from policyc.emit import sign, signature_claims, signatures, verify_directory, weak_keys
+from policyc.emit import sign as sign_as
+from policyc.emit import signature_claims, signatures, signing_keys, verify_directory, weak_keys
 from policyc.emit.directory import rewrite_certificate
+from policyc.emit.signatures import Signer
 from policyc_runtime.errors import KernelError
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Plan, load_plan
 
 Save = Callable[[Path, Plan], Path]
+ADA = Signer("Ada Bell", "2026-11-21", "privacy officer", "Town of Lindau")
+LEFT_TO_RIGHT, WITHOUT_WIDTH = "\u202d", "\u200b"
+
+
+def sign(directory: Path, key: Path, passphrase: Callable[[], str], signer: Signer = ADA) -> str:
+    return sign_as(directory, key, passphrase, signer)
 
 
 def no_passphrase() -> str:
@@ -31,7 +42,7 @@ def keys(tmp_path: Path) -> Path:
     folder = tmp_path / "keys"
     folder.mkdir()
     for name in ("officer", "auditor"):
-        signatures.new_key(folder / name)
+        signing_keys.new_key(folder / name)
     return folder
 
 
@@ -49,12 +60,15 @@ def failed(directory: Path, *signed_by: Path) -> list[str]:
 
 def test_a_signed_certificate_holds_and_its_pages_say_who_signed(signed: Path, keys: Path) -> None:
     """Everything holds, the named key has signed, and key ids stand on both pages; another key has not signed."""
-    officer = signatures.read_public_key(keys / "officer.pub")
+    officer = signing_keys.read_public_key(keys / "officer.pub")
     assert failed(signed, keys / "officer.pub") == []
     assert failed(signed, keys / "auditor.pub") == ["the key in `auditor.pub` has signed the certificate"]
     for page in ("certificate.html", "certificate.md"):
-        assert officer in (signed / page).read_text()
-        assert "Nobody has signed" not in (signed / page).read_text()
+        text = (signed / page).read_text()
+        assert officer in text
+        assert "Ada Bell, privacy officer, Town of Lindau" in text
+        assert "on 2026-11-21, with the key" in text
+        assert "Nobody has signed" not in text
 
 
 def test_an_unsigned_certificate_says_so(save_plan: Save, fleet: Plan, tmp_path: Path) -> None:
@@ -65,18 +79,25 @@ def test_an_unsigned_certificate_says_so(save_plan: Save, fleet: Plan, tmp_path:
 
 
 def test_the_envelope_is_what_the_standards_say(signed: Path, keys: Path) -> None:
-    """An independent reading of DSSE and RFC 8785 accepts the signature."""
-    envelope = json.loads((signed / signatures.ENVELOPE).read_text())
+    """An independent reading of DSSE and RFC 8785 accepts the signature, and finds who signed what and when."""
+    (envelope,) = json.loads((signed / signatures.ENVELOPE).read_text())
     assert set(envelope) == {"payload", "payloadType", "signatures"}
     payload = base64.b64decode(envelope["payload"])
-    content = json.loads((signed / "certificate.json").read_text())
-    assert json.loads(payload) == content
-    assert payload == json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    told = json.loads(payload)
+    assert told == {
+        "certificate_sha256": hashlib.sha256((signed / "certificate.json").read_bytes()).hexdigest(),
+        "date": "2026-11-21",
+        "key": envelope["signatures"][0]["keyid"],
+        "name": "Ada Bell",
+        "organisation": "Town of Lindau",
+        "role": "privacy officer",
+    }
+    assert payload == rfc8785.dumps(told)
     kind = envelope["payloadType"].encode()
-    told = b" ".join([b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload])
+    encoded = b" ".join([b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload])
     public = form.load_pem_public_key((keys / "officer.pub").read_bytes())
     assert isinstance(public, ed25519.Ed25519PublicKey)
-    public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), told)
+    public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), encoded)
 
 
 def test_several_people_sign_and_order_does_not_matter(
@@ -149,7 +170,7 @@ def test_a_new_key_is_for_its_owner_alone(keys: Path, signed: Path) -> None:
     assert stat.S_IMODE((keys / "officer").stat().st_mode) == 0o600
     for path in (keys / "officer", signed / "key.pem"):
         with pytest.raises(KernelError) as refused:
-            signatures.new_key(path)
+            signing_keys.new_key(path)
         assert refused.value.code == "E0872"
     assert not (signed / "key.pem").exists()
 
@@ -165,7 +186,7 @@ def test_keys_of_other_kinds_are_refused_without_showing_them(signed: Path, tmp_
         assert refused.value.code == "E0872"
         assert "garbage" not in f"{refused.value} {refused.value.because} {refused.value.help}"
     with pytest.raises(KernelError):
-        signatures.read_public_key(keys / "officer")
+        signing_keys.read_public_key(keys / "officer")
     with pytest.raises(KernelError):
         sign(signed, tmp_path / "missing", no_passphrase)
     locked = ed25519.Ed25519PrivateKey.generate().private_bytes(*plain, form.BestAvailableEncryption(b"open"))
@@ -191,11 +212,11 @@ def test_without_the_extra_the_message_says_what_to_install(
     signed: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signing is refused with the command to install; verifying says that signatures were not checked."""
-    monkeypatch.setattr(signatures, "find_spec", lambda _name: None)
+    monkeypatch.setattr(signing_keys, "find_spec", lambda _name: None)
     assert [claim.holds for claim in signature_claims(signed)] == [None]
     for act in (
         lambda: sign(signed, keys / "officer", no_passphrase),
-        lambda: signatures.new_key(keys / "third"),
+        lambda: signing_keys.new_key(keys / "third"),
         lambda: list(signature_claims(signed, [keys / "officer.pub"])),
     ):
         with pytest.raises(KernelError) as refused:
@@ -237,13 +258,13 @@ def low_order_keys() -> list[bytes]:
 
 def test_a_key_that_verifies_anything_is_refused(signed: Path, tmp_path: Path) -> None:
     """A signature made without any secret, under a key of low order, passes the library and does not hold here."""
-    payload = signatures.read_envelope(signed).payload  # type: ignore[union-attr]
+    (true,) = signatures.read_signatures(signed)
     forged = (1).to_bytes(32, "little") + bytes(32)  # R neutral, S zero: S B = R + h A for A neutral
     passed = 0
     for public in low_order_keys():
         assert weak_keys.is_weak(public)
-        envelope = signatures.Envelope(payload, ((f"ed25519:{public.hex()}", forged),))
-        (signed / signatures.ENVELOPE).write_bytes(envelope.render())
+        one = replace(true, key=f"ed25519:{public.hex()}", signature=forged)
+        (signed / signatures.ENVELOPE).write_bytes(signatures.render_envelopes([one]))
         (claim,) = signature_claims(signed)
         assert claim.holds is False
         passed += "low order" in claim.detail
@@ -251,14 +272,15 @@ def test_a_key_that_verifies_anything_is_refused(signed: Path, tmp_path: Path) -
         spki = bytes.fromhex("302a300506032b6570032100") + public
         (tmp_path / "weak.pub").write_bytes(pem % base64.b64encode(spki))
         with pytest.raises(KernelError) as refused:
-            signatures.read_public_key(tmp_path / "weak.pub")
+            signing_keys.read_public_key(tmp_path / "weak.pub")
         assert refused.value.code == "E0872"
     assert passed >= 1
 
 
 def test_only_what_was_signed_is_run(signed: Path, traffic: Plan, fleet: Plan, tmp_path: Path) -> None:
     """Signatures that hold are named; another plan, certificate or envelope is refused; without any, nobody signed."""
-    assert signatures.require_signed(signed, fleet) == signatures.read_envelope(signed).signers  # type: ignore[union-attr]
+    (one,) = signatures.read_signatures(signed)
+    assert signatures.require_signed(signed, fleet) == (one.key,)
     with pytest.raises(KernelError, match="not what was signed") as refused:
         signatures.require_signed(signed, traffic)
     assert refused.value.code == "E0873"
@@ -283,6 +305,83 @@ def test_an_envelope_with_a_key_given_twice_is_refused(signed: Path) -> None:
     path.write_text(original.replace('"payloadType"', '"payload": "e30=",\n "payloadType"', 1))
     assert [claim.holds for claim in signature_claims(signed)] == [False]
     content = json.loads(original)
-    content["signatures"] *= 2
-    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
-    assert [claim.holds for claim in signature_claims(signed)] == [False]
+    signed_twice = [{**content[0], "signatures": content[0]["signatures"] * 2}]
+    for other in (content * 2, signed_twice):
+        path.write_text(json.dumps(other, indent=1, sort_keys=True) + "\n")
+        assert [claim.holds for claim in signature_claims(signed)] == [False]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ADA, name="Eve Bell"),
+        replace(ADA, date="2026-11-22"),
+        replace(ADA, role="auditor"),
+        replace(ADA, role=None),
+        replace(ADA, organisation="Town of Bregenz"),
+    ],
+)
+def test_words_of_a_signer_that_are_changed_do_not_hold(signed: Path, other: Signer) -> None:
+    """A well-formed envelope with another name, day, role or organisation fails, also with pages that fit it."""
+    (one,) = signatures.read_signatures(signed)
+    (signed / signatures.ENVELOPE).write_bytes(signatures.render_envelopes([replace(one, signer=other)]))
+    pages = [f"`certificate.{suffix}` is what the plan gives" for suffix in ("html", "md")]
+    assert set(pages) < set(failed(signed))
+    rewrite_certificate(signed)
+    (name,) = failed(signed)
+    assert other.words in name
+    with pytest.raises(KernelError, match="not what was signed"):
+        signatures.require_signed(signed, load_plan(signed))
+
+
+def test_signing_again_says_it_anew(signed: Path, keys: Path) -> None:
+    """The same key with another name replaces the first; another key is added."""
+    sign(signed, keys / "officer", no_passphrase, Signer("Ada Bell-Marsh", "2026-12-01"))
+    sign(signed, keys / "auditor", no_passphrase, Signer("שרה כהן", "2026-12-02", None, "<b>Audit</b> & *Sons*"))
+    assert failed(signed) == []
+    page, text = ((signed / f"certificate.{suffix}").read_text() for suffix in ("html", "md"))
+    assert "Ada Bell," not in page + text
+    assert "<bdi>Ada Bell-Marsh</bdi>, on 2026-12-01" in page
+    assert "<bdi>שרה כהן, &lt;b&gt;Audit&lt;/b&gt; &amp; *Sons*</bdi>, on 2026-12-02" in page
+    assert "שרה כהן, &lt;b&gt;Audit&lt;/b&gt; &amp; \\*Sons\\*, on 2026-12-02" in text
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "  ", "a\nb", "a\x1b[2Kb", f"a{LEFT_TO_RIGHT}b", f"a{WITHOUT_WIDTH}b", " a", "`a`", "x" * 201, "\ud800"],
+)
+def test_words_that_a_page_cannot_show_are_refused(word: str, signed: Path) -> None:
+    """As name, role and organisation, when signing; and in an envelope that somebody wrote by hand."""
+    for field in ("name", "role", "organisation"):
+        with pytest.raises(KernelError, match=field) as refused:
+            replace(ADA, **{field: word})
+        assert refused.value.code == "E0885"
+        assert f"{refused.value} {refused.value.help}".isprintable()
+    (envelope,) = json.loads((signed / signatures.ENVELOPE).read_text())
+    statement = {**json.loads(base64.b64decode(envelope["payload"])), "name": word}
+    payload = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    envelope["payload"] = base64.b64encode(payload.encode(errors="surrogatepass")).decode()
+    (signed / signatures.ENVELOPE).write_text(json.dumps([envelope], indent=1, sort_keys=True) + "\n")
+    (claim,) = signature_claims(signed)
+    assert claim.holds is False
+    rewrite_certificate(signed)
+    assert "Nobody has signed" in (signed / "certificate.md").read_text()
+
+
+@pytest.mark.parametrize("day", ["", "21.11.2026", "2026-13-01", "2026-W47-6", "20261121", " 2026-11-21"])
+def test_a_day_that_is_none_is_refused(day: str) -> None:
+    """Only YYYY-MM-DD of the calendar is a day of signing."""
+    with pytest.raises(KernelError) as refused:
+        Signer("Ada Bell", day)
+    assert refused.value.code == "E0885"
+
+
+def test_a_signature_of_before_names_is_refused_with_what_to_do(signed: Path) -> None:
+    """An envelope over the whole certificate, which says no name, is refused with the remedy, and nothing is run."""
+    old = {"payload": "e30=", "payloadType": "application/vnd.policyc.certificate+json", "signatures": []}
+    (signed / signatures.ENVELOPE).write_text(json.dumps(old, indent=1, sort_keys=True) + "\n")
+    (claim,) = signature_claims(signed)
+    assert claim.holds is False
+    assert "policyc sign --name" in claim.detail
+    with pytest.raises(KernelError, match="not what was signed"):
+        signatures.require_signed(signed, load_plan(signed))
