@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from policyc.emit import printed_numbers, sign, signatures, verify_directory
+from policyc.emit import printed_numbers, sign, signatures, signing_keys, verify_directory
 from policyc.emit.blocks import pictures
 from policyc.emit.directory import rewrite_certificate, save, sha256
 from policyc_runtime.errors import KernelError
@@ -160,7 +160,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 
 def test_code_put_into_the_model_is_found_and_mended(saved: Path, tmp_path: Path) -> None:
     """A line before the model is found even where its hash is in a certificate, and rendering again takes it away."""
-    signatures.new_key(tmp_path / "officer")
+    signing_keys.new_key(tmp_path / "officer")
     model, certificate = saved / "map_model.py", saved / "certificate.json"
     original, recorded = model.read_text(), sha256(model.read_bytes())
     model.write_text("import os; os.system('true')\n" + original)
@@ -171,7 +171,7 @@ def test_code_put_into_the_model_is_found_and_mended(saved: Path, tmp_path: Path
     failed = [claim.name for claim in verify_directory(saved) if claim.holds is False]
     assert failed[0] == "`map_model.py` is what the plan gives"
     with pytest.raises(KernelError) as refused:
-        sign(saved, tmp_path / "officer", str)
+        sign(saved, tmp_path / "officer", str, signatures.Signer("Ada Bell", "2026-11-21"))
     assert refused.value.code == "E0874"
     rewrite_certificate(saved)
     assert model.read_text() == original
