@@ -1,10 +1,12 @@
 """Attacks on mechanisms that account for the whole stream: is a user in it, who takes part as often as is allowed?
 
-All other users add a constant. The score is linear in the numbers of all records, with the weights that separate the
-two streams best (Fisher's discriminant): the spread is that of the first half of the runs, the difference that of pairs
-of runs with the same simulated noise, which leaves little but the user in it. Two events of that score are counted: at
-the promised delta, where few runs prove little, and at a delta where the stated noise allows an event that is seen
-often. The second holds the stated noise against its own privacy curve, from which the promise was computed.
+All other users add a constant. The user stays in a cell, or goes through all of them from step to step or from event to
+event: whichever moves most of what is measured. The score is the better of two on the first half of the runs: linear in
+the numbers of all records, with the weights that separate the two streams best (Fisher's discriminant), or the
+likelihood ratio of Laplace noise. The spread is that of the first half of the runs, the difference that of paired runs
+with the same simulated noise, which leaves little but the user in it. Two events of that score are counted: at the
+promised delta, where few runs prove little, and at a delta where the stated noise allows an event that is seen often.
+The second holds the stated noise against its own privacy curve, from which the promise was computed.
 
 Source: FISHER36
 """
@@ -14,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +34,20 @@ from policyc_runtime.targets import NeighboringRelation, UserLevel
 from policyc_runtime.user_level import composed, promised_user_level, setting_of
 
 Whole = NDArray[np.int64]
+Walk = tuple[int, int]
+"""By how many cells a user goes on from one step to the next, and from one event of a step to the next."""
 
 LONGEST = 64  # steps that are attacked, where a mechanism does not need all of them
 OTHERS = 20  # units of all other users in a step
 SEEN = 0.02  # a delta at which 20,000 runs prove something
 MOST_WEIGHTS = 600  # numbers of a run whose covariance is fitted; beyond, they are taken as uncorrelated
 EVERY = 250  # runs between two reports
+WALKS = 50  # pairs of runs that a walk is judged by
+ALIKE = 0.8  # so few runs do not tell walks apart: of those that move about as much, the simplest is taken
 PAIRS = 200  # runs with the same noise on both streams
-STATISTIC = "Fisher's linear discriminant of everything that the mechanism gives away"
+STATISTIC = (
+    "the better of Fisher's discriminant and Laplace noise's likelihood ratio, of all that the mechanism gives away"
+)
 
 
 class _Scene:
@@ -82,17 +92,40 @@ class _Scene:
         """What the stated noise allows an attacker to tell about a user who takes part as often as is attacked."""
         return composed(self._own(part)[0].profile(self._setting(part, self.participations)) for part in self.parts)
 
-    def _raw(self, part: ReleasePlan) -> tuple[Whole, Whole]:
+    @cached_property
+    def _walk(self) -> Walk:
+        """The walk of the user who moves most of what is measured, L1 times L2, in units of every number's noise."""
+        cells = max(len(part.cells) for part in self.parts)
+        events = self._setting(self.parts[0], self.participations).per_step or 1
+        walks = [(0, 0)] if cells == 1 else [(0, 0), (1, 0)] if events == 1 else [(0, 0), (1, 0), (0, 1), (events, 1)]
+
+        def moved(walk: Walk) -> float:
+            relative = [np.zeros(0)]
+            for part in self.parts:
+                mine, other = _tables(self._rows(part, walk, WALKS, 1, SimulationRandomness, lambda _: None))
+                relative.append(np.abs((mine - other).mean(axis=0)) / (mine.std(axis=0) + 1e-6))
+            numbers = np.concatenate(relative)
+            return float(numbers.sum() * np.sqrt(numbers @ numbers))
+
+        found = [moved(walk) for walk in walks] if len(walks) > 1 else [0.0]
+        return next(walk for walk, most in zip(walks, found, strict=True) if most >= ALIKE * max(found))
+
+    def _raw(self, part: ReleasePlan, walk: Walk) -> tuple[Whole, Whole]:
         setting = self._setting(part, self.participations)
         mine, other = (np.full((self.steps, setting.cells), OTHERS, dtype=np.int64) for _ in range(2))
-        count, spacing = self.participations, setting.participation.spacing
-        first = [spacing * turn for turn in range(count)]
-        mine[first, 0] += setting.contribution
-        if setting.replaced and setting.signed:
-            other[first, 0] -= setting.contribution
-        elif setting.replaced and setting.cells > 1:
-            other[first, 1] += setting.contribution
-        elif setting.replaced:
+        events = setting.per_step or 1
+        each, first = (
+            setting.contribution // events,
+            [setting.participation.spacing * n for n in range(self.participations)],
+        )
+        for (turn, step), event in product(enumerate(first), range(events)):
+            cell = (walk[0] * turn + walk[1] * event) % setting.cells
+            mine[step, cell] += each
+            if setting.replaced and setting.signed:
+                other[step, cell] -= each
+            elif setting.replaced and setting.cells > 1:
+                other[step, (cell + setting.cells // 2) % setting.cells] += each
+        if setting.replaced and not setting.signed and setting.cells == 1:
             second = [step for step in setting.earliest_changes if step not in set(first)]
             other[second, 0] += setting.contribution
         return mine, other
@@ -101,22 +134,33 @@ class _Scene:
         """Scores of runs with the user's data, and with the neighbor's."""
         tables = []
         for part in self.parts:
-            drawn = self._rows(part, runs, factor, lambda _: randomness, progress)
-            paired = self._rows(part, PAIRS, 1, SimulationRandomness, lambda _: None)
+            drawn = self._rows(part, self._walk, runs, factor, lambda _: randomness, progress)
+            paired = self._rows(part, self._walk, PAIRS, 1, SimulationRandomness, lambda _: None)
             tables.append(_tables([*drawn, *paired]))
         mine, other, paired_mine, paired_other = (np.hstack(blocks) for blocks in zip(*tables, strict=True))
         difference = (paired_mine - paired_other).mean(axis=0)
-        direction = fisher(mine[: runs // 2], other[: runs // 2], difference)
-        return mine @ direction, other @ direction
+        first = slice(runs // 2)
+        scores = (
+            (rows @ fisher(mine[first], other[first], difference) for rows in (mine, other)),
+            laplace_ratios(mine, other, difference, first),
+        )
+        one, two = max((tuple(pair) for pair in scores), key=lambda pair: _apart(pair[0][first], pair[1][first]))
+        return one, two
 
     def _rows(
-        self, part: ReleasePlan, runs: int, factor: float, source: Callable[[int], Randomness], progress: Progress
+        self,
+        part: ReleasePlan,
+        walk: Walk,
+        runs: int,
+        factor: float,
+        source: Callable[[int], Randomness],
+        progress: Progress,
     ) -> list[list[list[StepRecord]]]:
         """The records of many runs on both streams; `source` gives the generator of a run."""
         mechanism, setting = self._own(part)
         mechanism = mechanism if factor == 1 else mechanism.with_noise(factor)
         sides: list[list[list[StepRecord]]] = []
-        for raw in self._raw(part):
+        for raw in self._raw(part, walk):
             rows: list[list[StepRecord]] = []
             for turn in range(runs):
                 rows.append(mechanism.measure(setting, raw, (), source(turn)))
@@ -141,6 +185,19 @@ def fisher(mine: Scores, other: Scores, difference: Scores) -> Scores:
         return np.asarray(difference / (mine.var(axis=0) + other.var(axis=0) + 1e-6))
     spread = np.cov(np.vstack([mine - mine.mean(axis=0), other - other.mean(axis=0)]).T)
     return np.asarray(np.linalg.solve(np.atleast_2d(spread) + 1e-6 * np.eye(len(difference)), difference))
+
+
+def laplace_ratios(mine: Scores, other: Scores, difference: Scores, known: slice) -> Played:
+    """The likelihood ratios of independent Laplace noise, (runs,) each, with its size and middle as in `known` rows."""
+    middle = other[known].mean(axis=0)
+    spread = mine[known].std(axis=0) + other[known].std(axis=0) + 1e-6
+    one, two = ((np.abs(rows - middle) - np.abs(rows - middle - difference)) / spread for rows in (mine, other))
+    return one.sum(axis=1), two.sum(axis=1)
+
+
+def _apart(mine: Scores, other: Scores) -> float:
+    """How far two samples of scores are apart, in standard deviations."""
+    return float((mine.mean() - other.mean()) / np.sqrt(mine.var() + other.var() + 1e-12))
 
 
 def attacks_on_streams(plan: Plan) -> list[Attack]:
