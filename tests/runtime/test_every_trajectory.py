@@ -103,6 +103,7 @@ CORRELATED = {
     "uniform": Tiny(A, BY_CELL + TOTAL + chain(STAY) + "budget uniform()"),
     "bounded": Tiny(A, BY_CELL + TOTAL + chain(STAY) + "budget bounded()"),
     "quantified": Tiny(A, BY_CELL + TOTAL + chain(STAY) + "budget quantified()"),
+    "optimal": Tiny(A, BY_CELL + TOTAL + chain(STAY) + "budget optimal()"),
     "sparse": Tiny(A, BY_CELL + TOTAL + chain(STAY) + SPARSE + EVERYBODY, 4, 4_000),
     "two releases": Tiny(A, BY_CELL + ALL + TOTAL + chain(STAY)),
     "a window": Tiny(A, BY_CELL + TOTAL.replace("1.0", "1.0, window = 2 steps") + chain(STAY)),
