@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from policyc.emit.blocks.wording import Json
+from policyc.emit.numbers import sentence_case
 from policyc.emit.pictures import bar_picture, line_picture
 
 if TYPE_CHECKING:
@@ -54,7 +55,14 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"prose": prose, "breaking": breaking, "cell": cell, "picture": picture, "md": markdown}
+    environment.filters |= {
+        "sentence": sentence_case,
+        "prose": prose,
+        "breaking": breaking,
+        "cell": cell,
+        "picture": picture,
+        "md": markdown,
+    }
     return environment
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from policyc.emit.certificate import NOTHING_BESIDE, Beside, render_markdown
 from policyc.emit.certificate import picture as rendered_picture
+from policyc.emit.numbers import sentence_case
 from policyc_runtime.errors import KernelError
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _figure(picture: dict[str, Any]) -> str:
         legend = []
     if picture.get("level"):
         legend.append((picture["level"]["name"], "#a33a3a"))
-    keys = "".join(f' #h(1em) #text(fill: rgb("{color}"))[{_text(str(name))}]' for name, color in legend)
+    keys = "".join(f' #h(1em) #text(fill: rgb("{color}"))[{_text(sentence_case(str(name)))}]' for name, color in legend)
     caption = f"#strong[{_text(picture['title'])}]{keys}"
     image = f'#image(bytes({json.dumps(standalone_svg(picture), ensure_ascii=False)}), format: "svg", width: 100%)'
     return f"#block(breakable: false)[#text(9pt)[{caption}]\n\n{image}]"

@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.emit.dates import date_ticks
+from policyc.emit.numbers import sentence_case
+from policyc_runtime.sources.moments import moment_of
+
 Array = NDArray[np.float64]
 LARGEST_POINTS = 600
 LETTER = 6.4  # width of a letter of a name
+WIDEST_LETTER = 9.0  # the same of a mark on an axis on a small screen
 LONGEST_BAR = 4  # times the shortest; a longer one is cut, and marked
 WIDTH, HEIGHT = 720.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 16.0, 44.0
@@ -81,7 +86,7 @@ def _at(value: float) -> str:
 def line_picture(picture: dict[str, Any]) -> str:
     """A line for every series of points (step, value), with an optional level (such as alpha) drawn across.
 
-    Heights start at 0, or at the picture's `low`.
+    Heights start at 0, or at the picture's `low`. Steps are marked by their dates where the picture has `dates`.
     """
     series = [[(float(x), float(y)) for x, y in s["points"]] for s in picture["series"]]
     xs = [x for line in series for x, _ in line]
@@ -90,7 +95,7 @@ def line_picture(picture: dict[str, Any]) -> str:
     low = float(picture.get("low", 0))
     frame = Frame(min(xs), max(xs), low + (highest - low) * 1.08 if highest > low else low + 1.0, low)
     ticks = [tick for tick in ticks_between(low, highest) if tick <= frame.high_y]
-    parts = [*_y_axis(frame, ticks), *_x_axis(frame)]
+    parts = [*_y_axis(frame, ticks), *_x_axis(frame, picture.get("dates"))]
     if level:
         y = _at(frame.y(float(level["value"])))
         parts.append(f'<line class="level" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y}" y2="{y}"/>')
@@ -131,15 +136,28 @@ def _y_axis(frame: Frame, ticks: Iterable[float]) -> list[str]:
     return parts
 
 
-def _x_axis(frame: Frame) -> list[str]:
+def _x_axis(frame: Frame, dates: dict[str, str] | None) -> list[str]:
+    marks = [] if dates is None else _dates(frame, dates)
+    y = HEIGHT - BOTTOM + 18
+    found = marks or [(float(step), f"{step:,}") for step in _whole_steps(frame)]
+    return [f'<text class="tick middle" x="{_at(frame.x(x))}" y="{y:g}">{name}</text>' for x, name in found]
+
+
+def _whole_steps(frame: Frame) -> list[int]:
     span = frame.high_x - frame.low_x
     whole = {round(t) for t in nice_ticks(span, 5) if t <= span}
     ticks = sorted(t for t in whole if t < 0.93 * span or t == span) or [0]
     if ticks[-1] != span:
         ticks.append(round(span))
-    y = HEIGHT - BOTTOM + 18
-    places = [round(frame.low_x) + t for t in ticks]
-    return [f'<text class="tick middle" x="{_at(frame.x(x))}" y="{y:g}">{x:,}</text>' for x in places]
+    return [round(frame.low_x) + t for t in ticks]
+
+
+def _dates(frame: Frame, dates: dict[str, str]) -> list[tuple[float, str]]:
+    """Dates whose names fit between the picture's edges; none where fewer than two do."""
+    start = moment_of(dates["start"]) // 1000
+    found = date_ticks(start, int(dates["step_milliseconds"]), frame.low_x, frame.high_x)
+    fitting = [(x, name) for x, name in found if frame.x(x) + WIDEST_LETTER * len(name) / 2 <= WIDTH]
+    return fitting if len(fitting) > 1 else []
 
 
 def bar_picture(picture: dict[str, Any]) -> str:
@@ -173,7 +191,7 @@ def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float
     if axis_x is None:
         x, y = (LEFT + WIDTH - RIGHT) / 2, (TOP + height - BOTTOM) / 2
         base = f"{height - BOTTOM:g}"
-        below, beside = escape(picture["x"]), escape(picture["y"])
+        below, beside = escape(sentence_case(picture["x"])), escape(sentence_case(picture["y"]))
         parts = [
             *parts,
             f'<line class="axis" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{base}" y2="{base}"/>',
@@ -181,7 +199,8 @@ def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float
             f'<text class="label middle" transform="translate(13 {y:g}) rotate(-90)">{beside}</text>',
         ]
     else:
-        label = f'<text class="label end" x="{WIDTH - RIGHT:g}" y="{height - 8:g}">{escape(picture["x"])}</text>'
+        below = escape(sentence_case(picture["x"]))
+        label = f'<text class="label end" x="{WIDTH - RIGHT:g}" y="{height - 8:g}">{below}</text>'
         parts = [*parts, label]
     kind = "lines" if axis_x is None else "bars"
     return (

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.emit.blocks.wording import Json, JsonValue, quoted
-from policyc.emit.numbers import about, duration, exact
+from policyc.emit.blocks.wording import Json, JsonValue, quoted, steps_axis
+from policyc.emit.numbers import about, exact
 from policyc_runtime.errors import KernelError
 from policyc_runtime.output import NOT_A_RELEASE
 from policyc_runtime.plan import Plan
@@ -48,7 +48,7 @@ def example_picture(plan: Plan) -> Json | None:
         "description": f"True and published values, and noisy ones where they differ, of the "
         f"first {len(noisy)} steps of a simulated run. "
         f"{'; '.join(result.said)}. Values are in multiples of {quoted(step)}.",
-        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
+        **steps_axis(plan),
         "y": "value",
         "stepped": False,
         "level": None,

@@ -10,8 +10,8 @@ from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
 from policyc.emit.blocks.example import example_picture
 from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
 from policyc.emit.blocks.mechanism import objective_words
-from policyc.emit.blocks.wording import Json, JsonValue, span
-from policyc.emit.numbers import about, duration, exact, round_up
+from policyc.emit.blocks.wording import Json, JsonValue, span, steps_axis
+from policyc.emit.numbers import about, exact, round_up
 from policyc.emit.pictures import thinned
 from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.plan import Plan
@@ -35,7 +35,7 @@ def pictures(accounting: Accounting) -> Json:
 
 
 def user_level_pictures(plan: Plan) -> Json:
-    """What is left when the participation bound fails, the expected error of each step, and of every candidate."""
+    """What is left when the participation bound fails, the noise of each step, and the error of every candidate."""
     content: Json = {"posterior": user_posterior_picture(plan), "noise": _noise(plan)}
     if (example := example_picture(plan)) is not None:
         content["example"] = example
@@ -71,7 +71,7 @@ def _budgets(plan: Plan, budgets: Array) -> Json:
         "id": "budgets",
         "title": "Budget of each step",
         "description": f"Budget in nats against step, over {span(plan)}.",
-        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
+        **steps_axis(plan),
         "y": "budget of the step, nats",
         "stepped": True,
         "level": None,
@@ -79,22 +79,30 @@ def _budgets(plan: Plan, budgets: Array) -> Json:
     }
 
 
-def _noise(plan: Plan) -> Json:
-    """The noise of every step, where it is accounted for the whole stream; a gap where a step has none."""
+def _noise(plan: Plan) -> list[JsonValue]:
+    """The noise of every step of each release, where it is accounted for the whole stream.
+
+    Each has a picture of its own: releases of different size or unit would hide each other on one axis.
+    """
     steps = min(plan.stream.horizon or ENDLESS_STRETCH, LONGEST_NOISE)
-    known = {release.name: noise_stddevs(plan, release, steps) for release in plan.releases[:3]}
+    return [_noise_of(plan, index, steps) for index in range(len(plan.releases))]
+
+
+def _noise_of(plan: Plan, index: int, steps: int) -> Json:
+    """Noise against step; a gap where a step has none."""
+    release = plan.releases[index]
+    several = len(plan.releases) > 1
+    values = np.nan_to_num(noise_stddevs(plan, release, steps))
+    points: list[JsonValue] = [[str(t), about(float(values[t]), 4)] for t in map(int, thinned(values))]
     return {
-        "id": "noise",
-        "title": "Noise of each step",
+        "id": f"noise-{index + 1}",
+        "title": f"Noise of each step: {release.name}" if several else "Noise of each step",
         "description": f"Standard deviation of the noise against step, over the first {steps:,} steps.",
-        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
+        **steps_axis(plan),
         "y": "standard deviation",
         "stepped": True,
         "level": None,
-        "series": [
-            {"name": name, "points": [[str(t), about(float(values[t]), 4)] for t in map(int, thinned(values))]}
-            for name, values in ((name, np.nan_to_num(values)) for name, values in known.items())
-        ],
+        "series": [{"name": release.name, "points": points}],
     }
 
 
@@ -110,7 +118,7 @@ def _leakage(accounting: Accounting) -> Json:
         "description": (
             f"Backward, forward and total leakage in nats against step, largest over groups, over {span(plan)}."
         ),
-        "x": f"step, {duration(plan.stream.step_milliseconds)} each",
+        **steps_axis(plan),
         "y": "leakage about the step, nats",
         "stepped": False,
         "level": level,

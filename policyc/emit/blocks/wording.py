@@ -7,6 +7,7 @@ from decimal import Decimal
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_runtime.correlation import ChainRecord
 from policyc_runtime.plan import Plan, PredictedError
+from policyc_runtime.sources.moments import says_zone
 from policyc_runtime.targets import NeighboringRelation, Target, UserLevel, window_of
 
 Json = dict[str, "JsonValue"]
@@ -130,3 +131,14 @@ def relation_words(target: Target) -> str:
     if window > 1:
         return f"two data sets that differ in the values of one user at {window:,} steps in a row, replaced by others"
     return "two data sets that differ in the value of one user at one step: one value is replaced by another"
+
+
+def steps_axis(plan: Plan) -> Json:
+    """The axis of a picture over steps: what it says, and where its dates are from if the plan knows its start."""
+    words = f"step, {duration(plan.stream.step_milliseconds)} each"
+    start = plan.stream.start
+    if start is None:
+        return {"x": words}
+    zone = " (UTC)" if says_zone(start) else ""
+    dates: Json = {"start": start, "step_milliseconds": str(plan.stream.step_milliseconds)}
+    return {"x": f"{words}, by when it begins{zone}", "dates": dates}

@@ -190,7 +190,7 @@ def test_the_check_of_the_chain_is_explained(fleet: Plan, attachments: dict[str,
     assert check["candidates"][0] == "declared chain"
     assert "no chain" in check["candidates"]
     for page in (render_markdown(told), render_html(told)):
-        for words in ("released values and public numbers only, so it costs no privacy", "no chain", "hash-chained"):
+        for words in ("released values and public numbers only, so it costs no privacy", "No chain", "hash-chained"):
             assert words in page
 
 

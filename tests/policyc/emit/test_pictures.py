@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from policyc import compile_policy
+from policyc.emit.context import certificate_content
 from policyc.emit.pictures import bar_picture, line_picture, nice_ticks, thinned
 
 LINE = {
@@ -89,3 +92,24 @@ def test_an_outlier_is_cut_and_marked() -> None:
     widths = [float(part.attrib["width"]) for part in root if part.tag == "rect"]
     assert widths[0] == pytest.approx(widths[1] / 4, rel=0.01)
     assert "▸ 4000" in [part.text for part in root]
+
+
+def test_steps_are_marked_by_their_dates_where_they_are_known() -> None:
+    """With a start, marks are dates and stand where these steps begin; labels begin with a capital."""
+    points = [[str(step), "1"] for step in range(365)]
+    dated = {"dates": {"start": "2026-01-01", "step_milliseconds": "86400000"}, "level": None}
+    root = ET.fromstring(line_picture({**LINE, **dated, "series": [{"name": "x", "points": points}]}))
+    marks = {part.text: float(part.attrib["x"]) for part in root if part.attrib.get("class") == "tick middle"}
+    assert {"2026-01", "2026-07"} < marks.keys()
+    july = (181 / 364) * (720 - 64 - 20) + 64
+    assert marks["2026-07"] == pytest.approx(july, abs=0.06)
+    assert [part.text for part in root if part.attrib.get("class") == "label middle"] == ["Step", "Nats"]
+
+
+def test_releases_of_different_size_do_not_share_an_axis(gallery: Path) -> None:
+    """Each release has a picture of its noise, named after it, in its own unit."""
+    plan = compile_policy(gallery / "speeds.policy").plan
+    pictures = certificate_content(plan, {})["pictures"]["noise"]
+    assert [picture["series"][0]["name"] for picture in pictures] == [release.name for release in plan.releases]
+    assert all(len(picture["series"]) == 1 for picture in pictures)
+    assert len({picture["id"] for picture in pictures}) == len(plan.releases)

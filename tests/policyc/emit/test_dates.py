@@ -1,0 +1,41 @@
+"""Dates along the axes of pictures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from policyc.emit.dates import DAY, HOUR, MINUTE, date_ticks
+
+START = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.mark.parametrize("step", [1_000, MINUTE, 5 * MINUTE, HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY])
+@pytest.mark.parametrize("steps", [2, 7, 59, 288, 365, 2_000, 7_777])
+def test_a_mark_stands_at_the_step_that_begins_at_its_date(step: int, steps: int) -> None:
+    """Every name, read as a date, is that of its place; marks lie on the axis, are few, in order, and all different."""
+    marks = date_ticks(START, step, 0, steps - 1)
+    if steps * step > 7_900 * 365 * DAY:
+        assert not marks
+        return
+    assert len(marks) <= 7
+    assert len({name for _, name in marks}) == len(marks)
+    assert [place for place, _ in marks] == sorted(place for place, _ in marks)
+    for place, name in marks:
+        assert 0 <= place <= steps - 1
+        moment = datetime(2026, 1, 5, tzinfo=UTC) + timedelta(milliseconds=round(place * step))
+        formats = {4: "%Y", 7: "%Y-%m", 8: "%H:%M:%S", 10: "%Y-%m-%d", 16: "%Y-%m-%d %H:%M"}
+        assert moment.strftime(formats[len(name)]) == name
+        assert moment == datetime.strptime(name, formats[len(name)]).replace(tzinfo=UTC) or len(name) == 8
+
+
+def test_an_axis_of_any_length_has_marks() -> None:
+    """From half a minute to centuries there are at least two dates to read."""
+    for steps in (40, 500, 5_000, 50_000, 500_000, 5_000_000, 50_000_000, 500_000_000):
+        assert 2 <= len(date_ticks(START, 1_000, 0, steps)) <= 7, steps
+
+
+def test_beyond_the_calendar_there_is_none() -> None:
+    """A stream that outlives the year 9999 keeps its steps."""
+    assert date_ticks(START, 365 * DAY, 0, 100_000) == []
