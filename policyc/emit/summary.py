@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
-from policyc.emit.blocks.mechanism import typical_error, unit_words
+from policyc.emit.blocks.mechanism import typical_error, unit_words, where_released
 from policyc.emit.blocks.wording import chance
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.targets import AlphaDPT, UserLevel, WEvent
@@ -69,7 +69,8 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     elif predicted.kind == "noise":
         errors += " before the estimator, whose gain is not known"
     else:
-        errors += f"; the noise alone {typical_error(plan, predicted.without_postprocessing)}"
+        errors += f"; the noise alone{where_released(plan, release)} "
+        errors += typical_error(plan, predicted.without_postprocessing)
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {typical_error(plan, predicted.prior_alone)}"
     simulated = chance(predicted).strip(" ()")

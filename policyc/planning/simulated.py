@@ -12,18 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.choice import Choice
-from policyc.planning.courses import declared_signal
+from policyc.planning.courses import FAR, declared_signal
 from policyc.planning.expected import COUPLED
-from policyc.semantics.policy import Policy, Release
+from policyc.planning.trials import Estimated, controlled
+from policyc.semantics.policy import Policy
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
-from policyc_runtime.mechanisms import WindowMechanism
-from policyc_runtime.plan import Plan
-from policyc_runtime.simulation import simulate
+from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.simulation import counts_of_states, simulate
 
 LONGEST = 100  # steps of a simulated stream
-MOST_STEPS = 2000  # of all simulated streams: programs over several steps take milliseconds for each
-MOST_STREAMS = 100
+MOST_STEPS = 16_000  # of all simulated streams: what is left of chance is printed
+FEW_STEPS = 2000  # the same where values of several cells or steps are found by programs, which take milliseconds
+LEAST_STREAMS = 16
 SEED = 2023
+
+Array = NDArray[np.float64]
 
 
 def simulated_signal(policy: Policy) -> SeriesProcess | NDArray[np.float64] | None:
@@ -39,50 +42,108 @@ def simulated_signal(policy: Policy) -> SeriesProcess | NDArray[np.float64] | No
 
 
 def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Callable[[], Plan]) -> list[Choice]:
-    """The choices, with errors of simulated users where values of several steps depend on each other.
+    """The choices, with errors of simulated users where no formula has them.
 
-    They do where constraints couple steps, and where values are published again until counts have moved. Where no
-    chain or population says how counts move, what is not known is said.
+    So it is where constraints couple steps, where values are published again until counts have moved, and where counts
+    are so near a bound that it makes errors other ones. Where no chain or population says how counts move, what is not
+    known is said.
 
     Args:
         policy: with one release a choice, in order.
         choices: as they were compared, one step at a time.
         draft: makes the plan of these choices.
     """
-    coupled = [_couples_steps(policy, release) for release in policy.releases]
-    moving = [
-        couples or isinstance(one.mechanism, WindowMechanism) for couples, one in zip(coupled, choices, strict=True)
-    ]
-    if not any(moving):
-        return list(choices)
-    if not policy.chains or policy.stream.population is None:
+    plan = draft()
+    known = bool(policy.chains) and policy.stream.population is not None and policy.stream.cell is not None
+    coupled = [part.constraint_set.couples_steps for part in plan.releases]
+    if not known:
         return [_open(one) if couples else one for couples, one in zip(coupled, choices, strict=True)]
     steps = min(policy.stream.horizon or LONGEST, LONGEST)
-    streams = max(2, min(MOST_STREAMS, MOST_STEPS // steps))
-    found = {error.release: error for error in simulate(draft(), SEED, streams, (), steps=steps).errors if error.chosen}
-    made = []
-    for one, release, moves in zip(choices, policy.releases, moving, strict=True):
-        error = found[release.name]
-        mean, stderr = error.mean_squared_error, error.mean_squared_error_stderr
-        if policy.objective == "mean_absolute_error":
-            mean, stderr = error.mean_absolute_error, error.mean_absolute_error_stderr
-        made.append(_simulated(one, mean, stderr, steps) if moves else one)
-    return made
+    tried = [
+        part
+        for part, couples in zip(plan.releases, coupled, strict=True)
+        if couples or part.window_mechanism is not None or _near_bounds(plan, part, steps)
+    ]
+    if not tried:
+        return list(choices)
+    found = _errors(plan, tried, steps)
+    return [
+        _simulated(one, found[part.name], steps) if part in tried else one
+        for one, part in zip(choices, plan.releases, strict=True)
+    ]
 
 
-def _couples_steps(policy: Policy, release: Release) -> bool:
-    demanded = policy.constraints_of(release.name)
-    return demanded is not None and any(any(row.previous) for row in demanded.constraints)
+def _near_bounds(plan: Plan, part: ReleasePlan, steps: int) -> bool:
+    """Whether a count of users who move as declared is, at some step, near a bound of its own or of several cells."""
+    constraints = part.constraint_set
+    means, variances = _moments(plan, part, steps)
+    sums = (constraints.current != 0).sum(axis=1) > 1
+    if int(sums.sum()) > (constraints.total is not None):
+        return True
+    reach, (lower, upper) = FAR * np.sqrt(variances), constraints.cell_bounds
+    return bool(((means - reach < lower) | (means + reach > upper))[variances > 0].any())
 
 
-def _simulated(one: Choice, mean: float, stderr: float, steps: int) -> Choice:
-    """The choice with this error, at every step in proportion to what was computed for the step alone."""
-    factor = mean / one.predicted.published
+def _moments(plan: Plan, part: ReleasePlan, steps: int) -> tuple[Array, Array]:
+    """Means and variances (steps, cells) of the true counts of users who move as declared."""
+    chains, population = [record.chain() for record in plan.correlation.chains], plan.stream.population or 0
+    laws = [counts_of_states(plan, part, chain.marginals(steps)) for chain in chains]
+    users = population / len(chains)
+    return users * np.sum(laws, axis=0), users * np.sum([law * (1 - law) for law in laws], axis=0)
+
+
+def _errors(plan: Plan, tried: Sequence[ReleasePlan], steps: int) -> dict[str, Estimated]:
+    """By release, the error of published values, until it is accurate or takes too long.
+
+    How far noise and counts of a stream are spread by chance is known beforehand, and errors follow it: they are moved
+    along their regression on it (control variates).
+    """
+    moments = {part.name: _moments(plan, part, steps) for part in tried}
+    noises = {part.name: _noise(part, steps) for part in tried}
+    programs = any(part.constraint_set.simplex is None for part in tried)
+    rows: dict[str, list[tuple[float, float, float]]] = {part.name: [] for part in tried}
+    most = max(LEAST_STREAMS, (FEW_STEPS if programs else MOST_STEPS) // steps)
+    count = 0
+    found: dict[str, Estimated] = {}
+    while count < most and not (found and all(one.accurate for one in found.values())):
+        for number in range(count, min(most, max(LEAST_STREAMS, 2 * count))):
+            drawn = simulate(plan, SEED + number, 1, (), steps=steps)
+            for part in tried:
+                series, true = drawn.example.series[part.name], drawn.truth[part.name]
+                means, variances = moments[part.name]
+                away, noise = np.abs(series.released - true), (series.noisy - true)[~series.skipped]
+                error = float((away**2 if plan.objective == "mean_squared_error" else away).mean())
+                spread, known = float(((true - means) ** 2 - variances).mean()), noises[part.name]
+                rows[part.name].append((error, 0.0 if known is None else float((noise**2).mean()) - known, spread))
+        count = len(rows[tried[0].name])
+        tables = {name: np.array(table) for name, table in rows.items()}
+        found = {name: controlled(table[:, 0], table[:, 1:]) for name, table in tables.items()}
+    return found
+
+
+def _noise(part: ReleasePlan, steps: int) -> float | None:
+    """The mean variance of the noise over the steps that have some; None where values are published again."""
+    if part.window_mechanism is not None:
+        return None
+    return float(np.mean([part.step_mechanism.variance(scale) for scale in part.budgets.scales(steps) if scale > 0]))
+
+
+def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
+    """The choice with the error of its first steps, at all steps in proportion to what was computed for them."""
+    runs = zip(one.allocation.runs, one.expected_errors, strict=True)
+    computed = np.concatenate([np.resize(errors, min(run.steps or steps, steps)) for run, errors in runs])[:steps]
+    factor = found.error / float(computed.mean())
     method = (
         f"simulated users of the declared chain over {steps:,} steps; schedules and estimators are compared by what "
-        "they err at single steps"
+        "is computed for counts far from bounds, step by step"
     )
-    told = {"kind": "simulated", "published": mean, "stderr": stderr, "because": None, "method": method}
+    told = {
+        "kind": "simulated",
+        "published": factor * one.predicted.published,
+        "stderr": factor * one.predicted.published * found.stderr / found.error,
+        "because": None,
+        "method": method,
+    }
     errors = tuple(tuple(error * factor for error in pattern) for pattern in one.expected_errors)
     return replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)
 

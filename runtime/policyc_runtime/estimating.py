@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from policyc_runtime.correlation import ChainRecord
     from policyc_runtime.plan import Plan, ReleasePlan
     from policyc_runtime.privacy import Chain
 
@@ -125,7 +127,13 @@ def estimate_release(
 def _only_chain(plan: Plan) -> Chain | None:
     """How users move, where there is one law for all."""
     chains = plan.correlation.chains
-    return chains[0].chain() if len(chains) == 1 else None
+    return _as_arrays(chains[0]) if len(chains) == 1 else None
+
+
+@lru_cache(maxsize=2)
+def _as_arrays(record: ChainRecord) -> Chain:
+    """One chain is one object, so that estimators know it again."""
+    return record.chain()
 
 
 def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:

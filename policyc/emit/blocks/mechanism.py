@@ -60,7 +60,15 @@ def described(record: Record) -> tuple[str, list[JsonValue]]:
 def parameters(record: Record) -> Json:
     """The fields of a mechanism or estimator, but its name, as text."""
     fields = record.model_dump(mode="json", exclude={"name", "accounting"})
-    return {name: None if value is None else str(value) for name, value in fields.items()}
+    return {name: None if value is None else _as_text(value) for name, value in fields.items()}
+
+
+def _as_text(value: object) -> str:
+    """A field; of a record within a record, what it declares, field by field."""
+    if not isinstance(value, dict):
+        return str(value)
+    told = [f"{name} {_as_text(one)}" for name, one in value.items() if one is not None and one is not False]
+    return ", ".join(told) or "nothing declared"
 
 
 def _stretches(accounting: Accounting, release: ReleasePlan) -> list[JsonValue]:
@@ -205,7 +213,8 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
         )
     text = f"A published value is expected to be off by about {typical_error(plan, predicted.published)} {unit}"
     text += _share_of_chance(predicted)
-    compared = f"the noisy value alone by about {typical_error(plan, predicted.without_postprocessing)}"
+    compared = f"the noisy value alone{where_released(plan, release)} by about "
+    compared += typical_error(plan, predicted.without_postprocessing)
     if predicted.prior_alone is not None:
         compared += (
             f", a guess from public knowledge without any data by about {typical_error(plan, predicted.prior_alone)}"
@@ -214,6 +223,17 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     if predicted.prior_alone is not None and predicted.published >= predicted.prior_alone * 0.95:
         verdict = " The release then says little more than what was public before."
     return f"{text}; {compared}.{verdict}"
+
+
+def where_released(plan: Plan, release: ReleasePlan) -> str:
+    """At which steps there is a noisy value, where it is not all of them; its error is known at these alone."""
+    if release.schedule is None or all(all(segment.scales) for segment in release.schedule.segments):
+        return ""
+    horizon = plan.stream.horizon
+    if horizon is None:
+        return ", at the steps that are released,"
+    released = sum(scale > 0 for scale in release.schedule.scales(horizon))
+    return f", at the {counted(released, 'step')} that {'is' if released == 1 else 'are'} released,"
 
 
 def _share_of_chance(predicted: PredictedError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -110,7 +111,7 @@ class PosteriorMean(CountsEstimator):
         means: Array | None = None
         for number, name in enumerate(names.tolist()):
             wanted = np.concatenate([np.zeros(first, dtype=np.bool_), labels == number])
-            found = Posterior(known[name], scales, delay, balanced=balanced).means(noisy, wanted)[first:]
+            found = _posterior(known[name], scales, delay, balanced).means(noisy, wanted)[first:]
             means = found if means is None else np.where((labels == number)[:, None], found, means)
         assert means is not None, "there are steps"
         return means
@@ -138,7 +139,7 @@ class PosteriorMean(CountsEstimator):
         if chain is None:
             return None
         process = CountProcess(float(population), chain.states, chain)
-        variances = Posterior(process, scales, delay, balanced=balanced).variances()
+        variances = _posterior(process, scales, delay, balanced).variances()
         return np.asarray(_expected_error(np.maximum(variances, 0.0), objective, integer=integer).mean(axis=1))
 
 
@@ -162,6 +163,16 @@ class Smoother(PosteriorMean):
 
     offline: ClassVar[str | None] = SMOOTHER_WAITS
     name: Literal["smoother"] = "smoother"
+
+
+def _posterior(process: CountProcess, scales: Array, delay: int | None, balanced: bool) -> Posterior:
+    return _remembered(process, scales.astype(np.float64).tobytes(), delay, balanced)
+
+
+@lru_cache(maxsize=2)
+def _remembered(process: CountProcess, scales: bytes, delay: int | None, balanced: bool) -> Posterior:
+    """Its covariances depend on no values: they are kept for the next stream with the same noise."""
+    return Posterior(process, np.frombuffer(scales), delay, balanced=balanced)
 
 
 def _expected_error(variances: Array, objective: str, *, integer: bool) -> Array:

@@ -52,8 +52,6 @@ class Posterior:
         self._forward = Forward(process, labels, by_label, wide=self._wide)
         if delay is None:
             self._smooth(labels, by_label)
-        else:
-            self._backward = Backward(process, self._forward.index, self._forward.precision)
 
     def _smooth(self, labels: Index, widths: Array) -> None:
         """Precisions that agree with the covariances of both directions."""
@@ -89,6 +87,10 @@ class Posterior:
             covariance.append(mix[-1] @ after)
         return pair, mix, covariance
 
+    def _look_ahead(self) -> None:
+        """Begin anew with what later steps say: which of nearly the same matrices is kept must not depend on calls."""
+        self._backward = Backward(self._process, self._forward.index, self._forward.precision)
+
     def _ahead(self, rows: slice) -> tuple[Index, list[Index]]:
         """What the next steps within `rows` say, one more of them a round: information, and every round's matrices."""
         steps = np.arange(len(self._forward.index))[rows].tolist()
@@ -105,6 +107,7 @@ class Posterior:
             return _diagonals(self._covariance)[self._pair]
         if self._delay == 0:
             return _diagonals(self._forward.after)[self._forward.index]
+        self._look_ahead()
         pair, _, covariance = self._joined(slice(None), self._ahead(slice(None))[0])
         return _diagonals(covariance)[pair]
 
@@ -115,6 +118,7 @@ class Posterior:
         """
         if self._delay is None:
             return self._smoothed(noisy)
+        self._look_ahead()
         means = np.empty(noisy.shape)
         for piece in pieces(len(noisy)):
             if wanted is None or wanted[piece].any():

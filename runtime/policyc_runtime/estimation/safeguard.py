@@ -8,6 +8,7 @@ and costs no privacy.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,10 +29,12 @@ DECLARED = "declared chain"
 DISPERSIONS = (4.0, 16.0, 64.0)
 LOOKED_AT = 2e7  # steps times squared cells: beyond, the choice stays what it was
 STEPS_LOOKED_AT = 8192  # the same in steps: by then candidates that differ are told apart
+REMEMBERED = 24  # processes whose covariances are kept: those of two streams that are tried again and again
 WITHIN_ROUNDING = 1e-6  # of log likelihoods, relative: other machines round sums of products in another order
 WRONGLY_LEFT = 0.01  # how often, at most, values of users who move as declared may speak for another candidate
 
 
+@lru_cache(maxsize=2)
 def candidates(process: CountProcess) -> list[CountProcess]:
     """The declared process first."""
     smoothed = [process.smoothed(amount) for amount in SMOOTHINGS]
@@ -96,20 +99,27 @@ def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array
 
     `wide` is the `wide_precision` of the noise.
     """
-    kinds, labels = np.unique(scales, return_inverse=True)
-    variances = laplace_width(kinds) ** 2 / wide
-    forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1))
+    forward, inverses, sizes = _innovations(process, scales.astype(np.float64).tobytes(), wide)
     seen = scales > 0
     away = np.where(seen[:, None], noisy - process.expected(len(noisy)), 0.0)
     precision = np.array(forward.precision)[forward.index]
     inputs = apply_each(forward.index, forward.gain, precision * away)
     predicted, _ = recur(forward.index, forward.step, inputs, np.zeros(process.cells))
+    surprise = np.where(seen[:, None], away - predicted, 0.0)
+    squares = (surprise * apply_each(forward.index, inverses, surprise)).sum(axis=1)
+    return np.asarray(np.where(seen, -0.5 * (squares + np.array(sizes)[forward.index]), 0.0))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _innovations(process: CountProcess, scales: bytes, wide: float) -> tuple[Forward, list[Array], list[float]]:
+    """What does not depend on values: gains, and of every state the inverse covariance and size of innovations."""
+    kinds, labels = np.unique(np.frombuffer(scales), return_inverse=True)
+    variances = laplace_width(kinds) ** 2 / wide
+    forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1))
     inverses, sizes = [], []
     for before, after_precision in zip(forward.before, forward.precision, strict=True):
         relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * before * np.sqrt(after_precision)
         root = np.sqrt(after_precision)
         inverses.append(root[:, None] * np.linalg.inv(relative) * root)
         sizes.append(np.linalg.slogdet(relative)[1] - np.log(np.where(root > 0, root, 1.0)).sum() * 2.0)
-    surprise = np.where(seen[:, None], away - predicted, 0.0)
-    squares = (surprise * apply_each(forward.index, inverses, surprise)).sum(axis=1)
-    return np.asarray(np.where(seen, -0.5 * (squares + np.array(sizes)[forward.index]), 0.0))
+    return forward, inverses, sizes

@@ -610,6 +610,21 @@ def whole(told: Told, steps: str) -> None:
     assert number(steps) == told.plan.stream.horizon
 
 
+def with_noise(told: Told, steps: str) -> None:
+    """So many steps of some release have a budget."""
+    counts = [
+        sum((segment.repeats or 0) * sum(e > 0 for e in segment.epsilons) for segment in release.schedule.segments)
+        for release in told.plan.releases
+        if release.schedule is not None
+    ]
+    assert number(steps) in counts
+
+
+def simulated_steps(told: Told, steps: str) -> None:
+    """All steps were simulated, or the first hundred of more."""
+    assert number(steps) == min(told.plan.stream.horizon or 100, 100)
+
+
 def any_typical(told: Told, found: str) -> None:
     """An error that a notice names is one of those that are expected."""
     errors = [e for r in told.plan.releases for e in (r.predicted.published, r.predicted.prior_alone) if e is not None]
@@ -746,7 +761,9 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"published value is expected to be off by about {N}", typical("published")),
     (rf"off by at least about {N}", typical("published")),
     (rf"^at least {N}$", bounded),
-    (rf"noisy value alone by about {N}", typical("without_postprocessing")),
+    (rf"noisy value alone(?:, at the [^,]* released,)? by about {N}", typical("without_postprocessing")),
+    (rf"alone, at the {N} steps? that (?:is|are) released", with_noise),
+    (rf"^Simulated users of the declared chain over {N} steps", simulated_steps),
     (rf"noisy value is expected to be off by about {N}", typical("published")),
     (rf"without any data by about {N}", typical("prior_alone")),
     (rf"\({N} users\)", any_typical),

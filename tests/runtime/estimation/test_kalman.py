@@ -263,3 +263,20 @@ def test_single_steps_cannot_be_filled() -> None:
     with pytest.raises(ReleaseError) as refused:
         mle.estimate_series(np.ones((2, 3)), np.array([1.0, 0.0]), 0, None, constraints_for(3), None, None)
     assert refused.value.code == "E0829"
+
+
+@pytest.mark.parametrize(("estimator", "delay"), [(Filter(), 0), (Filter(), 3), (Smoother(), None)])
+def test_a_stream_has_the_same_values_whatever_came_before(estimator: Filter | Smoother, delay: int | None) -> None:
+    """What is kept of one stream changes no bit of the next one with the same noise, nor of one with other noise."""
+    generator = np.random.default_rng(5)
+    scales = np.where(np.arange(30) % 3 == 1, 0.0, 4.0)
+
+    def values(chain: Chain, series: Array, widths: Array) -> Array:
+        return estimator.estimate_series(series, widths, 0, chain, constraints_for(12), None, delay)
+
+    streams = [simulate_counts([Chain(forward=BASE)], 12, 30, generator) + noise(4.0, (30, 3), generator) for _ in "ab"]
+    alone = [values(Chain(forward=BASE), stream, scales) for stream in streams]
+    chain = Chain(forward=BASE)
+    values(chain, streams[1], np.full(30, 2.0))
+    for stream, wanted in zip(streams, alone, strict=True):
+        np.testing.assert_array_equal(values(chain, stream, scales), wanted)
