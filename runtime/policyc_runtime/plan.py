@@ -320,7 +320,7 @@ class Plan(Record):
 
     format: Literal["policyc-plan"] = "policyc-plan"
     version: Literal[1] = 1
-    compiler: str
+    compiler: Annotated[Label, Field(min_length=1)]
     policy: PolicyRecord
     stream: StreamRecord
     delivery: Delivery

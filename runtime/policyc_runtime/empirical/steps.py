@@ -168,7 +168,7 @@ def attacks_on_steps(plan: Plan) -> list[Attack]:
     """The largest budget of a step, and every promise about a step or a window that is more than that."""
     budgets = total_budgets(plan, plan.stream.horizon or ENDLESS_EVENT + 1)
     adaptive = [part.window_mechanism for part in plan.releases if part.window_mechanism is not None]
-    waits = max(map(_dearest, adaptive)) if adaptive else None
+    waits = max(_dearest(mechanism, len(budgets)) for mechanism in adaptive) if adaptive else None
     step = int(np.argmax(budgets)) if waits is None else min(waits, len(budgets) - 1)
     names = plan.stream.cell.states if plan.stream.cell else ("absent", "present")
     single = _Scene(plan, step, step, 0 if adaptive else step, step, _places(plan, None), None, step)
@@ -192,9 +192,9 @@ def attacks_on_steps(plan: Plan) -> list[Attack]:
     ]
 
 
-def _dearest(mechanism: WindowMechanism) -> int:
-    """The step at which most can be paid, if nothing had to be published before."""
-    return max(range(mechanism.window), key=lambda step: (mechanism.next_units([0] * step), -step))
+def _dearest(mechanism: WindowMechanism, steps: int) -> int:
+    """The step, of the first so many, at which most can be paid, if nothing had to be published before."""
+    return max(range(min(mechanism.window, steps)), key=lambda step: (mechanism.next_units([0] * step), -step))
 
 
 def _either(scene: _Scene, names: tuple[str, ...]) -> str:
