@@ -22,7 +22,8 @@ def save_plan(directory: Path, plan: Plan, policy_path: Path) -> Path:
     Raises:
         KernelError: the directory holds something else, or the ledger of another plan; or the policy changed meanwhile.
     """
-    from policyc.emit.directory import save, sha256
+    from policyc.emit.directory import save
+    from policyc.emit.stored_files import sha256
     from policyc_runtime.errors import KernelError
 
     contents: dict[str, bytes] = {}

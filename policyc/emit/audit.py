@@ -17,16 +17,15 @@ from policyc.emit.directory import (
     PLAN,
     STEPS,
     TEXT,
-    content_of,
     recorded,
     rendered_files,
     same_but_for_rounding,
-    sha256,
 )
 from policyc.emit.installed_code import installed_code
 from policyc.emit.on_demand import on_demand_claims
 from policyc.emit.printed_numbers import differing_number, promised_numbers
 from policyc.emit.signatures import CERTIFICATE
+from policyc.emit.stored_files import content_of, sha256
 from policyc.version import __version__
 from policyc_runtime.claims import Claim
 from policyc_runtime.empirical import audit_claims, read_audit
@@ -36,6 +35,7 @@ from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.verify import computed_with
 
 CODE, NOT_THE_POLICY = "E0803", "E0855"
+SHOWING = (PAGE, TEXT)  # the policy, as their appendix
 MADE_HERE = f"policyc {__version__}"
 SHOWN = 80  # characters of a value that differs
 
@@ -132,13 +132,22 @@ def _rendered(folder: Path, plan: Plan) -> Iterator[Claim]:
     except KernelError as error:
         yield Claim(f"`{CERTIFICATE}` is what the plan gives", False, error.message, error.where, error.code)
         return
+    source = plan.policy.source
+    shown = sha256(content_of(folder, source.name) or b"") == source.sha256
     for name in (MODEL, STEPS, CERTIFICATE, PAGE, TEXT):
-        yield _same(folder, name, files[name], plan)
+        yield _same(folder, name, files[name], plan) if shown or name not in SHOWING else _unshown(folder, name)
     if plan.compiler != MADE_HERE:
         yield _numbers(folder, files)
         return
     text = files[CERTIFICATE].decode()
     yield from on_demand_claims(folder, read_json(text), read_beside(folder, text))
+
+
+def _unshown(folder: Path, file: str) -> Claim:
+    name = f"`{file}` is what the plan gives"
+    return Claim(
+        name, None, "not checked: it shows the policy, which is not there as it was compiled", str(folder / file)
+    )
 
 
 def _same(folder: Path, file: str, expected: bytes, plan: Plan) -> Claim:

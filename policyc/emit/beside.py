@@ -6,27 +6,42 @@ import json
 from pathlib import Path
 
 from policyc.emit.blocks.wording import Json
-from policyc.emit.certificate import Beside
+from policyc.emit.certificate import Beside, PolicyText
 from policyc.emit.numbers import exact, grouped, plain, shown
 from policyc.emit.signatures import signatures_of
+from policyc.emit.stored_files import content_of, sha256
 from policyc_runtime.empirical import AttackRecord, AuditRecord, read_audit
 from policyc_runtime.errors import KernelError
 
 
-def read_beside(directory: Path, certificate: str) -> Beside:
-    """Who signed, and what an audit of the same plan found; unreadable files say nothing, and `verify` finds them.
+def read_beside(directory: Path, certificate: str, policy: bytes | None = None) -> Beside:
+    """Who signed, what an audit of the same plan found, and the policy; unreadable files say nothing.
+
+    A policy that is not the one that was compiled is not shown; `verify` says so, and finds what cannot be read.
 
     Args:
         directory: where the files lie.
         certificate: the text of certificate.json.
+        policy: the policy as it was read, where the directory is still to be written.
     """
     try:
         record = read_audit(directory)
     except KernelError:
         record = None
-    if record is not None and record.plan_digest != json.loads(certificate)["integrity"]["plan_digest"]:
+    integrity = json.loads(certificate)["integrity"]
+    if record is not None and record.plan_digest != integrity["plan_digest"]:
         record = None
-    return Beside(signatures_of(directory, certificate.encode()), None if record is None else audit_words(record))
+    words = None if record is None else audit_words(record)
+    source = integrity["files"][0]
+    shown_policy = _policy(directory, source["name"], source["sha256"], policy)
+    return Beside(signatures_of(directory, certificate.encode()), words, shown_policy)
+
+
+def _policy(directory: Path, name: str, recorded: str, given: bytes | None) -> PolicyText | None:
+    content = given if given is not None else content_of(directory, name)
+    if content is None or sha256(content) != recorded:
+        return None
+    return PolicyText.of(name, recorded, content)
 
 
 def audit_words(record: AuditRecord) -> Json:

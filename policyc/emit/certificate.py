@@ -25,11 +25,33 @@ def render_json(content: Json) -> str:
 
 
 @dataclass(frozen=True)
+class PolicyText:
+    """The policy that was compiled: the name of its file, its SHA-256, and its text.
+
+    Characters that nobody sees, or that turn others around, stand in the text by their codes.
+    """
+
+    name: str
+    sha256: str
+    text: str
+
+    @classmethod
+    def of(cls, name: str, sha256: str, content: bytes) -> PolicyText:
+        """The text of a file's bytes."""
+        words = content.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+        shown = (
+            letter if letter in "\n\t" or letter.isprintable() else f"\\u{{{ord(letter):04x}}}" for letter in words
+        )
+        return cls(name, sha256, "".join(shown).strip("\n"))
+
+
+@dataclass(frozen=True)
 class Beside:
-    """What lies beside a certificate and is shown in its pages: who signed, and what an audit found."""
+    """What lies beside a certificate and is shown in its pages: who signed, what an audit found, and the policy."""
 
     signatures: tuple[Signature, ...] = ()
     audit: Json | None = None
+    policy: PolicyText | None = None
 
 
 NOTHING_BESIDE = Beside()
@@ -43,7 +65,17 @@ def render_html(content: Json, beside: Beside = NOTHING_BESIDE) -> str:
 def render_markdown(content: Json, beside: Beside = NOTHING_BESIDE) -> str:
     """The same words without pictures."""
     text = _templates().get_template("certificate.md.jinja").render(c=content, beside=beside)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    pages = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return pages if beside.policy is None else f"{pages}\n{_appendix(beside.policy)}"
+
+
+def _appendix(policy: PolicyText) -> str:
+    """The policy as a block of code, fenced so that nothing in it ends the block."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", policy.text)), default=0))
+    return (
+        f"## Appendix: the policy\n\n`{policy.name}` as it was compiled, SHA-256 `{policy.sha256}`:\n\n"
+        f"{fence}policy\n{policy.text}\n{fence}\n"
+    )
 
 
 @cache

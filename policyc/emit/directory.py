@@ -6,7 +6,6 @@ in the directory is never moved.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -25,6 +24,7 @@ from policyc.emit.map_model import render_map_model
 from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_demand
 from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
+from policyc.emit.stored_files import content_of, sha256
 from policyc_runtime.empirical import AUDIT
 from policyc_runtime.errors import KernelError
 from policyc_runtime.files import read_ordinary, write_bytes
@@ -41,11 +41,6 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 LAST_BITS = 1e-12  # the last bits of a logarithm differ from machine to machine
 
 
-def sha256(content: bytes) -> str:
-    """The SHA-256 of a file's bytes, hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def attached_files(plan: Plan) -> dict[str, bytes]:
     """The files that a certificate records the hashes of, as the plan gives them, by name."""
     return {
@@ -55,11 +50,11 @@ def attached_files(plan: Plan) -> dict[str, bytes]:
     }
 
 
-def rendered_files(plan: Plan, directory: Path) -> dict[str, bytes]:
+def rendered_files(plan: Plan, directory: Path, policy: bytes | None = None) -> dict[str, bytes]:
     """Every file that follows from the plan, by name; the pages name who signed this certificate in the directory.
 
     Of a file there that differs from what the plan gives by the last bits of its numbers, as another machine computes
-    them, the certificate is about the file as it is.
+    them, the certificate is about the file as it is. `policy` is the text to show, where none lies there yet.
 
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
@@ -69,15 +64,7 @@ def rendered_files(plan: Plan, directory: Path) -> dict[str, bytes]:
     for name, given in files.items():
         found = content_of(directory, name)
         files[name] = found if found is not None and same_but_for_rounding(found, given) else given
-    return files | _certificate(plan, checked, {name: sha256(files[name]) for name in ATTACHED}, directory)
-
-
-def content_of(directory: Path, name: str) -> bytes | None:
-    """A file of a directory; None when it is missing, cannot be read, is no ordinary file or leads out of it."""
-    try:
-        return read_ordinary(directory / name, inside=directory)
-    except OSError:
-        return None
+    return files | _certificate(plan, checked, {name: sha256(files[name]) for name in ATTACHED}, directory, policy)
 
 
 def same_but_for_rounding(found: bytes, given: bytes) -> bool:
@@ -96,7 +83,7 @@ def same_but_for_rounding(found: bytes, given: bytes) -> bool:
 
 
 def _certificate(
-    plan: Plan, checked: list[JsonValue], attachments: dict[str, str], directory: Path
+    plan: Plan, checked: list[JsonValue], attachments: dict[str, str], directory: Path, policy: bytes | None
 ) -> dict[str, bytes]:
     """The three forms of the certificate.
 
@@ -107,6 +94,7 @@ def _certificate(
         directory: where an envelope may lie that says who signed; and a certificate. The picture of an example run
             in it stays as it is if this machine draws the same but for rounding; so does the name of the code that
             made it if this code says the same of everything else.
+        policy: the text to show; None for the one that lies there.
     """
     content: Any = certificate_content(plan, attachments, checked)
     pictures, example = content["pictures"], recorded(directory, "pictures", "example")
@@ -118,7 +106,7 @@ def _certificate(
         other = {**content, "integrity": {**content["integrity"], "code_sha256": code}}
         if render_json(other).encode() == content_of(directory, CERTIFICATE):
             content, text = other, render_json(other)
-    beside = read_beside(directory, text)
+    beside = read_beside(directory, text, policy)
     return {
         CERTIFICATE: text.encode(),
         PAGE: render_html(content, beside).encode(),
@@ -179,9 +167,9 @@ def save(directory: Path, plan: Plan, policy_text: str | bytes, policy_files: di
         KernelError: E0806 when the directory holds something else; E0807 when it holds the ledger of another plan.
         PlanRejectedError: a claim of the plan does not hold.
     """
-    files = rendered_files(plan, directory)
-    own = {plan.policy.source.name: policy_text.encode() if isinstance(policy_text, str) else policy_text}
-    for name, content in {**own, **policy_files}.items():
+    policy = policy_text.encode() if isinstance(policy_text, str) else policy_text
+    files = rendered_files(plan, directory, policy)
+    for name, content in {plan.policy.source.name: policy, **policy_files}.items():
         if name in files:
             message = f"a file of the policy has the name of a file that is written: `{name}`"
             raise KernelError("E0806", message, where=str(directory), help="give the policy's file another name")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from policyc.emit.certificate import NOTHING_BESIDE, Beside, render_markdown
+from policyc.emit.certificate import NOTHING_BESIDE, Beside, PolicyText, render_markdown
 from policyc.emit.certificate import picture as rendered_picture
 from policyc.emit.numbers import sentence_case
 from policyc_runtime.errors import KernelError
@@ -73,12 +74,15 @@ def render_pdf(content: Json, beside: Beside = NOTHING_BESIDE) -> bytes:
     import typst
     from markdown_it import MarkdownIt
 
-    tokens = MarkdownIt("commonmark").enable("table").parse(render_markdown(content, beside))
+    pages = render_markdown(content, replace(beside, policy=None))
+    tokens = MarkdownIt("commonmark").enable("table").parse(pages)
     product: Any = content["product"]
     title = json.dumps(f"Privacy certificate: {product['name']}", ensure_ascii=False)
     pictures = [_figure(picture) for picture in _pictures(content)]
     body = [PREAMBLE.replace("{title}", title), *_blocks(tokens), *(["== Pictures", *pictures] if pictures else [])]
     body.append(BY_HAND)
+    if beside.policy is not None:
+        body.append(_appendix(beside.policy))
     result: bytes = typst.compile("\n\n".join(body).encode(), format="pdf", ignore_system_fonts=True)
     return result
 
@@ -88,13 +92,26 @@ def pdf_installed() -> bool:
     return find_spec("typst") is not None and find_spec("markdown_it") is not None
 
 
-def _text(words: str) -> str:
-    """Words as a Typst string; a long one may be broken anywhere."""
-    broken = " ".join(
+def _appendix(policy: PolicyText) -> str:
+    """The policy, line by line as it is written."""
+    lines = "\n".join(map(_breakable, policy.text.split("\n")))
+    return (
+        f"== Appendix: the policy\n\n{_code(policy.name)} {_text('as it was compiled, SHA-256')} "
+        f"{_code(policy.sha256)}:\n\n#text(8.5pt)[#raw({json.dumps(lines, ensure_ascii=False)}, block: true)]"
+    )
+
+
+def _breakable(words: str) -> str:
+    """The same words, a long one of which may be broken anywhere."""
+    return " ".join(
         "\u200b".join(word[i : i + 8] for i in range(0, len(word), 8)) if len(word) > LONGEST_WORD else word
         for word in words.split(" ")
     )
-    return f"#{json.dumps(broken, ensure_ascii=False)};"
+
+
+def _text(words: str) -> str:
+    """Words as a Typst string; a long one may be broken anywhere."""
+    return f"#{json.dumps(_breakable(words), ensure_ascii=False)};"
 
 
 def _code(words: str) -> str:

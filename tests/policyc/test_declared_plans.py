@@ -11,7 +11,8 @@ import pytest
 
 from policyc import compile_policy
 from policyc.emit import require_unchanged, verify_directory
-from policyc.emit.directory import save, sha256
+from policyc.emit.directory import save
+from policyc.emit.stored_files import sha256
 from policyc.pipeline import Compilation
 from policyc.planning.declared import RELEASED, WHOLE, differences
 from policyc_runtime.errors import PlanRejectedError

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -12,10 +14,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
 from policyc import compile_policy
 from policyc.emit import pdf, verify_directory
-from policyc.emit.certificate import Beside
+from policyc.emit.certificate import Beside, PolicyText, render_html, render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.directory import rewrite_certificate, write_on_demand
 from policyc.emit.on_demand import ON_DEMAND
@@ -23,7 +26,7 @@ from policyc.emit.pdf import render_pdf
 from policyc.emit.registry import registry_record, render_registry
 from policyc.emit.signatures import Signature, Signer
 from policyc_runtime.errors import KernelError
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Plan, load_plan
 
 HAND_MADE = ["traffic", "fleet", "endless_traffic", "independent_count"]
 DATA = Path(__file__).parents[2] / "data"
@@ -161,3 +164,47 @@ def test_a_pdf_has_lines_to_sign_on_and_no_date(fleet: Plan, attachments: dict[s
     first = render_pdf(content)
     assert first == render_pdf(content)
     assert b"CreationDate" not in first
+
+
+NASTY = """policy traffic "x"  # </pre><script>alert(1)</script> &amp; *b* #read("/etc/passwd") ] $x$
+# ``` and ````, \u202eturned around\u202c, a bell \x07, a tab\there, {{ 7 * 7 }} "q" \\
+"""
+
+
+def test_the_policy_is_the_appendix_of_every_page(saved: Path) -> None:
+    """What was compiled stands at the end of the pages, letter by letter, with the name and hash of its file."""
+    policy = (saved / "fleet.policy").read_text()
+    page, text = (saved / "certificate.html").read_text(), (saved / "certificate.md").read_text()
+    shown = re.search(r"<pre>(.*?)</pre>", page, re.S)
+    assert shown is not None
+    assert html.unescape(shown[1]) == policy.strip("\n")
+    assert text.endswith(f"\n```policy\n{policy.strip(chr(10))}\n```\n")
+    plan = load_plan(saved)
+    assert all(part.count(plan.policy.source.sha256) == 2 for part in (page, text))
+
+
+def test_another_policy_is_not_shown(saved: Path) -> None:
+    """A policy that changed since is not passed off as the compiled one, and it, not the pages, is said to differ."""
+    policy = saved / "fleet.policy"
+    policy.write_text(policy.read_text() + "# changed\n")
+    refuted = [claim for claim in verify_directory(saved) if claim.holds is False]
+    assert [Path(claim.where).name for claim in refuted] == ["fleet.policy"]
+    unchecked = {Path(claim.where).name for claim in verify_directory(saved) if claim.holds is None}
+    assert unchecked == {"certificate.html", "certificate.md"}
+    rewrite_certificate(saved)
+    assert "Appendix" not in (saved / "certificate.html").read_text() + (saved / "certificate.md").read_text()
+
+
+def test_no_policy_can_break_its_page(content: Any) -> None:
+    """Markup of any language in a policy is shown and not obeyed; what nobody sees stands by its code."""
+    beside = Beside(policy=PolicyText.of("traffic.policy", "0" * 64, NASTY.encode()))
+    page = render_html(content, beside)
+    assert "<script" not in page
+    assert "\\u{202e}turned around\\u{202c}, a bell \\u{0007}, a tab\there, {{ 7 * 7 }}" in page
+    assert not re.search("[\u202e\x07]", page + render_markdown(content, beside))
+    tokens = MarkdownIt("commonmark").parse(render_markdown(content, beside))
+    assert tokens[-1].type == "fence"
+    assert "`````" not in tokens[-1].content
+    assert "``` and ````" in tokens[-1].content
+    first = render_pdf(content, beside)
+    assert first == render_pdf(content, beside) != render_pdf(content)
