@@ -71,11 +71,17 @@ def draft(path: Path, mode: int = 0o666) -> Iterator[Path]:
         os.close(handle)
 
 
-def place(new: Path, path: Path) -> None:
-    """Put a draft in its place, on disk when this returns, or raise OSError and leave the place as it was."""
+def place(new: Path, path: Path, *, first: bool = False) -> None:
+    """Put a draft in its place, on disk when this returns, or raise OSError and leave the place as it was.
+
+    FileExistsError where `first` and the place is taken, whoever was a moment earlier.
+    """
     with new.open("rb+") as file:
         os.fsync(file.fileno())
-    new.replace(path)
+    if first:
+        os.link(new, path)
+    else:
+        new.replace(path)
     sync_directory(path.parent)
 
 
@@ -89,28 +95,29 @@ def clear_drafts(path: Path) -> None:
                 _remove(left)
 
 
-def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
+def write_bytes(path: Path, content: bytes, mode: int | None = None, *, first: bool = False) -> None:
     """Replace a file's content at once, keeping its permissions.
 
     Args:
         path: the file.
         content: what it will hold.
         mode: the permissions of a file that is private, whatever they were.
+        first: there must be no such file yet.
 
     Raises:
-        OSError: the system refused; the old file is as it was.
+        OSError: the system refused; the old file is as it was. FileExistsError: there is one, though none may be.
     """
     with draft(path, mode or 0o666) as new:
         with new.open("wb") as file:
             file.write(content)
         if mode is None and path.exists():
             new.chmod(path.stat().st_mode & 0o777)
-        place(new, path)
+        place(new, path, first=first)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, first: bool = False) -> None:
     """The same for text, as UTF-8."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"), first=first)
 
 
 def sync_directory(directory: Path) -> None:

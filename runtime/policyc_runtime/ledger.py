@@ -44,7 +44,16 @@ from policyc_runtime.ledger_file import (
     recovered,
 )
 from policyc_runtime.ledger_private import check_value, load_key, private_files
-from policyc_runtime.ledger_seal import LEDGER, Seal, Seals, another_ledger, file_sha256, left_of_entries, read_seal
+from policyc_runtime.ledger_seal import (
+    LEDGER,
+    Seal,
+    Seals,
+    another_ledger,
+    file_sha256,
+    left_beside,
+    left_of_entries,
+    read_seal,
+)
 from policyc_runtime.plan import Plan, canonical_json
 
 AHEAD = " ahead"  # of a release's name, where a step's noise is stored before its values can be published
@@ -114,11 +123,11 @@ class Ledger:
             LedgerError: lost, busy, damaged, altered, an older copy, of another plan, or the plan has another one.
         """
         file = Path(path)
+        own = file if pin is None else pin.with_name(LEDGER)
+        if own.absolute() != file.absolute() and (left := left_beside(own)) is not None:
+            raise another_ledger(file, left)
         witness = left_of_entries(file, pin) or next((place for place in map(Path, outputs) if place.exists()), None)
         if witness is not None and not (file.exists() and file.stat().st_size > 0):
-            own = None if pin is None or not pin.exists() else pin.with_name(LEDGER)
-            if own is not None and own.exists() and own.absolute() != file.absolute():
-                raise another_ledger(file, own)
             raise lost(file, witness)
         with guarded(file):
             ledger = cls(file, connect(file.absolute().as_uri() + "?mode=rwc"), pin)
@@ -291,7 +300,7 @@ class Ledger:
             "generator": generator,
         }
         if tables == 0:
-            if (witness := left_of_entries(self.path)) is not None:
+            if (witness := left_of_entries(self.path, self.seals.pin)) is not None:
                 raise lost(self.path, witness)
             self._begin()
             return

@@ -88,11 +88,10 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         if ledger.ahead:
             yield _ahead(ledger, plan)
         yield _spending(ledger, plan)
-        if any(release.schedule is None or release.recorded is not None for release in plan.releases):
-            records = _records(ledger, plan)
-            yield records
-            if records.holds is False:
-                return
+        records = _records(ledger, plan)
+        yield records
+        if records.holds is False:
+            return
         yield from _processes(ledger, plan)
         yield from _published(ledger, plan)
 

@@ -110,11 +110,14 @@ def read_seal(file: Path) -> Seal | None:
 def left_of_entries(path: str | Path, pin: Path | None = None) -> Path | None:
     """What is there only when a ledger had entries, or was about to: its key, its pin, a seal of some."""
     pin = pin or pin_file(path)
+    return left_beside(path) or (pin if pin is not None and pin.exists() else None)
+
+
+def left_beside(path: str | Path) -> Path | None:
+    """The same without the pin, which may be of a ledger that lies elsewhere."""
     seal = seal_file(path)
-    for file in filter(None, (key_file(path), seal if _counts(seal) else None, pin)):
-        if file.exists():
-            return file
-    return None
+    left = (key_file(path), seal if _counts(seal) else None)
+    return next((file for file in left if file is not None and file.exists()), None)
 
 
 def _counts(file: Path) -> bool:
@@ -131,10 +134,25 @@ class Seals:
         self.files = [file for file in (self.pin, seal_file(path)) if file is not None]
 
     def write(self, seal: Seal) -> None:
-        """Put a seal in its places, each whole or not at all; a pin is there from the first entries on."""
+        """Put a seal in its places, each whole or not at all; a pin is there from the first entries on.
+
+        Two first runs may begin two ledgers at once: whoever pins the plan first has it, and only that ledger goes on.
+
+        Raises:
+            LedgerError: E0809, the plan has another ledger by now.
+        """
         for file in self.files:
-            if seal.spent or file != self.pin:
-                write_text(file, seal.text)
+            if file == self.pin and not seal.spent:
+                continue
+            first = file == self.pin and not file.exists()
+            if file == self.pin and not first:
+                pinned = read_seal(file)
+                if pinned is None or pinned.ledger != seal.ledger:
+                    raise another_ledger(self.path, file)
+            try:
+                write_text(file, seal.text, first=first)
+            except FileExistsError:
+                raise another_ledger(self.path, file) from None
 
     def require(self, ledger: str, hashes: Sequence[str], sha256: str) -> None:
         """Nothing when a ledger is as its seals say.

@@ -122,6 +122,8 @@ def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | N
     for release in plan.releases:
         rows = stored[release.name]
         if release.schedule is not None and release.recorded is None:
+            if not _drawn_at_steps(plan, release, rows):
+                return release.name
             continue
         try:
             if isinstance(release.mechanism, Derived):
@@ -138,3 +140,21 @@ def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | N
             return release.name
         known[release.name] = values
     return None
+
+
+def _drawn_at_steps(plan: Plan, release: ReleasePlan, rows: Sequence[Any]) -> bool:
+    """Whether noisy counts are what a step mechanism can give: whole numbers where there is a budget, else nothing.
+
+    Balanced noise adds up to zero, so that the cells of a step add up to the public population.
+    """
+    balanced = getattr(release.mechanism, "balanced_cells", None) is not None
+    for row, epsilon in zip(rows, release.budgets.epsilons(len(rows)), strict=True):
+        if epsilon == 0:
+            if row is not None:
+                return False
+            continue
+        if row is None or len(row) != len(release.cells) or any(type(number) is not int for number in row):
+            return False
+        if balanced and sum(row) != plan.stream.population:
+            return False
+    return True

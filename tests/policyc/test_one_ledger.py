@@ -172,3 +172,51 @@ def test_a_signed_directory_runs_only_what_was_signed(folder: Path) -> None:
         assert "error[E0873]" in ran.stderr
         (plan / name).write_bytes(content)
     assert "1 new, 5 from before" in run(folder, 6).stdout
+
+
+def test_no_second_ledger_where_the_first_lies_in_the_directory(folder: Path) -> None:
+    """Without its pin the plan's own ledger, or what is left of it, still says that there is one."""
+    (folder / "visits.plan" / PIN).unlink()
+    assert "error[E0809]" in run(folder, 6, "--ledger", "second.sqlite", output="again.csv").stderr
+    (folder / "visits.plan" / LEDGER).unlink()
+    (folder / "visits.plan" / SEAL).unlink()
+    assert "error[E0809]" in run(folder, 6, "--ledger", "second.sqlite", output="again.csv").stderr
+
+
+@pytest.mark.parametrize("kind", ["without tables", "emptied"])
+def test_a_pinned_plan_takes_no_empty_database(folder: Path, kind: str) -> None:
+    """A database without tables is no ledger that was never begun, where the plan's directory has a pin."""
+    directory = folder / "visits.plan"
+    pin = (directory / PIN).read_text()
+    other = folder / "second.sqlite"
+    if kind == "emptied":
+        shutil.move(directory / LEDGER, other)
+    shutil.rmtree(directory / "private")
+    (directory / SEAL).unlink()
+    with sqlite3.connect(other) as connection:
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    (directory / LEDGER).unlink(missing_ok=True)
+    done = run(folder, 6, "--ledger", "second.sqlite", output="again.csv")
+    assert done.returncode == 1
+    assert "error[E0822]" in done.stderr
+    assert (directory / PIN).read_text() == pin
+
+
+def test_of_two_first_runs_only_one_ledger_is_the_plans(folder: Path) -> None:
+    """A run that began when the plan had no pin draws nothing once another run has pinned its own ledger."""
+    pin = folder / "fresh.pin"
+    from policyc_runtime.errors import LedgerError
+    from policyc_runtime.ledger_seal import Seal, Seals
+
+    for name in ("a", "b"):
+        seal = Seal(name * 32, 0, "", 1, "f" * 64, "")
+        seals = Seals(folder / f"{name}.sqlite", pin)
+        if name == "a":
+            seals.write(seal)
+        else:
+            with pytest.raises(LedgerError, match="another ledger"):
+                seals.write(seal)
+    assert '"ledger": "' + "a" * 32 in pin.read_text()
