@@ -104,7 +104,7 @@ def compile_command(
     policyc compile traffic.policy --emit plan
     """
     if emit in {Stage.TREE, Stage.POLICY}:
-        from policyc.pipeline import check_file
+        from policyc.semantics.checked import check_file
 
         source, tree, policy, findings = check_file(file)
         show_findings(findings, source)

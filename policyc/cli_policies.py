@@ -42,7 +42,7 @@ def check(
     policyc check policies/*.policy --format sarif > findings.sarif
     """
     from policyc.diagnostics import PolicyError
-    from policyc.pipeline import check_file
+    from policyc.semantics.checked import check_file
 
     results: list[tuple[Source, tuple[Diagnostic, ...]]] = []
     failed = False

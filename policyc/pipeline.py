@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc.diagnostics import Diagnostic, PolicyError, Severity, Source
-from policyc.semantics import check_policy, resolve_policy
+from policyc.diagnostics import Diagnostic, Source
+from policyc.semantics.checked import check_file
 from policyc.semantics.policy import Policy
-from policyc.syntax import parse_policy, read_source
 from policyc.syntax.tree import Tree
 
 if TYPE_CHECKING:
@@ -41,23 +40,6 @@ class Compilation:
 
         target = Path(directory) if directory is not None else Path(f"{self.policy.name}.plan")
         return save_plan(target, self.plan, self.path)
-
-
-def check_file(path: str | Path) -> tuple[Source, Tree, Policy, tuple[Diagnostic, ...]]:
-    """Everything up to the checked policy.
-
-    Raises:
-        PolicyError: at least one finding is an error; carries all findings of the pass that stopped.
-    """
-    file = Path(path)
-    source = read_source(file)
-    tree = parse_policy(source)
-    policy, findings = resolve_policy(tree, file.parent)
-    if policy is not None:
-        findings = [*findings, *check_policy(policy)]
-    if policy is None or any(finding.severity is Severity.ERROR for finding in findings):
-        raise PolicyError(source, findings)
-    return source, tree, policy, tuple(findings)
 
 
 def compile_policy(path: str | Path) -> Compilation:

@@ -86,8 +86,8 @@ def _policy(folder: Path, plan: Plan) -> Iterator[Claim]:
 
 def _resolved(folder: Path, plan: Plan) -> Claim:
     from policyc.diagnostics import PolicyError
-    from policyc.pipeline import check_file
     from policyc.planning.declared import differences
+    from policyc.semantics.checked import check_file
 
     name = "the plan promises and assumes what its policy says"
     place = folder / plan.policy.source.name

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from policyc.pipeline import check_file
 from policyc.planning import make_plan
 from policyc.planning.schedules import Group, allocate_quantified
+from policyc.semantics.checked import check_file
 from policyc_runtime.privacy import Chain, LossFunction
 from policyc_runtime.verify import verify
 

@@ -68,7 +68,9 @@ def test_codes_and_pages_match():
     """Every code that the semantics uses has a page, and every page's code is used."""
     folder = Path(policyc.__file__).parent / "semantics"
     used = {c for path in folder.rglob("*.py") for c in re.findall(r'"([EW]0\d{3})"', path.read_text(encoding="utf-8"))}
-    assert used == set(CODES)
+    of_the_text = {code for code in used if code < "E0200"}  # what a text may not have, a file of cells may not either
+    assert of_the_text <= set(all_codes())
+    assert used - of_the_text == set(CODES)
     for code, instead in RETIRED.items():
         assert f"# {code}: retired, see {instead}\n" in read_page(code)
         assert instead in used

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policyc.diagnostics import PolicyError
-from policyc.pipeline import check_file
+from policyc.semantics.checked import check_file
 
 POLICY = """\
 policy p "Visitors"
