@@ -74,7 +74,7 @@ def test_a_long_running_total_is_measured_by_itself(make: Make, objective: str) 
     reasons = {row.mechanism: row.reason for row in part.candidates}
     assert reasons["toeplitz"] == "lowest predicted error"
     assert "all releases together would have" in reasons["derived"]
-    assert "times the error of the one chosen" in reasons["binary_tree"]
+    assert reasons["binary_tree"].endswith("the one chosen")
     assert "not totals" in reasons["gaussian"]
     squared = objective == "mean_squared_error"
     there = plan.release_named("there").predicted.published
