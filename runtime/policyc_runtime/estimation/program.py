@@ -57,6 +57,9 @@ def linear_rows(constraints: ConstraintSet, rows: int, previous: Array | None) -
     )
 
 
+FEWEST_ROUNDS, ROUNDS = 1000, 100  # of the quadratic solver, whatever the program, and more for every column
+
+
 class Program:
     """A growing linear program over values, their distances to the noisy ones, and heights of their curves."""
 
@@ -155,11 +158,17 @@ class Program:
         self._solver.setOptionValue("dual_feasibility_tolerance", tolerance)
 
     def runs(self) -> bool:
-        """Whether the solver comes to an end with it."""
+        """Whether the solver comes to an end with it.
+
+        HiGHS' quadratic solver may go in circles for ever, on one step of four cells too: it is stopped where nothing
+        that it solves comes near, by a count of its rounds and so in the same place on every machine.
+        """
         import highspy
 
+        self._solver.setOptionValue("qp_iteration_limit", FEWEST_ROUNDS + ROUNDS * int(self._solver.getNumCol()))
         self._solver.run()
-        return bool(self._solver.getModelStatus() != highspy.HighsModelStatus.kSolveError)
+        circles = (highspy.HighsModelStatus.kSolveError, highspy.HighsModelStatus.kIterationLimit)
+        return self._solver.getModelStatus() not in circles
 
     def solve(self, row: int | None) -> tuple[Array, float]:
         """All columns at the optimum, and its cost; `row` is named when there is none."""

@@ -148,3 +148,12 @@ def test_large_populations_far_from_their_constraints_are_solved(integer: bool) 
     assert constraints.violation(likeliest, None) < 1e-9
     assert cost_of(cost, likeliest).sum() <= cost_of(cost, np.maximum(nearest, 0)).sum() * (1 + 1e-9)
     assert np.abs(nearest - noisy).sum() <= np.abs(likeliest - noisy).sum() * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("previous", [[12.0, -10.0, -57.0, -18.0], [12.0, -4.0, -49.0, -18.0]])
+def test_a_solver_that_goes_in_circles_is_stopped(previous: list[float]) -> None:
+    """On these values HiGHS' quadratic solver never ends; what is published is the nearest that is allowed."""
+    noisy, before = np.array([[12.0, -4.0, 74.0, -18.0]]), np.array(previous)
+    rows = [demand("r - previous(r) <= 8", {cell: 1}, "<=", 8, {cell: -1}) for cell in range(4)]
+    found = nearest_under_constraints(noisy, demands(*rows, cells=4, integer=False), before)
+    assert found == pytest.approx(np.minimum(noisy, before + 8)[0].reshape(1, 4), abs=1e-6)
