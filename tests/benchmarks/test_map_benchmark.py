@@ -70,7 +70,7 @@ def paper_plan() -> Plan:
         constraints=(total,),
         integer=True,
         predicted=PredictedError(
-            published=1.0, without_postprocessing=1.0, prior_alone=None, signal=None, method="none"
+            published=1.0, without_postprocessing=1.0, prior_alone=None, signal=None, method="none", kind="expected"
         ),
         candidates=(),
     )
