@@ -37,6 +37,7 @@ from policyc_runtime.verify import computed_with
 CODE, NOT_THE_POLICY = "E0803", "E0855"
 SHOWING = (PAGE, TEXT)  # the policy, as their appendix
 MADE_HERE = f"policyc {__version__}"
+PROGRAMS = (".py", ".pyc", ".so", ".pyd", ".pth", ".zip")
 SHOWN = 80  # characters of a value that differs
 
 
@@ -53,7 +54,23 @@ def verify_directory(directory: str | Path) -> list[Claim]:
             Claim("the plan can be read", False, "it is a link that leaves the directory", str(folder / PLAN), CODE)
         ]
     readable = Claim("the plan can be read", True, f"plan {plan.digest[:16]}…", PLAN)
-    return [readable, *_policy(folder, plan), *_rendered(folder, plan), *_audit(folder, plan)]
+    return [
+        readable,
+        *_policy(folder, plan),
+        *_rendered(folder, plan),
+        *_audit(folder, plan),
+        *_other_programs(folder),
+    ]
+
+
+def _other_programs(folder: Path) -> Iterator[Claim]:
+    """A program beside the model, which Python would run in place of a library that the model imports."""
+    for place in sorted(folder.iterdir()):
+        program = place.suffix in PROGRAMS and place.name != MODEL
+        if program or any(place.glob("__init__.*")):
+            name = "nothing in the directory is run in place of what the model imports"
+            yield Claim(name, False, "nobody knows this program; take it away", str(place), CODE)
+            return
 
 
 def require_unchanged(directory: str | Path, plan: Plan) -> None:

@@ -133,7 +133,8 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     steps = len(released.times)
     known = released.before
     lines = [] if released.is_release else ["NOT A RELEASE: the events were simulated; every file says so"]
-    lines += [f"released {steps:,}{of_all} steps, {first} to {last}: {steps - known:,} new, {known:,} from before"]
+    dates = f", {first} to {last}" if first else ""  # without a start steps have numbers alone
+    lines += [f"released {steps:,}{of_all} steps{dates}: {steps - known:,} new, {known:,} from before"]
     lines += [f"  {visible(str(path))}" for path in written]
     if (wait := waiting_steps(plan)) and steps != horizon:
         lines.append(f"  the last {wait:,} steps wait for later ones, or for the stream's end")

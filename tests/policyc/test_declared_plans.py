@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from policyc import compile_policy
+from policyc.diagnostics import Diagnostic
 from policyc.emit import require_unchanged, verify_directory
 from policyc.emit.directory import save
 from policyc.emit.stored_files import sha256
 from policyc.pipeline import Compilation
 from policyc.planning.declared import RELEASED, WHOLE, differences
+from policyc.semantics.checked import check_file
 from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.plan import FileRecord, Plan
+from policyc_runtime.plan import FileRecord, Notice, Plan
 
 STEPS = """
 policy traffic "vehicles per segment"
@@ -96,6 +98,11 @@ def replaced(content: Any, path: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
+def checked_warnings(made: Compilation) -> list[Diagnostic]:
+    """What is warned of before anything is planned."""
+    return list(check_file(made.path)[3])
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Compilation]:
     folder = tmp_path_factory.mktemp("policies")
@@ -109,7 +116,7 @@ def made(request: pytest.FixtureRequest, both: dict[str, Compilation]) -> Compil
 
 def test_a_plan_does_not_differ_from_its_policy(made: Compilation) -> None:
     """What was compiled is what is resolved again."""
-    assert list(differences(made.policy, made.diagnostics, made.plan)) == []
+    assert list(differences(made.policy, checked_warnings(made), made.plan)) == []
 
 
 def test_every_field_that_bears_on_privacy_is_compared(made: Compilation) -> None:
@@ -132,7 +139,7 @@ def test_every_field_that_bears_on_privacy_is_compared(made: Compilation) -> Non
             if plan.model_copy(update={"digest": made.plan.digest}) == made.plan:
                 continue
             tried += 1
-            found = next(differences(made.policy, made.diagnostics, plan), None)
+            found = next(differences(made.policy, checked_warnings(made), plan), None)
             assert found is not None, (path, other)
     assert tried > len(places)
 
@@ -140,11 +147,32 @@ def test_every_field_that_bears_on_privacy_is_compared(made: Compilation) -> Non
 def test_a_warning_taken_out_of_a_plan_is_missed(tmp_path: Path) -> None:
     """What the compiler warned of stands in the plan, which the certificate repeats."""
     made = compiled(tmp_path / "own", STEPS.replace("alpha = 1.0", "alpha = 20.0"))
-    warned = list(made.diagnostics)
+    warned = checked_warnings(made)
     assert warned
     assert list(differences(made.policy, warned, made.plan)) == []
     plan = made.plan.model_copy(update={"notices": made.plan.notices[1:]}).sealed()
     assert next(differences(made.policy, warned, plan)).place.startswith("notices")
+
+
+def test_a_warning_that_nobody_gave_is_found(made: Compilation) -> None:
+    """A notice is printed on the certificate, so that an invented one would be a false sentence on it."""
+    said = Notice(code="W0702", message="the noise also protects all events of one user")
+    plan = made.plan.model_copy(update={"notices": (*made.plan.notices, said)}).sealed()
+    found = list(differences(made.policy, checked_warnings(made), plan))
+    assert [difference.place.split(".")[0] for difference in found] == ["notices"]
+
+
+def test_a_program_beside_the_model_is_found(tmp_path: Path) -> None:
+    """Python looks for what a program imports beside that program first."""
+    folder = compiled(tmp_path, STEPS).save(tmp_path / "p.plan")
+    assert all(claim.holds for claim in verify_directory(folder))
+    (folder / "csv.py").write_text("print('run')\n")
+    failed = [claim for claim in verify_directory(folder) if claim.holds is False]
+    assert [claim.where for claim in failed] == [str(folder / "csv.py")]
+    (folder / "csv.py").unlink()
+    (folder / "pyomo").mkdir()
+    (folder / "pyomo" / "__init__.py").touch()
+    assert [claim.where for claim in verify_directory(folder) if claim.holds is False] == [str(folder / "pyomo")]
 
 
 def dressed(plan: Plan, text: str) -> Plan:

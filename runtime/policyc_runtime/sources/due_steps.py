@@ -109,12 +109,14 @@ def _refuse_long_gap(plan: Plan, occupied: NDArray[np.int64], done: int, due: in
         return
     first, last = int(begins[long[0]]), int(ends[long[0]]) - 1
     before = f"`--steps {first}` releases what lies before, " if first > done else ""
+    if promised_user_level(plan):
+        before = "by the calendar and not by where the events end, since the number is published; "
     raise DataError(
         "E0864",
         f"no event lies in steps {first:,} to {last:,}",
         where=where,
         because="one wrong date, a wrong start, or a file that ends early looks like this; a released step cannot be "
         "released again when its rows are found",
-        help=f"if the data is not whole, correct it; else say how many steps to release: {before}`--steps {due}` "
+        help=f"if the data is not whole, correct it; else say how many steps to release: {before}`--steps {due}` is "
         "everything",
     )
