@@ -85,7 +85,7 @@ def test_outputs_and_ledgers_have_the_names_that_were_given(name: str, suffix: s
         (Path("s3://bucket/key.csv"), "s3://bucket/key.csv"),
         ("http://127.0.0.1:9/x.csv", "http://127.0.0.1:9/x.csv"),
         ("hf://datasets/x.parquet", "hf://datasets/x.parquet"),
-        ("file:///tmp/x.csv", "file:///tmp/x.csv"),
+        ("file:///data/x.csv", "file:///data/x.csv"),
     ],
 )
 def test_nothing_is_fetched(path: str | Path, shown: str) -> None:
