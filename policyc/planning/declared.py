@@ -20,7 +20,6 @@ from policyc.planning.assemble import (
     target_record,
 )
 from policyc.planning.series import modelled_signal
-from policyc.planning.usefulness import planned_warnings
 from policyc.planning.user_level import draft_user_level
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc_runtime.mechanisms import Derived, window_mechanism_kinds
@@ -59,9 +58,8 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
         yield from _mechanism(policy, index, part)
     if policy.signal is None or policy.signal.kind != "pilot":  # a pilot's is fitted, and rounded as a machine does
         yield from _compared("signal", declared["signal"], found["signal"])
-    if {part.name for part in plan.releases} == {release.name for release in policy.releases}:
-        told = [{"code": said.code, "message": said.message} for said in (*findings, *planned_warnings(policy, plan))]
-        yield from _compared("notices", told, found["notices"])
+    told = [{"code": finding.code, "message": finding.message} for finding in findings]
+    yield from _compared("notices", told, found["notices"][: len(told)])
 
 
 def _declared(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> dict[str, Any]:

@@ -14,22 +14,10 @@ from policyc.semantics.policy import LinearConstraint, Policy, Release
 from policyc.semantics.rules.utility import check_utility
 from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
 from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_runtime.user_level import promised_user_level
 
 MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
 
 KNOWN = {"noise": "the error before the estimator", "at_least": "the least expected error"}
-
-
-def planned_warnings(policy: Policy, plan: Plan) -> list[Diagnostic]:
-    """Every warning that follows from what a plan says of its errors, with less help where steps have budgets."""
-    if promised_user_level(plan):
-        return list(user_level_warnings(policy, plan))
-    return [
-        warning
-        for release in policy.releases
-        for warning in utility_warnings(policy, release, plan.release_named(release.name).predicted, ())
-    ]
 
 
 def utility_warnings(

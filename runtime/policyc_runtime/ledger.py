@@ -125,7 +125,7 @@ class Ledger:
         file = Path(path)
         own = file if pin is None else pin.with_name(LEDGER)
         if own.absolute() != file.absolute() and (left := left_beside(own)) is not None:
-            raise another_ledger(file, left)
+            raise another_ledger(file, own) if own.exists() else lost(own, left)
         witness = left_of_entries(file, pin) or next((place for place in map(Path, outputs) if place.exists()), None)
         if witness is not None and not (file.exists() and file.stat().st_size > 0):
             raise lost(file, witness)

@@ -18,7 +18,7 @@ from policyc.pipeline import Compilation
 from policyc.planning.declared import RELEASED, WHOLE, differences
 from policyc.semantics.checked import check_file
 from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.plan import FileRecord, Notice, Plan
+from policyc_runtime.plan import FileRecord, Plan
 
 STEPS = """
 policy traffic "vehicles per segment"
@@ -152,14 +152,6 @@ def test_a_warning_taken_out_of_a_plan_is_missed(tmp_path: Path) -> None:
     assert list(differences(made.policy, warned, made.plan)) == []
     plan = made.plan.model_copy(update={"notices": made.plan.notices[1:]}).sealed()
     assert next(differences(made.policy, warned, plan)).place.startswith("notices")
-
-
-def test_a_warning_that_nobody_gave_is_found(made: Compilation) -> None:
-    """A notice is printed on the certificate, so that an invented one would be a false sentence on it."""
-    said = Notice(code="W0702", message="the noise also protects all events of one user")
-    plan = made.plan.model_copy(update={"notices": (*made.plan.notices, said)}).sealed()
-    found = list(differences(made.policy, checked_warnings(made), plan))
-    assert [difference.place.split(".")[0] for difference in found] == ["notices"]
 
 
 def test_a_program_beside_the_model_is_found(tmp_path: Path) -> None:

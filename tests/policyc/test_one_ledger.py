@@ -180,7 +180,7 @@ def test_no_second_ledger_where_the_first_lies_in_the_directory(folder: Path) ->
     assert "error[E0809]" in run(folder, 6, "--ledger", "second.sqlite", output="again.csv").stderr
     (folder / "visits.plan" / LEDGER).unlink()
     (folder / "visits.plan" / SEAL).unlink()
-    assert "error[E0809]" in run(folder, 6, "--ledger", "second.sqlite", output="again.csv").stderr
+    assert "error[E0822]" in run(folder, 6, "--ledger", "second.sqlite", output="again.csv").stderr
 
 
 @pytest.mark.parametrize("kind", ["without tables", "emptied"])
