@@ -132,7 +132,13 @@ def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
     """The choice with the error of its first steps, at all steps in proportion to what was computed for them."""
     runs = zip(one.allocation.runs, one.expected_errors, strict=True)
     computed = np.concatenate([np.resize(errors, min(run.steps or steps, steps)) for run, errors in runs])[:steps]
-    factor = found.error / float(computed.mean())
+    mean = float(computed.mean())
+    if not found.error > 0:  # everybody is where the chain says, and no value is uncertain
+        return one
+    if mean == 0:
+        one = replace(one, expected_errors=tuple(tuple(1.0 for _ in pattern) for pattern in one.expected_errors))
+        one, mean = replace(one, predicted=one.predicted.model_copy(update={"published": 1.0})), 1.0
+    factor = found.error / mean
     method = (
         f"simulated users of the declared chain over {steps:,} steps; schedules and estimators are compared by what "
         "is computed for counts far from bounds, step by step"
