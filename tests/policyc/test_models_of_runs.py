@@ -115,7 +115,7 @@ def test_models_of_the_gallery_run_on_what_runs_write(
 ) -> None:
     """Each has its likelihood, prior and constraints, says how far it is from the run, and keeps the constraints."""
     text = (gallery / f"{name}.policy").read_text(encoding="utf-8")
-    output = ran(folder, name, text)
+    output = ran(folder, name, text.replace("rate = 0.1", "rate = 0.9"))  # so that a step is measured in any run
     plan = compile_policy(folder / f"{name}.policy").plan
     emitted = (folder / f"{name}.plan" / "map_model.py").read_text(encoding="utf-8")
     assert emitted == render_map_model(plan)
@@ -199,6 +199,21 @@ def test_parquet_gaps_and_simulated_values_are_read(folder: Path, gallery: Path)
     assert {row["simulated"] for row in table(folder / "again.csv")} == {"NOT A RELEASE"}
     assert model(folder, "checkins", "out.parquet", "optimum.parquet").returncode == 0
     assert model(folder, "checkins", "optimum.parquet").returncode == 0
+
+
+def test_where_nothing_was_measured_no_value_is_called_probable(folder: Path, gallery: Path) -> None:
+    """A run whose sample missed every step leaves nothing to solve: said so, and nothing written."""
+    text = (gallery / "checkins.policy").read_text(encoding="utf-8")
+    output = ran(folder, "checkins", text)
+    rows = table(output)
+    with output.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "noisy": ""} for row in rows)
+    done = model(folder, "checkins", "out.csv", "optimum.csv")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "nothing was measured" in done.stderr
+    assert not (folder / "optimum.csv").exists()
 
 
 def test_what_is_missing_is_said_without_a_traceback(folder: Path, gallery: Path) -> None:
