@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from policyc.diagnostics import Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.reading import Reader
 from policyc.semantics.scope import Scope, suggest
+from policyc.syntax.numerals import numeral_around, plain
 from policyc.syntax.tree import Argument, Call, Name, Value
 
 MEAN = "release a `sum(...)` and a `count(...)`: who divides one by the other has the mean, at no further cost"
@@ -89,10 +91,16 @@ def _pair(scope: Scope, call: Call, parameters: tuple[Parameter, ...]) -> tuple[
     places = [p for p in parameters if p.positional]
     names = [p.name for p in parameters]
     given: dict[str, Argument] = {}
-    fits = True
+    fits, numeral_end = True, 0
     for index, argument in enumerate(call.arguments):
         if argument.name is None and index < len(places):
             name = places[index].name
+        elif argument.name is None and (around := numeral_around(scope.source.text, argument.span.start)):
+            if argument.span.start >= numeral_end:
+                numeral_end = _no_decimal(scope, *around)
+            given = {name: known for name, known in given.items() if known.value.span.start < around[0].start}
+            fits = False
+            continue
         elif argument.name is None:
             hint = f"write `{names[0]} = {scope.quote(argument.span)}`, say" if names else "write it without arguments"
             fits = _unfit(scope, "E0208", f"`{call.function.text}` needs a name before this value", argument, hint)
@@ -114,6 +122,14 @@ def _pair(scope: Scope, call: Call, parameters: tuple[Parameter, ...]) -> tuple[
         else:
             given[name] = argument
     return given, fits
+
+
+def _no_decimal(scope: Scope, span: Span, written: str) -> int:
+    """Reports a number with a comma in it, which is several values here; says where it ends."""
+    meant = " or ".join(f"`{number}`" for number in plain(written)) or "a number such as `0.05`"
+    message = f"`{written}` is several values: the sign of decimals is a point"
+    scope.refuse("E0208", message, span, hint=f"write {meant}")
+    return span.end
 
 
 def _unfit(scope: Scope, code: str, message: str, argument: Argument, hint: str) -> bool:

@@ -10,11 +10,10 @@ from decimal import Decimal
 
 from policyc.diagnostics import Span
 from policyc.semantics.scope import Scope, one_of, suggest
-from policyc.syntax.tree import Call, Duration, Name, Number, Range, Sequence, Set, Steps, Text, Value
+from policyc.syntax.tree import LONGEST_HORIZON, Call, Duration, Name, Number, Range, Sequence, Set, Steps, Text, Value
 
 Reader = Callable[[Scope, Value, str], object]
 
-LONGEST_HORIZON = 10_000_000
 LARGEST_POPULATION = 10**12
 LARGEST_NUMBER = Decimal(10) ** 15
 
@@ -99,9 +98,9 @@ def step_count(scope: Scope, value: Value, what: str) -> int | None:
     if isinstance(value, Steps):
         if 1 <= value.count <= LONGEST_HORIZON:
             return value.count
-        hint = "write `1 step` or more" if value.count < 1 else "write fewer steps"
+        hint = "write `1 step` or more" if value.count < 1 else f"write `{LONGEST_HORIZON:_} steps`, or fewer"
         if what == "horizon" and value.count > 0:
-            hint = "write `horizon unbounded`"
+            hint = f"write `horizon {LONGEST_HORIZON:_} steps`, or `horizon unbounded`"
         if what == "within" and value.count < 1:
             hint = "write `deliver realtime`"
         _out_of_range(scope, value.span, what, f"from 1 to {LONGEST_HORIZON:_} steps", hint)

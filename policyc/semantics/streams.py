@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
+import re
 
 from policyc.diagnostics import Span
 from policyc.diagnostics.diagnostic import Label
@@ -124,9 +126,33 @@ def _start(scope: Scope, value: Value, what: str) -> str | None:
     try:
         datetime.datetime.fromisoformat(read)
     except ValueError:
-        scope.refuse("E0209", "`start` is not a date", value.span, hint='write it as `"2013-01-01"`')
+        message, hint = _no_date(read)
+        scope.refuse("E0209", message, value.span, hint=hint)
         return None
     return read
+
+
+def _no_date(written: str) -> tuple[str, str]:
+    """Why a text is no moment, and what to write."""
+    day = re.match(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?![0-9])", written)
+    if day is None:
+        return "`start` is not a date", 'write the year first: `"2013-01-01"` or `"2013-01-01T06:00"`'
+    year, month, number = (int(part) for part in day.groups())
+    if not (year and 1 <= month <= 12):
+        return (
+            f"`start` is not a date: there is no month {month}"
+            if year
+            else "`start` is not a date: there is no year 0",
+            'write year, month and day: `"2013-01-31"`',
+        )
+    last = calendar.monthrange(year, month)[1]
+    if not 1 <= number <= last:
+        name = f"{calendar.month_name[month]} {year}"
+        return (
+            f"`start` is not a date: {name} has {last} days",
+            f'write a day that there is, such as `"{year:04}-{month:02}-{last:02}"`',
+        )
+    return "`start` has no such time of day", f'write it as `"{day.group()}T06:00"` or `"{day.group()}T06:00Z"`'
 
 
 def resolve_cells(scope: Scope, field: CellField) -> CellSchema | None:

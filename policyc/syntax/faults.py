@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from decimal import Decimal
 
-from lark import Token, UnexpectedInput, UnexpectedToken
+from lark import Token
 
 from policyc.diagnostics import Diagnostic, Label, Span
-from policyc.syntax.scan import CLOSERS, OPENERS, Scan, unquoted_moment
+from policyc.syntax.numerals import numeral_around
+from policyc.syntax.place import Fault, Place
+from policyc.syntax.scan import CLOSERS, OPENERS, no_name, no_number, unquoted_moment
 from policyc.syntax.spelling import nearest
+from policyc.syntax.tree import LONGEST_HORIZON
 
-WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DATE = re.compile(r"\b\d{4}-\d\d?-\d\d?\b")
-LEXEME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*|[0-9][\w.]*|"[^"]*"|==|<=|>=|!=|<>|=<|=>|\.\.|.', re.DOTALL)
 VALUE = {"NAME", "STRING", "NUMBER", "LSQB"}
 PHRASES = {"NAME": "a name", "STRING": "a quoted text", "NUMBER": "a number", "COMPARE": "`==`, `<=` or `>=`"}
 SIGNS = {
@@ -26,90 +27,9 @@ SIGNS = {
     "COMMA": ",", "EQUAL": "=", "DOT": ".", "STAR": "*", "PLUS": "+", "MINUS": "-",
 }  # fmt: skip
 CONDITIONS = {"where", "when", "having"}
+COLUMNS = {"user", "time", "cell", "by", "for"}
 UNITS = {"second", "minute", "hour", "day", "week", "month", "year"}
 NAMES_OF_SIGNS = {sign: name for name, sign in SIGNS.items()}
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A finding, and the tokens that take the place of what was found (None: give the statement up)."""
-
-    diagnostic: Diagnostic
-    repair: tuple[Token, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the parser stopped, with all that tells what was meant.
-
-    Args:
-        scan: the characters of the policy.
-        keywords: every keyword, and the terminal it belongs to.
-        segment: where the parser started.
-        token: what it could not read.
-        offset: where that begins; the end of the text when the text ended too early.
-        found: its text; empty at the end.
-        accepted: the terminals that could have stood here.
-    """
-
-    scan: Scan
-    keywords: Mapping[str, str]
-    segment: int
-    token: Token
-    offset: int
-    found: str
-    accepted: frozenset[str]
-
-    @property
-    def span(self) -> Span:
-        """The text that was found."""
-        return Span(self.offset, self.offset + len(self.found))
-
-    @property
-    def previous_end(self) -> int:
-        """Where the last thing before it ends."""
-        return len(self.scan.masked[: self.offset].rstrip())
-
-    @property
-    def previous_word(self) -> str:
-        """The last word or number before it, if it is one."""
-        match = re.search(r"\w+\Z", self.scan.masked[max(0, self.previous_end - 80) : self.previous_end])
-        return match.group() if match else ""
-
-    @property
-    def starts_line(self) -> bool:
-        """Whether nothing stands before it on its line."""
-        return self.scan.masked[: self.offset].rsplit("\n", 1)[-1].strip() == ""
-
-    @property
-    def opener(self) -> tuple[int, str] | None:
-        """The innermost bracket that is open here."""
-        stack = self.scan.open_brackets(self.segment, self.offset)
-        return stack[-1] if stack else None
-
-    @property
-    def is_word(self) -> bool:
-        """Whether a word was found."""
-        return WORD.fullmatch(self.found) is not None
-
-    def words(self) -> list[str]:
-        """The keywords that could have stood here."""
-        return [word for word, terminal in self.keywords.items() if terminal in self.accepted]
-
-
-def locate(error: UnexpectedToken, scan: Scan, keywords: Mapping[str, str], segment: int) -> Place:
-    """Collects what is known about the place where the parser stopped."""
-    at_end = error.token.type == "$END"
-    offset = len(scan.masked.rstrip()) if at_end else int(error.token.start_pos or 0)
-    match = None if at_end else LEXEME.match(scan.repaired, offset)
-    return Place(scan, keywords, segment, error.token, offset, match.group() if match else "", accepts(error))
-
-
-def accepts(error: UnexpectedInput) -> frozenset[str]:
-    """The terminals that could have stood where the parser stopped."""
-    if error.interactive_parser is None:
-        return frozenset()
-    return frozenset(error.interactive_parser.accepts())  # type: ignore[no-untyped-call]  # lark leaves it so
 
 
 def explain(place: Place) -> Fault:
@@ -118,6 +38,8 @@ def explain(place: Place) -> Fault:
         _date,
         _condition,
         _by_inside,
+        _numeral,
+        _hyphen,
         _unclosed,
         _stray_closer,
         _equals,
@@ -230,25 +152,67 @@ def _date(place: Place) -> Fault | None:
     return None
 
 
+def _numeral(place: Place) -> Fault | None:
+    """`population 1,000`, `horizon 1 000 steps`: a number in pieces, where one of a list can not stand."""
+    if place.opener is not None and place.opener[1] == "[":
+        return None
+    around = numeral_around(place.scan.masked, place.offset)
+    return None if around is None else Fault(no_number(around[1], around[0], whole="FIELD" in place.accepted))
+
+
+def _hyphen(place: Place) -> Fault | None:
+    """`user-level(...)`, `user ticket-id`: two words joined by a sign that names do not have."""
+    first = re.search(r"[A-Za-z_]\w*\Z", place.scan.masked[: place.offset])
+    rest = re.match(r"(?:-\w+)+", place.scan.masked[place.offset : place.offset + 80])
+    if place.found != "-" or first is None or rest is None:
+        return None
+    name = first.group() + rest.group()
+    keyword = re.search(r"([a-z]+)\s+\Z", place.scan.masked[max(0, first.start() - 40) : first.start()])
+    before = keyword.group(1) if keyword else ""
+    remedy = f"write `{name.replace('-', '' if before == 'deliver' else '_')}`"
+    if before in COLUMNS:
+        remedy = f'write `"{name}"`: a column with such a name stands in quotes'
+    return Fault(no_name(name, Span(first.start(), place.offset + rest.end()), remedy))
+
+
 def _unit(place: Place) -> Fault | None:
     """A misspelt `steps`, or a unit that stands apart from its number."""
-    number = place.previous_word
+    written = re.search(
+        r"(?<![\w.-])-?[0-9][\w.]*\Z", place.scan.masked[max(0, place.previous_end - 80) : place.previous_end]
+    )
     same_line = "\n" not in place.scan.masked[place.previous_end : place.offset]
-    if not (place.is_word and number.isdigit() and same_line):
+    if not (place.is_word and written and same_line):
         return None
+    number = written.group()
+    finding = f"unexpected `{place.found}` after a number"
     if nearest(place.found, ["steps"]):
-        meant = f"{number} steps"
+        if not number.isdigit():
+            finding, remedy = f"`{number}` is no number of steps", _whole_steps(number)
+        else:
+            remedy = f"did you mean `{number} steps`?"
     elif place.found in {"ms", "s", "min", "h", "d", "w"}:
-        meant = f"{number}{place.found}"
+        remedy = f"did you mean `{number}{place.found}`?"
     elif place.found.removesuffix("s") in UNITS:
         remedy = "a horizon counts steps: `365 steps`; a duration is one word: `5min`, `1h`, `1d` or `2w`"
         return Fault(Diagnostic("E0122", f"`{number} {place.found}` is no duration", place.span, help=remedy))
+    elif "FIELD" in place.accepted and place.ends_line:
+        remedy = f"leave it out: write `{number}`"
     else:
         return None
-    finding = Diagnostic(
-        "E0122", f"unexpected `{place.found}` after a number", place.span, help=f"did you mean `{meant}`?"
+    return Fault(Diagnostic("E0122", finding, place.span, help=remedy), repair=())
+
+
+def _whole_steps(number: str) -> str:
+    """What to write instead of a number of steps with a point, an exponent or a sign."""
+    value = Decimal(number)
+    if value > LONGEST_HORIZON:
+        return f"there are at most {LONGEST_HORIZON:_} steps; a stream without an end has `horizon unbounded`"
+    if value < 1:
+        return "steps are counted from `1 step`"
+    down = int(value)
+    return (
+        f"write `{down:_} steps`" if down == value else f"steps are whole: write `{down} steps` or `{down + 1} steps`"
     )
-    return Fault(finding, repair=())
 
 
 def _no_parenthesis(place: Place) -> Fault | None:

@@ -16,7 +16,8 @@ from lark import Tree as RawTree
 
 from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
 from policyc.syntax.build import TreeBuilder
-from policyc.syntax.faults import accepts, explain, locate
+from policyc.syntax.faults import explain
+from policyc.syntax.place import accepts, locate
 from policyc.syntax.scan import MAX_FINDINGS, Scan, scan_policy
 from policyc.syntax.tree import Tree
 

@@ -51,16 +51,20 @@ def read_source(path: str | PathLike[str]) -> Source:
 def _decode(name: str, data: bytes) -> Source:
     """The text of a file's bytes."""
     if 0 in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        remedy = f"name a text file; byte {data.index(0) + 1} is zero"
-        raise PolicyError(Source(name, ""), [_finding("E0102", "this is not a text file", remedy)])
+        message = f"this is not text: {_place(data, data.index(0))} is NUL, the character U+0000"
+        remedy = "delete it where this is a policy; else name a text file"
+        raise PolicyError(Source(name, ""), [_finding("E0102", message, remedy)])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - data.rfind(b"\n", 0, error.start)
-        message = f"this is not UTF-8: byte {column} of line {line} is 0x{data[error.start]:02x}"
+        message = f"this is not UTF-8: {_place(data, error.start)} is 0x{data[error.start]:02x}"
         raise PolicyError(Source(name, ""), [_finding("E0103", message, "save the file as UTF-8")]) from None
     return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"), hashlib.sha256(data).hexdigest())
+
+
+def _place(data: bytes, index: int) -> str:
+    line, column = data.count(b"\n", 0, index) + 1, index - data.rfind(b"\n", 0, index)
+    return f"byte {column} of line {line}"
 
 
 def _finding(code: str, message: str, remedy: str) -> Diagnostic:

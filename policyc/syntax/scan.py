@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from policyc.diagnostics import Diagnostic, Source, Span
+from policyc.syntax.numerals import CALCULATED, plain
 from policyc.syntax.tree import Comment
 
 MAX_DEPTH = 50
@@ -21,16 +22,18 @@ OPENERS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
 
 LEXEME = re.compile(
-    r"""
+    rf"""
       (?P<comment>\#[^\n]*)
     | (?P<string>"(?:\\.|[^"\\\n])*")
     | (?P<open_string>"[^\n]*)
     | (?P<quoted>'[^'\n]*'|[“”„«‘’‚][^“”»‘’\n]*[“”»‘’])
     | (?P<remark>//[^\n]*|--(?!-?[\w(])[^\n]*)
-    | (?P<moment>[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}T[0-9][0-9:.]*Z?)
+    | (?P<moment>[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}T[0-9][0-9:.]*Z?)
+    | (?P<calculated>{CALCULATED})
     | (?P<number>(?:[0-9]|\.[0-9])(?:\w|\.(?=[0-9])|(?<=[eE])[+-](?=[0-9]))*)
+    | (?P<joined>[^\W\d]\w*(?:[/\\$@&?~][^\W\d]\w*)+)
     | (?P<word>[^\W\d]\w*)
-    | (?P<bracket>[()\[\]{}])
+    | (?P<bracket>[()\[\]{{}}])
     | (?P<operator>==|<=|>=|!=|<>|=<|=>|\.\.|[<>≤≥≠=+\-*,.])
     | (?P<blank>[ \t\r\n]+)
     | (?P<other>.)
@@ -143,19 +146,36 @@ def _check(kind: str, lexeme: str, span: Span) -> Diagnostic | None:
             Span(span.start, span.start + len(closed.rstrip())),
             help='end it with `"`; write `\\"` for a quote inside it',
         )
-    if kind == "number":
+    if kind in {"number", "calculated"}:
         return _check_number(lexeme, span)
-    if kind == "word" and not lexeme.isascii():
-        return Diagnostic(
-            "E0114",
-            f"`{_shown(lexeme)}` is not a name",
-            span,
-            because="names are made of the letters a to z, digits and _, so that no two of them look alike",
-            help="write it in quotes if it is a column, a group or a cell",
-        )
+    if kind == "joined" or (kind == "word" and not lexeme.isascii()):
+        return no_name(lexeme, span, "write it in quotes if it is a column, a group or a cell")
     if kind in {"quoted", "remark", "moment", "other"}:
         return _unknown_character(kind, lexeme, span)
     return None
+
+
+def no_name(text: str, span: Span, remedy: str) -> Diagnostic:
+    """The finding about something that stands where a name does, and has other characters."""
+    because = "names are made of the letters a to z, digits and _, so that no two of them look alike"
+    return Diagnostic("E0114", f"`{_shown(text)}` is not a name", span, because=because, help=remedy)
+
+
+def no_number(text: str, span: Span, *, whole: bool = False) -> Diagnostic:
+    """The finding about a numeral of another notation; `whole` where only a whole number can stand."""
+    meant = [number for number in plain(text) if not (whole and "." in number)]
+    remedy = "write numbers as `12_000`, `0.05` or `1e-6`, and durations as `5min`"
+    if text.startswith("."):
+        remedy = f"write a digit before the point: `0{_shown(text)}`"
+    elif re.fullmatch(r"[0-9_]+[.,][0-9_]+[A-Za-z]+", text):
+        remedy = "a duration is a whole number of a smaller unit, such as `90min` for one and a half hours"
+    elif re.fullmatch(r"[0-9]{1,4}([./])[0-9]{1,2}\1[0-9]{1,4}", text):
+        remedy = 'write a date in quotes, the year first: `"2013-01-31"`'
+    elif whole and not meant:
+        remedy = "write a whole number, such as `12_000`"
+    elif meant:
+        remedy = "write " + " or ".join(f"`{number}`" for number in meant)
+    return Diagnostic("E0117", f"`{_shown(text)}` is not a number", span, help=remedy)
 
 
 def unquoted_moment(text: str, span: Span) -> Diagnostic:
@@ -181,12 +201,7 @@ def _check_number(lexeme: str, span: Span) -> Diagnostic | None:
         written = number.group(1) or "0"
         digits, exponent = re.split("[eE]", lexeme)[0], int(written) if len(written) < MAX_DIGITS else MAX_DIGITS + 1
     else:
-        remedy = "write numbers as `12_000`, `0.05` or `1e-6`, and durations as `5min`"
-        if lexeme.startswith("."):
-            remedy = f"write a digit before the point: `0{_shown(lexeme)}`"
-        elif re.fullmatch(r"[0-9_]+\.[0-9_]+[A-Za-z]+", lexeme):
-            remedy = "a duration is a whole number of a smaller unit, such as `90min` for one and a half hours"
-        return Diagnostic("E0117", f"`{_shown(lexeme)}` is not a number", span, help=remedy)
+        return no_number(lexeme, span)
     if sum(c.isdigit() for c in digits) > MAX_DIGITS or abs(exponent) > MAX_DIGITS:
         return Diagnostic(
             "E0118",
@@ -212,6 +227,7 @@ def _unknown_character(kind: str, lexeme: str, span: Span) -> Diagnostic:
         ":": "leave it out after a field's name; in parentheses write `=`",
         "/": "multiply by a decimal instead, such as `0.5 * a`",
         "%": "write a decimal instead, such as `0.05`",
+        "^": "there are no powers; write a number as `1e-6`",
         "'": 'strings stand in double quotes: `"A1"`',
     }.get(lexeme, "leave it out, or put it into a string")
     return Diagnostic("E0114", f"unexpected `{lexeme}`", span, help=remedy)
@@ -226,9 +242,9 @@ def _replacement(kind: str, lexeme: str) -> str:
         )
     if kind in {"string", "quoted", "moment"}:
         return '"' + re.sub(r'[\\"]', "x", lexeme[1:-1]) + '"'
-    if kind == "number":
+    if kind in {"number", "calculated"}:
         return "1" + " " * (len(lexeme) - 1)
-    if kind == "word":
+    if kind in {"word", "joined"}:
         return re.sub(r"[^A-Za-z0-9_]", "x", lexeme)
     return "=" if lexeme == ":" else " " * len(lexeme)
 

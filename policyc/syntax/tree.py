@@ -51,6 +51,10 @@ class Duration(Node):
     unit: str
 
 
+LONGEST_HORIZON = 10_000_000
+"""The most steps that a policy can say."""
+
+
 @dataclass(frozen=True)
 class Steps(Node):
     """`288 steps` (or `1 step`)."""

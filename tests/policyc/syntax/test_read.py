@@ -58,7 +58,7 @@ def test_missing_and_directory(tmp_path: Path) -> None:
 def test_no_text(tmp_path: Path) -> None:
     """Binary files, other encodings and large files are told apart; the first wrong byte is named."""
     cases = {
-        b"policy\x00p": "E0102: this is not a text file",
+        b"policy\n\x00p": "E0102: this is not text: byte 1 of line 2 is NUL, the character U+0000",
         'policy p "x"\n# größe'.encode("latin-1"): "E0103: this is not UTF-8: byte 5 of line 2 is 0xf6",
         'policy p "x"'.encode("utf-16"): "E0103: this is not UTF-8: byte 1 of line 1 is 0xff",
         b"#" * (1 << 20) + b"\n": "E0104: the file is larger than 1 MiB",
