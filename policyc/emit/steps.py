@@ -23,8 +23,8 @@ class StepTable:
     """One row a step, by column.
 
     `t` counts from 0, like `step` in released files. `epsilon` and `scale` are the plan's exact decimals; leakages are
-    the largest over all groups, in nats; `expected_error` is in the objective's unit, and called `error_at_least` or
-    `noise_error` where the plan knows no more than that. With several releases `epsilon`
+    the largest over all groups, in nats; `expected_error` is in the objective's unit, and called `error_at_least`,
+    `error_before_constraints` or `noise_error` where the plan knows no more than that. With several releases `epsilon`
     is their sum, and each release has columns of its own, `epsilon:NAME`, `scale:NAME` and `expected_error:NAME`.
     """
 
@@ -77,7 +77,8 @@ def _stream_rows(plan: Plan) -> StepTable:
 
 def _error_name(release: ReleasePlan) -> str:
     """What the errors of a release are, as a column."""
-    return {"at_least": "error_at_least", "noise": "noise_error"}.get(release.predicted.kind, "expected_error")
+    names = {"at_least": "error_at_least", "noise": "noise_error", "unconstrained": "error_before_constraints"}
+    return names.get(release.predicted.kind, "expected_error")
 
 
 def _texts(values: list[Decimal]) -> list[str]:

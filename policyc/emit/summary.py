@@ -15,6 +15,8 @@ from policyc_runtime.targets import AlphaDPT, UserLevel, WEvent
 if TYPE_CHECKING:
     from policyc_runtime.output import Release
 
+HEADERS = {"at_least": "error at least", "unconstrained": "before constraints", "noise": "error of the noise"}
+
 
 def render_summary(plan: Plan, directory: Path) -> str:
     """What was promised, what was chosen, how accurate it will be, and what to do next."""
@@ -62,12 +64,11 @@ def _span(plan: Plan) -> str:
 def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     unit = "squared error" if plan.objective == "mean_squared_error" else "absolute error"
     predicted = release.predicted
-    least = "at least " if predicted.kind == "at_least" else ""
-    errors = f"{least}about {typical_error(plan, predicted.published)} {unit_words(plan, release)} off"
-    if predicted.kind == "at_least":
+    errors = f"{predicted.least}about {typical_error(plan, predicted.published)} {unit_words(plan, release)} off"
+    if predicted.least:
         errors += f": {predicted.because}"
     elif predicted.kind == "noise":
-        errors += " before the estimator, whose gain is not known"
+        errors += " before post-processing, whose gain is not known"
     else:
         errors += f"; the noise alone{where_released(plan, release)} "
         errors += typical_error(plan, predicted.without_postprocessing)
@@ -99,7 +100,7 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
 
 def _candidates(release: ReleasePlan) -> list[str]:
     budgets = release.schedule is not None
-    header = "error at least" if release.predicted.kind == "at_least" else "predicted error"
+    header = HEADERS.get(release.predicted.kind, "predicted error")
     rows = [("schedule" if budgets else "mechanism", "estimator", header, "")]
     for candidate in release.candidates:
         error = "-" if candidate.predicted_error is None else f"{candidate.predicted_error:.4g}"

@@ -44,6 +44,11 @@ class Courses:
     said: str
     still: bool = False
 
+    @property
+    def placed(self) -> bool:
+        """Whether it is known where values lie, and not only how they move."""
+        return not self.still and (self.process is None or self.process.mean is not None)
+
     def far_from_bounds(self, constraints: ConstraintSet) -> bool:
         """Whether values of the declared process come near no bound, so that nothing but the process counts."""
         if self.process is None:
@@ -54,7 +59,7 @@ class Courses:
             return False
         lower, upper = constraints.cell_bounds
         if self.process.mean is None:
-            return bool((lower <= 0).all() and np.isposinf(upper).all())
+            return True
         reach = FAR * self.process.stddev
         low, high = self.process.mean - reach, self.process.mean + reach
         return bool(low >= self.least and (low >= lower).all() and (high <= upper).all())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +18,21 @@ from policyc.planning.series import Pair
 from policyc.planning.trials import FEW_STEPS, Estimated, Trial
 from policyc.semantics.policy import Policy
 from policyc_runtime.estimation import ConstraintSet, Estimator
-from policyc_runtime.measuring import derived_values, noise_stddevs
+from policyc_runtime.measuring import derived_values, noise_stddevs, whole_values
 from policyc_runtime.mechanisms import Derived
-from policyc_runtime.plan import Candidate, ErrorRun, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Candidate, ErrorKind, ErrorRun, Plan, PredictedError, ReleasePlan
 from policyc_runtime.queries import PrefixQuery, WindowQuery
 
 Array = NDArray[np.float64]
 Total = Callable[[Array], Array]
 
 MOVES = "how far off values are depends on how the stream moves, which the policy does not say"
-COUPLED = "what constraints between steps gain depends on how the stream moves, which the policy does not say"
-GAINS = "what the estimator gains depends on how the stream moves, which the policy does not say"
+GAINS = "that depends on how the stream moves, which the policy does not say"
+COUPLED = "of constraints between steps, that depends on how the stream moves, which the policy does not say"
+BOUNDED = "near their bounds constraints take error away, and the policy does not say where values lie"
+NO_MEAN = "the declared signal says how values move, and not where they lie"
 MOST_RUNS = 64  # of expected errors in a plan
+ROUNDED = 2.0  # the typical error from which on rounding to whole numbers takes less than 1 % away
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def finished(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequence[
 class _Found:
     """What is known of the errors of published values; `errors` (steps,) None for those of the noisy ones."""
 
-    kind: Literal["expected", "simulated", "noise", "at_least"]
+    kind: ErrorKind
     method: str
     errors: Array | None = None
     stderr: float | None = None
@@ -92,28 +94,55 @@ class _Found:
 
 
 def _published(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> _Found:
-    """What is known of the errors of what is published."""
+    """What is known of the errors of what is published.
+
+    What is found far from every bound holds there alone: it is stated as what it is before constraints, unless the
+    policy says where values lie.
+    """
     release, pair, given = plan.release_named(one.draft.name), one.pair, one.given
-    if given is not None and pair is not None and pair.error is not None:
-        if pair.errors is not None:
-            computed = f"{given.said}: the covariance of what is missed follows from it and from the noise"
-            return _Found("expected", computed, pair.errors)
-        return _simulated(given, plan, Estimated(pair.error, pair.stderr or 0.0))
-    base = _measured_base(plan, one, planned)
-    mechanism = base.mechanism
+    if given is None or pair is None or pair.error is None:
+        found = _untried(policy, plan, one, _measured_base(plan, one, planned))
+    elif pair.errors is not None:
+        computed = f"{given.said}: the covariance of what is missed follows from it and from the noise"
+        found = _Found("expected", computed, pair.errors)
+    else:
+        found = _simulated(given, plan, Estimated(pair.error, pair.stderr or 0.0))
+    placed = given is not None and given.placed
+    if placed or found.kind == "noise" or not _may_lower(plan, release, found.errors):
+        return found
+    return replace(found, kind="unconstrained", because=found.because or (BOUNDED if given is None else NO_MEAN))
+
+
+def _untried(policy: Policy, plan: Plan, one: PlannedRelease, base: Measurement) -> _Found:
+    """The same of a release that was not tried on courses of a signal while mechanisms were compared."""
+    release, pair, given, mechanism = plan.release_named(one.draft.name), one.pair, one.given, base.mechanism
     moving = (mechanism.estimates or mechanism.leaves_gaps) and not (pair is not None and mechanism.declared)
     if moving and given is None:
         return _least(policy, plan, release, base)
-    if moving or (pair is None and not mechanism.independent):
-        there = given if moving and given is not None else still(policy, base.steps)
+    if moving or (given is not None and release.constraints) or (pair is None and not mechanism.independent):
+        there = given if given is not None and (moving or release.constraints) else still(policy, base.steps)
         return _simulated(there, plan, _trial(policy, plan, release, base, there).settled())
     coupled = release.constraint_set.couples_steps
     if release.estimator.plain or coupled:
         open_gain = "what constraints between steps gain" if coupled else "what the estimator gains"
         method = f"variance of the noise alone: no signal says how values move, so {open_gain} is not known"
         return _Found("noise", method, because=COUPLED if coupled else GAINS)
-    noise = "variance of the noise; true values are taken to be far from every bound"
-    return _Found("expected", "errors of the declared AR(1) process" if mechanism.declared else noise)
+    if mechanism.declared:
+        return _Found("expected", "errors of the declared AR(1) process")
+    noise = "variance of the noise"
+    return _Found("noise", noise, because=BOUNDED) if _may_lower(plan, release) else _Found("expected", noise)
+
+
+def _may_lower(plan: Plan, release: ReleasePlan, errors: Array | None = None) -> bool:
+    """Whether the release's demands may lower errors somewhere: (steps,) of values as they are estimated, or noise."""
+    if release.constraints or not release.integer:
+        return len(release.constraints) > 0
+    if errors is None and whole_values(plan, release):
+        return False
+    variances = noise_stddevs(plan, release, plan.stream.horizon or 1) ** 2
+    found = of_variances(variances, plan.objective) if errors is None else errors
+    typical = float(np.nanmean(found)) ** (0.5 if plan.objective == "mean_squared_error" else 1.0)
+    return bool(typical < ROUNDED)
 
 
 def _least(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement) -> _Found:
@@ -130,8 +159,8 @@ def _least(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement) 
 
 
 def _trial(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement, there: Courses) -> Trial:
-    """What a release makes of a measurement; of a still stream, whatever the constraints."""
-    rows = () if there.still else release.constraints
+    """What a release makes of a measurement; whatever the constraints where nobody says where values lie."""
+    rows = release.constraints if there.placed else ()
     constraints = ConstraintSet.of_rows(rows, len(release.cells), integer=release.integer)
     return Trial(base, release.estimator, constraints, policy.objective, there, *_totals(plan, release))
 

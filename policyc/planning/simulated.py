@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from policyc.planning.choice import Choice
 from policyc.planning.courses import FAR, declared_signal
-from policyc.planning.expected import COUPLED
+from policyc.planning.expected import BOUNDED, COUPLED, GAINS
 from policyc.planning.trials import Estimated, controlled
 from policyc.semantics.policy import Policy
+from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.simulation import counts_of_states, simulate
@@ -57,7 +58,7 @@ def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Call
     known = bool(policy.chains) and policy.stream.population is not None and policy.stream.cell is not None
     coupled = [part.constraint_set.couples_steps for part in plan.releases]
     if not known:
-        return [_open(one) if couples else one for couples, one in zip(coupled, choices, strict=True)]
+        return [_open(one, part) for one, part in zip(choices, plan.releases, strict=True)]
     steps = min(policy.stream.horizon or LONGEST, LONGEST)
     tried = [
         part
@@ -154,8 +155,20 @@ def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
     return replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)
 
 
-def _open(one: Choice) -> Choice:
-    """The choice, of whose error no more is known than that of its noise, or of counts that stand still."""
-    because = COUPLED if one.predicted.because is None else f"{one.predicted.because}; {COUPLED}"
-    told = {"kind": "noise", "published": one.predicted.without_postprocessing, "because": because}
-    return replace(one, predicted=one.predicted.model_copy(update=told))
+def _open(one: Choice, part: ReleasePlan) -> Choice:
+    """The choice, of whose error no more is known than that of its noise, or of counts that stand still.
+
+    Of plain noise under constraints that have no bounds, such as a sum, all is known.
+    """
+    demands, predicted = part.constraint_set, one.predicted
+    bounded = demands.couples_steps or any(relation != "==" for relation in demands.relations)
+    if part.window_mechanism is not None:
+        told: dict[str, object] = {"kind": "unconstrained"} if bounded else {}
+    elif bounded or not isinstance(part.estimator, NearestValues):
+        because = COUPLED if demands.couples_steps else BOUNDED if bounded else GAINS
+        told = {"kind": "noise", "published": predicted.without_postprocessing, "because": because}
+    else:
+        return one
+    factor = predicted.without_postprocessing / predicted.published if "published" in told else 1.0
+    errors = tuple(tuple(error * factor for error in pattern) for pattern in one.expected_errors)
+    return replace(one, predicted=predicted.model_copy(update=told), expected_errors=errors)

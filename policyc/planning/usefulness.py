@@ -17,7 +17,11 @@ from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQue
 
 MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
 
-KNOWN = {"noise": "the error before the estimator", "at_least": "the least expected error"}
+KNOWN = {
+    "noise": "the error before post-processing",
+    "at_least": "the least expected error",
+    "unconstrained": "the least error before constraints",
+}
 
 
 def utility_warnings(

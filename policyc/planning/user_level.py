@@ -203,7 +203,10 @@ def _measured(
         series = []
     named = bool(series) and policy.estimate.name != "auto"  # what is named is done, or nothing
     allowed: list[Estimator] = [*series] if named else [*series, release.estimator]
-    usable = pairs(tried, allowed, release.constraint_set, policy.objective, given if known else None)
+    demands = release.constraint_set
+    if given is not None and not given.placed:  # nobody knows which bounds are near
+        demands = ConstraintSet.of_rows((), len(release.cells), integer=release.integer)
+    usable = pairs(tried, allowed, demands, policy.objective, given if known else None)
     if named:
         used = [pair.measurement for pair in usable]
         refused += [_unused(entry, policy) for entry in tried if isinstance(entry, Measurement) and entry not in used]

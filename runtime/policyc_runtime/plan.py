@@ -127,24 +127,28 @@ class Candidate(Record):
     reason: str
 
 
+ErrorKind = Literal["expected", "simulated", "noise", "at_least", "unconstrained"]
+
+
 class PredictedError(Record):
     """Mean over steps and cells of the expected error, in the objective's unit, known before any data.
 
     Args:
         kind: what `published` is. "expected": an expectation, computed from what the policy declares and the noise.
             "simulated": the mean over simulated courses of what it declares. "noise": the error of the noisy values,
-            where nobody can say what the estimator makes of them. "at_least": a lower bound, since what mechanism or
-            estimator add depends on how the stream moves.
+            where nobody can say what estimator and constraints make of them. "at_least": a lower bound, since what
+            mechanism or estimator add depends on how the stream moves. "unconstrained": a lower bound before
+            constraints, which take some of it away where values lie near their bounds, and nobody says where that is.
         published: of the values that are published.
         stderr: the standard error of `published`, of "simulated" ones and bounds that were simulated; else None.
-        because: a clause, why no more than this is known, of "noise" and "at_least"; else None.
+        because: a clause, why no more than this is known, of all kinds but "expected" and "simulated"; else None.
         without_postprocessing: of the noisy values.
         prior_alone: of publishing what is public, without any data; None where no law is declared.
         signal: the mean true value, to hold the error against; None where it is not known.
         method: how it was found, as a phrase.
     """
 
-    kind: Literal["expected", "simulated", "noise", "at_least"]
+    kind: ErrorKind
     published: float
     stderr: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     because: str | None = None
@@ -155,11 +159,16 @@ class PredictedError(Record):
 
     @model_validator(mode="after")
     def _says_why(self) -> PredictedError:
-        if (self.because is not None) != (self.kind in ("noise", "at_least")):
+        if (self.because is None) != (self.kind in ("expected", "simulated")):
             raise ValueError("errors that are not those of runs, and no others, say why no more is known")
         if self.stderr is not None and self.kind in ("expected", "noise"):
             raise ValueError("what is computed has no standard error")
         return self
+
+    @property
+    def least(self) -> str:
+        """The words that belong before `published` wherever it stands, with a blank; empty unless it is a bound."""
+        return {"at_least": "at least ", "unconstrained": "before constraints at least "}.get(self.kind, "")
 
 
 class ErrorRun(Record):

@@ -69,7 +69,7 @@ class SimulationResult:
         predicted: for every release, the error the plan predicts for what it publishes, in the objective's unit.
         objective: which error the plan minimises.
         limits: by release, what its prediction leaves open, as a phrase; those of published values have none.
-        bounds: the releases whose prediction is a lower bound.
+        bounds: what is said before predictions that are lower bounds, by release.
         steps: how many steps were simulated.
         repeat: how often.
         said: what true values were drawn from, and what else is to be known of them.
@@ -81,7 +81,7 @@ class SimulationResult:
     predicted: dict[str, float]
     objective: str
     limits: dict[str, str]
-    bounds: frozenset[str]
+    bounds: dict[str, str]
     steps: int
     repeat: int
     said: tuple[str, ...]
@@ -94,7 +94,7 @@ class SimulationResult:
         lines += self.said
         for release, predicted in self.predicted.items():
             unit = self.objective.replace("_", " ")
-            least = "at least " if release in self.bounds else ""
+            least = self.bounds[release]
             lines += ["", f"{release}: the plan predicts a {unit} of {least}{predicted:.4g}{self.limits[release]}"]
             errors = [error for error in self.errors if error.release == release]
             width = max(28, *(len(error.estimator) + 2 for error in errors))
@@ -170,7 +170,7 @@ def simulate(
         predicted={part.name: part.predicted.published for part in plan.releases},
         objective=plan.objective,
         limits={part.name: _limits(plan, part.predicted) for part in plan.releases},
-        bounds=frozenset(part.name for part in plan.releases if part.predicted.kind == "at_least"),
+        bounds={part.name: part.predicted.least for part in plan.releases},
         steps=world.steps,
         repeat=repeat,
         said=world.said,
@@ -314,7 +314,7 @@ def _limits(plan: Plan, predicted: PredictedError) -> str:
     """What a prediction leaves open."""
     kept = ", against kept events" if plan.drops else ""
     if predicted.kind == "noise":
-        return f" of the noise alone{kept} (what the estimator gains is not known)"
+        return f" of the noise alone{kept} (what post-processing gains is not known)"
     return f"{kept} ({predicted.because})" if predicted.because else kept
 
 

@@ -78,7 +78,9 @@ def missed(plan: Plan, policy: Path, streams: int) -> list[str]:
         if plan.objective == "mean_absolute_error":
             mean, stderr = error.mean_absolute_error, error.mean_absolute_error_stderr
         distance = mean - predicted.published
-        if not error.chosen or predicted.kind == "noise" or (predicted.kind == "at_least" and distance > 0):
+        if not error.chosen or predicted.kind in ("noise", "unconstrained"):
+            continue
+        if predicted.kind == "at_least" and distance > 0:
             continue
         if abs(distance) > 0.05 * predicted.published + 4 * math.hypot(stderr, predicted.stderr or 0.0):
             away.append(f"{error.release}: {predicted.kind} {predicted.published:.4g}, found {mean:.4g} ± {stderr:.2g}")

@@ -107,7 +107,7 @@ def test_a_prediction_of_the_noise_alone_says_so(tmp_path: Path) -> None:
     result = simulate(planned(tmp_path), 3, 1)
     assert "noise alone" in result.limits["cars"]
     (line,) = [line for line in result.table_lines() if "predicts" in line]
-    assert line.endswith("of the noise alone, against kept events (what the estimator gains is not known)")
+    assert line.endswith("of the noise alone, against kept events (what post-processing gains is not known)")
 
 
 def test_a_declared_signal_is_what_is_drawn_and_predicted(tmp_path: Path) -> None:

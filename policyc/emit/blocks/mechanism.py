@@ -175,14 +175,14 @@ def accuracy(plan: Plan) -> list[JsonValue]:
 def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
     predicted = release.predicted
     values = (
-        ("published", predicted.published, "at least " if predicted.kind == "at_least" else ""),
+        ("published", predicted.published, predicted.least),
         ("without post-processing", predicted.without_postprocessing, ""),
         ("prior alone", predicted.prior_alone, ""),
     )
     rows: list[JsonValue] = [
         {"name": name, "error": words + grouped(about(value)), "typical": words + typical_error(plan, value)}
         for name, value, words in values
-        if value is not None
+        if value is not None and (name != "published" or predicted.kind != "noise")
     ]
     return {
         "release": release.name,
@@ -206,10 +206,16 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
             f"A published value is expected to be off by at least about {typical_error(plan, predicted.published)} "
             f"{unit}, as it is while the stream stands still: {predicted.because}."
         )
+    if predicted.kind == "unconstrained":
+        return (
+            f"Before constraints, a value is expected to be off by at least about "
+            f"{typical_error(plan, predicted.published)} {unit}: {predicted.because}. Where values lie near their "
+            "bounds, constraints take some of that away."
+        )
     if predicted.kind == "noise":
         return (
             f"The noisy value is expected to be off by about {typical_error(plan, predicted.published)} {unit}; "
-            "what its post-processing gains is not known, since the policy does not say how values move."
+            f"what its post-processing gains is not known: {predicted.because}."
         )
     text = f"A published value is expected to be off by about {typical_error(plan, predicted.published)} {unit}"
     text += _share_of_chance(predicted)

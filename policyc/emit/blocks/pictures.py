@@ -18,6 +18,7 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.targets import AlphaDPT, UserLevel
 
 LONGEST_NOISE = 10_000
+SIZES = {"at_least": "Least", "unconstrained": "Least unconstrained", "noise": "Noise"}  # of errors, by kind
 
 
 def pictures(accounting: Accounting) -> Json:
@@ -134,7 +135,7 @@ def _candidates(plan: Plan, index: int) -> Json:
     release = plan.releases[index]
     compared = [c for c in release.candidates if c.predicted_error is not None]
     compared.sort(key=lambda c: (c.predicted_error, not c.chosen))
-    size = "Least" if release.predicted.kind == "at_least" else "Expected"
+    size = SIZES.get(release.predicted.kind, "Expected")
     return {
         "id": f"candidates-{index + 1}",
         "title": f"{size} error of every candidate for {release.name}",

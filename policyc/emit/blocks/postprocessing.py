@@ -22,7 +22,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
     else:
         errors = [run.error for run in release.expected_errors]
     kind = release.predicted.kind
-    least = "at least " if kind == "at_least" else ""
+    least = release.predicted.least
     return {
         "release": release.name,
         "privacy": "It uses the noisy values and public numbers only, so it costs no privacy.",

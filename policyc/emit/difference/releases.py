@@ -62,7 +62,7 @@ def _error(name: str, before: PredictedError, after: PredictedError, objective: 
 
 
 def _known(predicted: PredictedError) -> str:
-    words = {"at_least": "at least ", "noise": "noise alone "}.get(predicted.kind, "")
+    words = "noise alone " if predicted.kind == "noise" else predicted.least
     return words + about(predicted.published)
 
 

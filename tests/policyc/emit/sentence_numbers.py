@@ -760,7 +760,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"would need {N} coins a value, and at most {N} are thrown", coins),
     (rf"published value is expected to be off by about {N}", typical("published")),
     (rf"off by at least about {N}", typical("published")),
-    (rf"^at least {N}$", bounded),
+    (rf"^(?:before constraints )?at least {N}$", bounded),
     (rf"noisy value alone(?:, at the [^,]* released,)? by about {N}", typical("without_postprocessing")),
     (rf"alone, at the {N} steps? that (?:is|are) released", with_noise),
     (rf"^Simulated users of the declared chain over {N} steps", simulated_steps),
