@@ -208,10 +208,14 @@ def verify(
     allow_unchecked: Annotated[
         bool, typer.Option("--allow-unchecked", help="Exit 0 although something could not be checked here.")
     ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Do not plan the policy again: what is predicted stays unchecked.")
+    ] = False,
 ) -> None:
     """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
 
-    What cannot be checked here is no success either: exit 1, unless `--allow-unchecked`.
+    The policy is planned again, which takes what `compile` takes. What cannot be checked here is no success either:
+    exit 1, unless `--allow-unchecked`.
 
     \b
     policyc verify fleet.plan
@@ -219,14 +223,16 @@ def verify(
     policyc verify fleet.plan --signed-by officer.pem.pub
     policyc verify fleet.plan --json > claims.json
     """
-    claims = _claims(directory, ledger, release, signed_by or [])
+    claims = _claims(directory, ledger, release, signed_by or [], quick=quick)
     if as_json:
         show_claims_as_json(claims, allow_unchecked)
     else:
         show_claims(claims, allow_unchecked)
 
 
-def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path]) -> Iterator[Claim]:
+def _claims(
+    directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path], *, quick: bool = False
+) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger_claims import ledger_claims
     from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
@@ -239,7 +245,9 @@ def _claims(directory: Path, ledger: Path | None, released: Path | None, signed_
         yield claim
         if claim.holds is False:
             return  # nothing is rendered of a plan that is refused
-    yield from verify_directory(directory)
+    with shown_progress("planning again"):
+        found = verify_directory(directory, quick=quick)
+    yield from found
     yield from signature_claims(directory, signed_by)
     book, pin = ledger or directory / LEDGER, directory / PIN
     if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:

@@ -38,11 +38,16 @@ CODE, NOT_THE_POLICY = "E0803", "E0855"
 SHOWING = (PAGE, TEXT)  # the policy, as their appendix
 MADE_HERE = f"policyc {__version__}"
 PROGRAMS = (".py", ".pyc", ".so", ".pyd", ".pth", ".zip")
-SHOWN = 80  # characters of a value that differs
 
 
-def verify_directory(directory: str | Path) -> list[Claim]:
-    """One claim for every file that `compile` wrote; none raises, and what could not be checked says so."""
+def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Claim]:
+    """One claim for every file that `compile` wrote; none raises, and what could not be checked says so.
+
+    Args:
+        directory: of a plan.
+        quick: leave out the claim that takes what `compile` takes: that the policy gives this plan. It is left out too
+            where another claim fails.
+    """
     folder = Path(directory)
     try:
         plan = load_plan(folder)
@@ -54,13 +59,29 @@ def verify_directory(directory: str | Path) -> list[Claim]:
             Claim("the plan can be read", False, "it is a link that leaves the directory", str(folder / PLAN), CODE)
         ]
     readable = Claim("the plan can be read", True, f"plan {plan.digest[:16]}…", PLAN)
-    return [
+    claims = [
         readable,
         *_policy(folder, plan),
         *_rendered(folder, plan),
         *_audit(folder, plan),
         *_other_programs(folder),
     ]
+    if all(claim.holds is not False for claim in claims):
+        claims.append(_planned(folder, plan, quick))
+    return claims
+
+
+def _planned(folder: Path, plan: Plan, quick: bool) -> Claim:
+    from policyc.emit.planned_again import NAME, planned_again
+
+    if quick:
+        return Claim(NAME, None, "not checked: it takes planning the policy again, which `--quick` leaves out", PLAN)
+    return planned_again(folder, plan, _other_maker(folder, plan))
+
+
+def _other_maker(folder: Path, plan: Plan) -> str | None:
+    """What is said to have made a plan, in words; None for the code that is here."""
+    return plan.compiler if plan.compiler != MADE_HERE else _other_code(folder)
 
 
 def _other_programs(folder: Path) -> Iterator[Claim]:
@@ -103,6 +124,7 @@ def _policy(folder: Path, plan: Plan) -> Iterator[Claim]:
 
 def _resolved(folder: Path, plan: Plan) -> Claim:
     from policyc.diagnostics import PolicyError
+    from policyc.emit.planned_again import shown
     from policyc.planning.declared import differences
     from policyc.semantics.checked import check_file
 
@@ -119,15 +141,13 @@ def _resolved(folder: Path, plan: Plan) -> Claim:
         )
     if found is None:
         return Claim(name, True, "the policy was resolved again and compared with the plan", str(place))
-    said, planned = (_shown(value) for value in (found.policy, found.plan))
+    maker = _other_maker(folder, plan)
+    if maker is not None and found.place.startswith("notices"):  # compared last: all but words of warnings is the same
+        return Claim(name, None, f"not checked: this code words its warnings otherwise than {maker}", str(place))
+    said, planned = (shown(value) for value in (found.policy, found.plan))
     return Claim(
         name, False, f"the policy says {said}, the plan {planned}", f"{folder / PLAN}: {found.place}", NOT_THE_POLICY
     )
-
-
-def _shown(value: object) -> str:
-    text = "nothing" if value is None else str(value)
-    return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '…'}`"
 
 
 def _hashed(folder: Path, file: str, what: str, compiled: str) -> Claim:

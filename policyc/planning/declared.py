@@ -5,7 +5,7 @@ Nothing is planned for it. So whoever has a plan and a policy can see in a momen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from policyc.diagnostics import Diagnostic
@@ -48,18 +48,18 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
     """
     declared, found = _declared(policy, findings, plan), plan.model_dump(mode="json")
     for name in WHOLE:
-        yield from _compared(name, declared[name], found[name])
+        yield from compared(name, declared[name], found[name])
     for index, (said, release) in enumerate(zip(declared["releases"], found["releases"], strict=False)):
         for name in RELEASED:
-            yield from _compared(f"releases.{index}.{name}", said[name], release[name])
+            yield from compared(f"releases.{index}.{name}", said[name], release[name])
     if len(declared["releases"]) != len(found["releases"]):
         yield Difference("releases", len(declared["releases"]), len(found["releases"]))
     for index, part in enumerate(plan.releases[: len(declared["releases"])]):
         yield from _mechanism(policy, index, part)
     if policy.signal is None or policy.signal.kind != "pilot":  # a pilot's is fitted, and rounded as a machine does
-        yield from _compared("signal", declared["signal"], found["signal"])
+        yield from compared("signal", declared["signal"], found["signal"])
     told = [{"code": finding.code, "message": finding.message} for finding in findings]
-    yield from _compared("notices", told, found["notices"][: len(told)])
+    yield from compared("notices", told, found["notices"][: len(told)])
 
 
 def _declared(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> dict[str, Any]:
@@ -110,17 +110,22 @@ def _mechanism(policy: Policy, index: int, part: ReleasePlan) -> Iterator[Differ
     place, wished = f"releases.{index}.mechanism", policy.mechanism.name
     if part.schedule is not None and wished not in window_mechanism_kinds():
         said = step_mechanism(policy, policy.releases[index]).model_dump(mode="json")
-        yield from _compared(place, said, part.mechanism.model_dump(mode="json"))
+        yield from compared(place, said, part.mechanism.model_dump(mode="json"))
     elif wished not in ("auto", part.mechanism.name) and not isinstance(part.mechanism, Derived):
         yield Difference(place, wished, part.mechanism.name)
 
 
-def _compared(place: str, said: Any, found: Any) -> Iterator[Difference]:
+def _identical(said: object, found: object) -> bool:
+    return said == found and type(said) is type(found)
+
+
+def compared(place: str, said: Any, found: Any, same: Callable[[Any, Any], bool] = _identical) -> Iterator[Difference]:
+    """Where two records differ, each a value as JSON has it; `same` compares what is neither object nor list."""
     if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
         for key in said:
-            yield from _compared(f"{place}.{key}", said[key], found[key])
+            yield from compared(f"{place}.{key}", said[key], found[key], same)
     elif isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
         for index, pair in enumerate(zip(said, found, strict=True)):
-            yield from _compared(f"{place}.{index}", *pair)
-    elif said != found or type(said) is not type(found):
+            yield from compared(f"{place}.{index}", *pair, same)
+    elif isinstance(said, dict | list) or isinstance(found, dict | list) or not same(said, found):
         yield Difference(place, said, found)

@@ -142,6 +142,8 @@ def test_checkins_are_published_once_the_week_is_over(gallery, tmp_path):
         release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=900)
     done = release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=1800)
     (series,) = done.series.values()
-    assert 100 < (~series.skipped).sum() < 280
-    assert abs(float(series.released.mean()) - 300 * 100 / 1800) < 5
+    measured = int((~series.skipped).sum())
+    assert 100 < measured < 280
+    noise = float(plan.releases[0].mechanism.stddev) / measured**0.5
+    assert abs(float(series.released.mean()) - 300 * 100 / 1800) < 5 * noise
     assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))

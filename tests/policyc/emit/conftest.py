@@ -105,6 +105,7 @@ postprocess parked {
   parked >= 0,
 }
 """
+FEW = "budget quantified()\nestimate mle()\n"  # what is soon planned
 FLEET_FILE = "".join(f"{','.join(row)}\n" for row in (("EWR", "JFK", "LGA", "away"), *FLEET_CHAIN)).encode()
 
 
@@ -365,11 +366,11 @@ def reshaped(plan: Plan, segments: tuple[BudgetSegment, ...], horizon: int | Non
 @pytest.fixture(scope="session")
 def save_plan() -> Callable[[Path, Plan], Path]:
     """`save_plan(directory, plan)` writes one of these plans with its policy and the file that it names."""
-    texts = {"traffic.policy": TRAFFIC_TEXT, "fleet.policy": FLEET_TEXT}
+    texts = {sha256(text.encode()): text for text in (TRAFFIC_TEXT, FLEET_TEXT, TRAFFIC_TEXT + FEW, FLEET_TEXT + FEW)}
 
     def save(directory: Path, plan: Plan) -> Path:
         files = {file.name: FLEET_FILE for file in plan.policy.files}
-        return directory_of_plan.save(directory, plan, texts[plan.policy.source.name], files)
+        return directory_of_plan.save(directory, plan, texts[plan.policy.source.sha256], files)
 
     return save
 
@@ -382,6 +383,26 @@ def traffic() -> Plan:
 @pytest.fixture(scope="session")
 def fleet() -> Plan:
     return fleet_plan()
+
+
+def planned(folder: Path, name: str, text: str) -> Plan:
+    from policyc import compile_policy
+
+    (folder / "fleet_transitions.csv").write_bytes(FLEET_FILE)
+    (folder / f"{name}.policy").write_text(text + FEW)
+    return compile_policy(folder / f"{name}.policy").plan
+
+
+@pytest.fixture(scope="session")
+def planned_traffic(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """As it is compiled: whoever plans the policy again finds this plan."""
+    return planned(tmp_path_factory.mktemp("traffic"), "traffic", TRAFFIC_TEXT)
+
+
+@pytest.fixture(scope="session")
+def planned_fleet(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """As it is compiled: whoever plans the policy again finds this plan."""
+    return planned(tmp_path_factory.mktemp("fleet"), "fleet", FLEET_TEXT)
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,17 @@ WRITTEN = {
 
 
 @pytest.fixture
+def fleet(planned_fleet: Plan) -> Plan:
+    """What is verified is a plan that its policy gives."""
+    return planned_fleet
+
+
+@pytest.fixture
+def traffic(planned_traffic: Plan) -> Plan:
+    return planned_traffic
+
+
+@pytest.fixture
 def saved(save_plan: Save, fleet: Plan, tmp_path: Path) -> Path:
     return save_plan(tmp_path / "fleet.plan", fleet)
 

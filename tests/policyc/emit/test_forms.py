@@ -43,8 +43,8 @@ def content(request: pytest.FixtureRequest, attachments: dict[str, str]) -> Any:
 
 
 @pytest.fixture
-def saved(save_plan: Callable[[Path, Plan], Path], fleet: Plan, tmp_path: Path) -> Path:
-    return save_plan(tmp_path / "fleet.plan", fleet)
+def saved(save_plan: Callable[[Path, Plan], Path], planned_fleet: Plan, tmp_path: Path) -> Path:
+    return save_plan(tmp_path / "fleet.plan", planned_fleet)
 
 
 def test_certificates_keep_the_published_schema(content: Any, schema: Any) -> None:

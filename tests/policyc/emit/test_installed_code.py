@@ -89,6 +89,12 @@ def test_the_pages_name_the_code(save_plan: Save, traffic: Plan, tmp_path: Path)
 
 
 @pytest.fixture
+def traffic(planned_traffic: Plan) -> Plan:
+    """What is verified is a plan that its policy gives."""
+    return planned_traffic
+
+
+@pytest.fixture
 def elsewhere(save_plan: Save, traffic: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory that other code made, which says the same, and somebody signed."""
     with monkeypatch.context() as other:

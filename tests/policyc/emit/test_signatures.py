@@ -38,6 +38,12 @@ def no_passphrase() -> str:
 
 
 @pytest.fixture
+def fleet(planned_fleet: Plan) -> Plan:
+    """What is verified is a plan that its policy gives."""
+    return planned_fleet
+
+
+@pytest.fixture
 def keys(tmp_path: Path) -> Path:
     folder = tmp_path / "keys"
     folder.mkdir()
