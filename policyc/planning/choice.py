@@ -217,7 +217,9 @@ def _candidate(entry: _Entry, best: _Entry, mechanism: Budgeted) -> Candidate:
 
 
 def more_error(ratio: float) -> str:
-    """In words, an error that is `ratio` (at least 1) times that of the candidate that was chosen."""
+    """In words, an error that is `ratio` times that of the candidate that was chosen; lower only in a tie."""
+    if ratio < 1 / NOTICED:
+        return f"{100 * (1 - ratio):.2g} % less error than the one chosen: a tie"
     if ratio < NOTICED:
         return "as much error as the one chosen"
     more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{ratio:.3g} times the error of"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
-from policyc.planning.choice import more_error
+from policyc.planning.choice import NOTICED, more_error
 from policyc.planning.courses import Courses, still
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
@@ -224,13 +224,16 @@ def _candidates(
     policy: Policy, release: ReleasePlan, one: PlannedRelease, predicted: PredictedError
 ) -> list[Candidate]:
     free, mean = one.pair is None, predicted.published
+    own = 1.0 if one.pair is None else one.pair.mean_error(policy.objective)
+    ratios = [entry.mean_error(policy.objective) / own for entry in one.others if isinstance(entry, Pair)]
     reason = "costs no privacy" if free else "lowest predicted error"
+    if not free and min(ratios, default=1.0) < 1 / NOTICED:
+        reason = "a tie with the lowest predicted error"
     if not free and predicted.because is not None:
         wish = policy.mechanism.name
         reason = "least noise" if wish == "auto" else "named by the policy"
         reason += "; no signal says how values move, so nothing was tried"
     rows = [_row(release.mechanism.described(), release.estimator, mean, reason, chosen=True)]
-    own = 1.0 if one.pair is None else one.pair.mean_error(policy.objective)
     for entry in one.others:
         if isinstance(entry, Refused):
             rows.append(_row(entry.name, release.estimator, None, entry.reason))

@@ -8,6 +8,7 @@ that learns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,7 +29,7 @@ Array = NDArray[np.float64]
 
 NEAR = 1.5  # times the least error seen so far, within which a pair may be the best
 NEARER = 1.1  # the same, of pairs that were run as they are
-SAME = 1.02  # errors this near are a tie, as simulations err by 1 %: gaussian with filter or smoother is taken
+SAME = 1.02  # errors this near are a tie: gaussian with filter or smoother wins, then what is computed, not simulated
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,17 @@ def pairs(
     least = min(pair.surely(objective) for pair in found)
     ties = [pair for pair in found if pair.surely(objective) <= SAME * least]
     usual = [pair for pair in ties if pair.measurement.mechanism.name == "gaussian" and pair.estimator.fills]
-    best = min(usual or ties, key=lambda pair: pair.surely(objective))
+    computed = [pair for pair in ties if pair.errors is not None]
+    best = min(usual or computed or ties, key=lambda pair: pair.surely(objective))
     others = sorted((pair for pair in found if pair is not best), key=lambda pair: pair.mean_error(objective))
-    if given is not None and best.errors is None:
-        best = _of(best, Trial(best.measurement, best.estimator, constraints, objective, given).settled())
-    return [best, *others]
+    if best.error is None or best.errors is not None or Estimated(best.error, best.stderr or 0.0).accurate:
+        return [best, *others]
+    assert given is not None, "there is an error"
+    more = _of(best, Trial(best.measurement, best.estimator, constraints, objective, given).settled())
+    factor = (more.error or 0.0) / best.error
+    # the chance that is taken away was that of the others too, where they are simulated: on the same courses
+    others = [pair if pair.errors is not None else replace(pair, error=(pair.error or 0.0) * factor) for pair in others]
+    return [more, *others]
 
 
 def _fits(entry: Measurement, estimator: Estimator, given: Courses | None) -> bool:
@@ -146,7 +153,31 @@ def _with_errors(found: Sequence[Pair], constraints: ConstraintSet, objective: O
             _of(pair, trial.settled(steps)) if pair.errors is None and (pair.error or 0.0) <= enough * least else pair
             for pair, trial in zip(seen, trials, strict=True)
         ]
-    return seen
+    return _on_the_same_courses(seen, trials)
+
+
+def _on_the_same_courses(seen: list[Pair], trials: Sequence[Trial]) -> list[Pair]:
+    """Pairs of which each may be the best, held against one of them course by course, which takes chance away.
+
+    That one is what was computed, where one was, and else what was found most accurately.
+    """
+    least = min((pair.error or 0.0 for pair in seen), default=0.0)
+    close = [index for index, pair in enumerate(seen) if (pair.error or 0.0) <= NEARER * least]
+    if len(close) < 2 or all(seen[index].errors is not None for index in close):
+        return seen
+    count = max(trials[index].courses for index in close)
+    held = min(
+        close, key=lambda index: (seen[index].errors is None, seen[index].stderr or 0.0, seen[index].error or 0.0)
+    )
+    against = _of(seen[held], trials[held].run(count)) if seen[held].errors is None else seen[held]
+    found = list(seen)
+    found[held] = against
+    for index in close:
+        if index != held and seen[index].errors is None:
+            more = trials[index].beyond(trials[held], count)
+            error = max((against.error or 0.0) + more.error, 0.0)
+            found[index] = replace(seen[index], error=error, stderr=math.hypot(against.stderr or 0.0, more.stderr))
+    return found
 
 
 def _of(pair: Pair, found: Estimated) -> Pair:

@@ -85,7 +85,22 @@ class Trial:
         except KernelError:
             return Estimated(math.inf, math.inf)
         parts = 1 if count >= FEW_COURSES else -(-STRETCHES // count)
-        return controlled(_stretches(self._errors, parts), _stretches(self._controls, parts))
+        return controlled(_stretches(self._errors[:count], parts), _stretches(self._controls[:count], parts))
+
+    @property
+    def courses(self) -> int:
+        """How many courses were run."""
+        return len(self._errors)
+
+    def beyond(self, other: Trial, count: int) -> Estimated:
+        """By how much the mean error over the first `count` courses is above that of another trial on the same ones."""
+        if not (math.isfinite(self.run(count).error) and math.isfinite(other.run(count).error)):
+            return Estimated(math.inf, math.inf)
+        parts = 1 if count >= FEW_COURSES else -(-STRETCHES // count)
+        more = _stretches([a - b for a, b in zip(self._errors[:count], other._errors[:count], strict=True)], parts)
+        both = zip(self._controls[:count], other._controls[:count], strict=True)
+        found = moved(more, _stretches([np.hstack(pair) for pair in both], parts))
+        return Estimated(float(more.mean()), math.inf) if found is None else found
 
     def settled(self, most: int = MOST_STEPS) -> Estimated:
         """The mean error, from a few courses or as many as make it accurate, of so many steps together at most."""
@@ -167,17 +182,23 @@ def controlled(errors: Array, controls: Array) -> Estimated:
     """The mean of errors, moved along their regression on controls, whose expectation is 0.
 
     Args:
-        errors: (n,).
+        errors: (n,), >= 0.
         controls: (n, c); columns of zeros are none.
     """
+    found = moved(errors, controls)
+    return Estimated(float(errors.mean()), math.inf) if found is None or found.error <= 0 else found
+
+
+def moved(errors: Array, controls: Array) -> Estimated | None:
+    """The same of errors or differences of errors; None where they are too few."""
     used = controls[:, np.ptp(controls, axis=0) > 0]
     centred = used - used.mean(axis=0)
     slopes = np.linalg.lstsq(centred, errors - errors.mean(), rcond=None)[0]
     left = errors - used @ slopes
     free = errors.size - 1 - used.shape[1]
     mean = float(left.mean())
-    if free < 2 or mean <= 0:
-        return Estimated(float(errors.mean()), math.inf)
+    if free < 2:
+        return None
     return Estimated(mean, float(np.sqrt(((left - left.mean()) ** 2).sum() / free / errors.size)))
 
 

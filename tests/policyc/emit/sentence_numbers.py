@@ -346,7 +346,8 @@ def compared(kind: str) -> Callable[[Told, str], None]:
         rows = next(c for c in told.content["choice"] if told.parent in c["candidates"])["candidates"]
         best = next(number(row["predicted_error"]) for row in rows if row["chosen"])
         ratio = number(told.parent["predicted_error"]) / best
-        near(number(found) / 100 + 1 if kind == "%" else number(found), ratio, 0.03)
+        stated = {"%": 1 + number(found) / 100, "less": 1 - number(found) / 100, "times": number(found)}
+        near(stated[kind], ratio, 0.03)
 
     return check
 
@@ -755,6 +756,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf": {N} steps of {LENGTH} each", lambda told, steps, *rest: (one_step(told, *rest), whole(told, steps))),
     (rf"of one user at most {N} in a step", per_step),
     (rf"^{N} % more error than the one chosen", compared("%")),
+    (rf"^{N} % less error than the one chosen", compared("less")),
     (rf"^{N} times the error of the (?:one chosen|best)", compared("times")),
     (rf"^All releases together would have {N} times", lambda told, found: near(max(1.0, number(found)), number(found))),
     (rf"would need {N} coins a value, and at most {N} are thrown", coins),

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
 from policyc import compile_policy
 from policyc.diagnostics import PolicyError
-from policyc.planning.trials import controlled
+from policyc.planning.courses import Courses
+from policyc.planning.measurements import Measurement
+from policyc.planning.trials import Trial, controlled
+from policyc_runtime.estimation import ConstraintSet
+from policyc_runtime.estimation.plain_series import SeriesFilter
+from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
+from policyc_runtime.mechanisms import Setting
+from policyc_runtime.mechanisms.gaussian import Gaussian
+from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.verify import verified_claims
@@ -69,6 +80,40 @@ def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
         assert part.predicted.published == errors[0] <= 1.02 * min(errors)
         assert part.predicted.published < part.predicted.without_postprocessing
         assert {"laplace", "gaussian"} <= {row.mechanism.split("(")[0] for row in part.candidates}
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "lmmse()"])
+@pytest.mark.parametrize("signal", [SLOW, "signal ar1(mean = 900, sd = 300, autocorrelation = 0.8)"])
+def test_words_about_candidates_agree_with_their_numbers(plan_of, mechanism, signal):
+    """The one called lowest is, and whatever has less error than the one chosen is called a tie within 2 %."""
+    part = plan_of(signal=signal, end=f"mechanism {mechanism}").releases[0]
+    chosen, *others = part.candidates
+    errors = [row.predicted_error for row in others if row.predicted_error is not None]
+    assert chosen.predicted_error == part.predicted.published
+    assert (chosen.reason == "lowest predicted error") == (min(errors) >= chosen.predicted_error / 1.0005)
+    for row in others:
+        if row.predicted_error is not None and row.predicted_error < chosen.predicted_error / 1.0005:
+            assert row.reason.endswith("less error than the one chosen: a tie")
+            assert row.predicted_error > chosen.predicted_error / 1.02
+
+
+def test_pairs_are_told_apart_on_the_same_courses():
+    """The difference of two pairs over common courses is far less left to chance than each of the two errors."""
+    process = SeriesProcess(mean=900.0, residual_stddev=300.0, autocorrelation=0.8)
+    setting = Setting(Participation(60, 120), replaced=False, cells=1, wait=0)
+    models = [
+        SignalModel(mean=Decimal(900), residual_stddev=Decimal(300), autocorrelation=Decimal(known))
+        for known in ("0.8", "0.7")
+    ]
+    given = Courses(lambda n: drawn_series(process, 120, np.random.default_rng(n), 0.0), models[0], None, 0.0, "")
+    entry = Measurement(Gaussian.calibrate(setting, Decimal(1), Decimal("1e-6"), {}), setting, Decimal(1))
+    free = ConstraintSet.of_rows((), 1, integer=False)
+    one, other = (Trial(entry, SeriesFilter(signal=known), free, "mean_squared_error", given) for known in models)
+    found = other.beyond(one, 24)
+    assert found.error > 3 * found.stderr > 0
+    assert found.stderr < 0.3 * math.hypot(one.run(24).stderr, other.run(24).stderr)
+    many = other.beyond(one, 96)
+    assert found.error == pytest.approx(many.error, abs=4 * found.stderr)
 
 
 def test_the_predicted_error_is_that_of_a_run(plan_of, tmp_path):
