@@ -7,6 +7,7 @@ rendered from the plan, and what the plan promises is resolved again from the po
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Clai
         readable,
         *_policy(folder, plan),
         *_rendered(folder, plan),
-        *_audit(folder, plan),
+        *_audit(folder, plan, quick),
         *_other_programs(folder),
     ]
     if all(claim.holds is not False for claim in claims):
@@ -235,11 +236,12 @@ def _numbers(folder: Path, files: dict[str, bytes]) -> Claim:
     return Claim(name, True, "every promise in nats, and every number that stands alone", str(folder / CERTIFICATE))
 
 
-def _audit(folder: Path, plan: Plan) -> Iterator[Claim]:
+def _audit(folder: Path, plan: Plan, quick: bool) -> Iterator[Claim]:
     try:
         record = read_audit(folder)
     except KernelError as error:
         yield Claim("the empirical audit can be read", False, error.message, error.where, error.code)
         return
     if record is not None:
-        yield from audit_claims(plan, record)
+        today = datetime.now(UTC).date().isoformat()
+        yield from audit_claims(plan, record, today, quick=quick)

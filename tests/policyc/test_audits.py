@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,15 @@ from typer.testing import CliRunner
 from policyc import compile_policy
 from policyc.cli import app
 from policyc.emit import verify_directory
-from policyc_runtime.empirical import CONFIDENCE, AuditRecord, attacks_on, audit, audit_claims
+from policyc_runtime.claims import Claim
+from policyc_runtime.empirical import CONFIDENCE, AuditRecord, attacks_on, audit, audit_claims, read_audit
 from policyc_runtime.empirical.attack import Attack
 from policyc_runtime.empirical.proof import Counts
 from policyc_runtime.empirical.record import each_confidence
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.privacy.gaussian import gaussian_delta
-from policyc_runtime.randomness import SimulationRandomness
 
-RUNS = 1000
+RUNS, TODAY = 1000, "2026-11-21"
 MORE_RUNS = {"w-event that distributes": 2000, "a user replaced": 2000}  # their attacks take more to prove something
 CHAIN = """correlation markov(forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary,
   evidence = "a survey")"""
@@ -108,7 +110,7 @@ release seen = {release}
 
 
 def audited(plan: Plan, noise: float = 1.0, runs: int = RUNS) -> AuditRecord:
-    return audit(plan, "2026-11-21", runs, randomness=SimulationRandomness(1), noise=noise)
+    return audit(plan, "2026-11-21", runs, seed=1, noise=noise)
 
 
 def power(attack: Attack, runs: int, attacks: int) -> float:
@@ -159,7 +161,7 @@ def test_no_attack_refutes_a_plan_and_half_the_noise_is_noticed(kind: str, tmp_p
     record = audited(plan, runs=MORE_RUNS.get(kind, RUNS))
     assert record.refuted is None
     assert record.attacks[0].notices_half_the_noise
-    assert all(claim.holds for claim in audit_claims(plan, record))
+    assert all(claim.holds for claim in audit_claims(plan, record, TODAY))
 
 
 def test_a_plan_whose_drawn_noise_is_half_is_refuted(tmp_path: Path) -> None:
@@ -167,7 +169,7 @@ def test_a_plan_whose_drawn_noise_is_half_is_refuted(tmp_path: Path) -> None:
     plan = compiled(tmp_path, "alpha-DP_T")
     weak = audited(plan, noise=0.5)
     assert weak.refuted is not None
-    assert not all(claim.holds for claim in audit_claims(plan, weak))
+    assert not all(claim.holds for claim in audit_claims(plan, weak, TODAY))
 
 
 @pytest.fixture(scope="module")
@@ -230,3 +232,69 @@ def test_a_record_of_another_plan_is_taken_away_when_the_policy_is_compiled_agai
     compile_policy(tmp_path / "audited.policy").save(folder)
     assert not (folder / "audit.json").exists()
     assert "Empirical audit" not in (folder / "certificate.html").read_text(encoding="utf-8")
+
+
+def resealed(directory: Path, change: Callable[[AuditRecord], AuditRecord]) -> list[Claim]:
+    """The claims about a record that was changed and carries the digest of what it says now."""
+    record, plan = read_audit(directory), load_plan(directory)
+    assert record is not None
+    return list(audit_claims(plan, change(record).sealed(), record.date))
+
+
+def counted(record: AuditRecord, attack: int, side: str, **counts: int) -> AuditRecord:
+    """The record with other counts, and the bound that follows from them."""
+    sure = each_confidence(record.confidence, len(record.attacks))
+    old = record.attacks[attack]
+    told = getattr(old, side).model_copy(update=counts)
+    told = told.model_copy(update={"epsilon_at_least": told.recomputed(old.delta, sure)})
+    attacks = [*record.attacks]
+    attacks[attack] = old.model_copy(update={side: told})
+    return record.model_copy(update={"attacks": tuple(attacks)})
+
+
+def test_counts_that_nobody_counted_are_found(directory: Path) -> None:
+    """No hits, all hits and a control that noticed nothing, with the bound that follows, are not what runs give."""
+    assert all(claim.holds for claim in resealed(directory, lambda record: record))
+    record = read_audit(directory)
+    assert record is not None
+    runs = record.attacks[0].found.runs
+    assert record.attacks[0].control.hits > 3 * runs**0.5
+    for side, counts in (
+        ("found", {"hits": 0, "false_alarms": 0}),
+        ("found", {"hits": runs, "false_alarms": runs}),
+        ("control", {"hits": 0}),
+        ("control", {"hits": runs, "false_alarms": 0}),
+    ):
+        failed = [c for c in resealed(directory, lambda r, s=side, c=counts: counted(r, 0, s, **c)) if c.holds is False]
+        assert [(claim.name, claim.code) for claim in failed] == [("the audit's counts are those of its runs", "E0803")]
+
+
+def test_days_to_come_and_other_numbers_of_runs_are_refused(directory: Path) -> None:
+    """A forged date, other runs than were counted, and counts of fewer runs fail with digests that fit."""
+    for change in ({"date": "2999-01-01"}, {"runs": 10**6}, {"confidence": Decimal("0.5")}):
+        assert any(claim.holds is False for claim in resealed(directory, lambda r, c=change: r.model_copy(update=c))), (
+            change
+        )
+    fewer = resealed(directory, lambda r: counted(r, 0, "found", runs=50, hits=10, false_alarms=10))
+    assert any(claim.holds is False for claim in fewer)
+
+
+def test_a_day_is_said_to_be_somebodys_word(directory: Path) -> None:
+    """Tomorrow is allowed for where days begin earlier; a signature of the certificate does not cover an audit."""
+    record, plan = read_audit(directory), load_plan(directory)
+    assert record is not None
+    for today, holds in (("2026-11-20", True), ("2026-11-19", False)):
+        told = record.model_copy(update={"date": "2026-11-21"}).sealed()
+        claims = {claim.name: claim for claim in audit_claims(plan, told, today, quick=True)}
+        dated = claims["the empirical audit is of no day to come"]
+        assert dated.holds is holds
+        assert "no signature covers it" in dated.detail or not holds
+        assert claims["the audit's counts are those of its runs"].holds is None
+
+
+def test_an_audit_is_played_again_by_its_seed(directory: Path) -> None:
+    """The same seed gives the same record, another one other counts."""
+    record, plan = read_audit(directory), load_plan(directory)
+    assert record is not None
+    assert audit(plan, record.date, record.runs, record.confidence, seed=record.seed) == record
+    assert audit(plan, record.date, record.runs, record.confidence, seed=record.seed + 1) != record

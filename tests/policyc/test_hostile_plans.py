@@ -1,7 +1,11 @@
-"""A plan that somebody wrote by hand, with a right digest: refused with one message, at once, by every command."""
+"""A plan that somebody wrote by hand, with a right digest: refused with one message, at once, by every command.
+
+So are an audit and signatures beside a plan.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import signal
@@ -15,9 +19,14 @@ import pytest
 
 from policyc import cli, compile_policy
 from policyc.diagnostics import PolicyError
+from policyc.emit import sign, signature_claims, signing_keys
+from policyc.emit.audit import _audit
+from policyc.emit.beside import read_beside
 from policyc.emit.difference import compare_plans
 from policyc.emit.directory import rewrite_certificate
-from policyc_runtime.empirical import audit
+from policyc.emit.signatures import ENVELOPE, Signer
+from policyc_runtime.claims import Claim
+from policyc_runtime.empirical import AUDIT, AuditRecord, audit
 from policyc_runtime.errors import KernelError
 from policyc_runtime.plan import Plan, load_plan
 
@@ -175,3 +184,129 @@ def test_extremes_are_refused_at_once(name: str, tmp_path: Path, full: bool) -> 
             if command == "verify" and not same and isinstance(result, list) and all(result):
                 wrong.append((command, path, str(value)[:20], "believed"))
     assert not wrong, "\n".join(map(str, wrong))
+
+
+LISTS = ([], {}, None, 1, "x", [[]], [None])
+BYTES = (b"", b"\x00", b"\xff\xfe", b"[", b"[" * 100_000, b'{"a":' * 50_000, b"NaN", b"1e999", b"null", b"{}", b"[]")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plan with an audit, and somebody's signature."""
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "p.policy").write_text(POLICIES["laplace"])
+    made = compile_policy(folder / "p.policy").save(folder / "p.plan")
+    (made / AUDIT).write_text(audit(load_plan(made), "2026-11-21", 40, seed=1).render())
+    cli._guarded(lambda: cli.app(["certificate", str(made)]))
+    signing_keys.new_key(folder / "officer")
+    sign(made, folder / "officer", str, Signer("Ada Bell", "2026-11-21", "officer", "Town"))
+    return made
+
+
+def inner(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where lists and objects stand."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        if isinstance(item, dict | list):
+            yield (*path, key)
+            yield from inner(item, (*path, key))
+
+
+def mutated(content: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Places with what is put there."""
+    for path, old in leaves(content):
+        yield from ((path, value) for value in extremes(old))
+    for path in inner(content):
+        yield from ((path, value) for value in LISTS)
+
+
+def checked(directory: Path) -> list[Claim]:
+    """What `verify` says of audit and signatures, and what pages take from them."""
+    plan = load_plan(directory)
+    claims = [*_audit(directory, plan, quick=True), *signature_claims(directory)]
+    read_beside(directory, (directory / "certificate.json").read_text())
+    return claims
+
+
+def wrong(directory: Path, name: str, content: bytes) -> str | None:
+    """What is wrong about how one content of a file is taken; None when it is refused."""
+    path, original = directory / name, (directory / name).read_bytes()
+    path.write_bytes(content)
+    try:
+        with at_most(SECONDS):
+            claims = checked(directory)
+        return None if content == original or any(claim.holds is False for claim in claims) else "believed"
+    except KernelError:
+        return None
+    except Exception as error:
+        return repr(error)[:200]
+    finally:
+        path.write_bytes(original)
+
+
+def sealed(content: Any) -> bytes:
+    """An audit with a right digest, where its fields are those of one."""
+    try:
+        return AuditRecord.model_validate_json(json.dumps(content)).sealed().render().encode()
+    except ValueError:
+        return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
+
+
+def test_extremes_of_an_audit_are_refused(directory: Path) -> None:
+    """Each leaf of audit.json at its extremes, resealed: refused; what is not is of another audit that may be."""
+    content = json.loads((directory / AUDIT).read_text())
+    assert [claim for claim in checked(directory) if claim.holds is False] == []
+    found = []
+    for path, value in mutated(content):
+        if path == ("digest",):
+            continue
+        said = wrong(directory, AUDIT, sealed(replaced(content, path, value)))
+        if said == "believed" and path[-1] in ("seed", "hits", "false_alarms"):  # counting again tells, not `--quick`
+            continue
+        if said is not None:
+            found.append((path, str(value)[:20], said))
+    assert not found, "\n".join(map(str, found))
+
+
+def test_extremes_of_signatures_are_refused(directory: Path) -> None:
+    """Each leaf of the envelope and of the statement in it at its extremes: refused."""
+    content = json.loads((directory / ENVELOPE).read_text())
+    statement = json.loads(base64.b64decode(content[0]["payload"]))
+    found = []
+    tried = [replaced(content, path, value) for path, value in mutated(content)]
+    for path, value in mutated(statement):
+        text = json.dumps(replaced(statement, path, value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        payload = base64.b64encode(text.encode(errors="surrogatepass")).decode()
+        tried.append(replaced(content, (0, "payload"), payload))
+    tried += [content * 200, [*content, *content]]
+    assert len(tried) > 80
+    for other in tried:
+        text = json.dumps(other, indent=1, sort_keys=True) + "\n"
+        if (said := wrong(directory, ENVELOPE, text.encode())) is not None:
+            found.append((text[:300], said))
+    assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("name", [AUDIT, ENVELOPE])
+def test_what_is_no_json_is_refused(name: str, directory: Path) -> None:
+    """Bytes of any kind in the place of a record are refused."""
+    assert [wrong(directory, name, content) for content in BYTES] == [None] * len(BYTES)
+
+
+@pytest.mark.parametrize("name", [AUDIT, ENVELOPE])
+def test_the_command_ends_in_one_message(name: str, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`verify` of extremes that are read differently exits 1, and what it prints moves no cursor."""
+    path, original = directory / name, (directory / name).read_bytes()
+    changed = original.decode().replace("2026-11-21", "\\u001b[2J\\u202e"), "[]\n", "\x00", "9" * 10**6
+    try:
+        for content in changed:
+            path.write_text(content)
+            if path.read_bytes() == original:
+                continue
+            code = cli._guarded(lambda: cli.app(["verify", str(directory), "--quick"]))
+            shown = capsys.readouterr()
+            assert code == 1
+            assert shown.err.count("error[") == 1
+            assert not set("\x1b\u202e\x00") & set(shown.out + shown.err)
+    finally:
+        path.write_bytes(original)

@@ -5,26 +5,42 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from contextlib import suppress
+from datetime import date
 from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import AfterValidator, Field
 
 from policyc_runtime.empirical.proof import Counts
 from policyc_runtime.errors import KernelError
-from policyc_runtime.records import NonNegativeDecimal, PositiveDecimal, Record
+from policyc_runtime.files import read_ordinary
+from policyc_runtime.json_text import read_json
+from policyc_runtime.records import NonNegativeDecimal, Record
 
 AUDIT = "audit.json"
+MOST_RUNS = 10**8
+SEED_BITS = 63
 SHOWN = Context(prec=4, rounding=ROUND_FLOOR)
+
+
+def _day(text: str) -> str:
+    if date.fromisoformat(text).isoformat() != text:
+        raise ValueError("a day is written YYYY-MM-DD")
+    return text
+
+
+Day = Annotated[str, Field(max_length=10), AfterValidator(_day)]
+Runs = Annotated[int, Field(ge=1, le=MOST_RUNS)]
 
 
 class AttackCounts(Record):
     """How often a test was right and wrong, and what that proves: epsilon (nats) at least, None for nothing."""
 
-    runs: PositiveInt
-    hits: Annotated[int, Field(ge=0)]
-    false_alarms: Annotated[int, Field(ge=0)]
+    runs: Runs
+    hits: Annotated[int, Field(ge=0, le=MOST_RUNS)]
+    false_alarms: Annotated[int, Field(ge=0, le=MOST_RUNS)]
     epsilon_at_least: Decimal | None
 
     @classmethod
@@ -77,14 +93,19 @@ class AttackRecord(Record):
 
 
 class AuditRecord(Record):
-    """The audit of one plan on one day (ISO). `confidence` holds for all attacks together."""
+    """The audit of one plan on one day (ISO). `confidence` holds for all attacks together.
+
+    `seed` of the generator that drew the noise of its runs: nothing of it was ever released, so whoever has the record
+    can count again.
+    """
 
     format: Literal["policyc-audit"] = "policyc-audit"
-    version: Literal["1"] = "1"
+    version: Literal["2"] = "2"
     plan_digest: str
-    date: str
-    runs: PositiveInt
-    confidence: PositiveDecimal
+    date: Day
+    seed: Annotated[int, Field(ge=0, lt=2**SEED_BITS)]
+    runs: Runs
+    confidence: Annotated[Decimal, Field(gt=0, lt=1)]
     attacks: Annotated[tuple[AttackRecord, ...], Field(min_length=1)]
     digest: str = ""
 
@@ -114,13 +135,13 @@ def read_audit(directory: Path) -> AuditRecord | None:
         KernelError: E0803, it is no such record, or not as it was written.
     """
     path = directory / AUDIT
-    if not path.is_file():
+    if not path.exists() and not path.is_symlink():
         return None
-    try:
-        text = path.read_bytes().decode()
+    record, text = None, ""
+    with suppress(OSError, ValueError, RecursionError, ArithmeticError):
+        text = read_ordinary(path, inside=directory).decode()
+        read_json(text)
         record = AuditRecord.model_validate_json(text)
-    except (ValueError, RecursionError):
-        record = None
     if record is None or record.render() != text:
         message = "the audit cannot be read, or is not as it was written"
         raise KernelError("E0803", message, where=str(path), help="audit the plan again: `policyc audit DIR`")
