@@ -361,13 +361,23 @@ def _guarded(command: Callable[[], object]) -> int:
     except BrokenPipeError:
         return FINDINGS
     except OSError as error:
-        place = f"\n  --> {error.filename}" if isinstance(error.filename, str) else ""
-        typer.echo(f"error: the system refused: {error.strerror or type(error).__name__}{place}", err=True)
-        return FINDINGS
+        return _refused(error)
     except Exception as error:  # the last line of defence: a message instead of a traceback with values in it
         stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # what duckdb makes of Ctrl-C
         return _interrupted() if stopped else _report(error)
     return 0
+
+
+def _refused(error: OSError) -> int:
+    from policyc_runtime.files import is_full
+
+    place = f"\n  --> {error.filename}" if isinstance(error.filename, str) else ""
+    if is_full(error):
+        remedy = "make room and run the same command again; what stood in the place of a file is as it was"
+        typer.echo(f"error: the disk is full{place}\n  = help: {remedy}", err=True)
+    else:
+        typer.echo(f"error: the system refused: {error.strerror or type(error).__name__}{place}", err=True)
+    return FINDINGS
 
 
 def _interrupted() -> int:

@@ -223,7 +223,7 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
             "E0806",
             "this is not a plan directory, so nothing is written into it",
             where=str(directory),
-            help="compile into another directory with -o",
+            help="compile into another directory: `-o OTHER.plan`",
         )
     old = _old_plan(directory)
     if (old is None or old.digest != plan.digest) and not _unspent(directory / LEDGER):
@@ -232,7 +232,8 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
             "the directory holds the ledger of another plan",
             where=str(directory / LEDGER),
             because="a ledger says what was spent under its own plan, and must stay beside it",
-            help="compile into another directory with -o",
+            help="compile into another directory: `-o OTHER.plan`; without it the policy's name says where, "
+            f"`{plan.policy.name}.plan`",
         )
     if old is None:
         return []

@@ -120,6 +120,17 @@ def write_text(path: Path, text: str, *, first: bool = False) -> None:
     write_bytes(path, text.encode("utf-8"), first=first)
 
 
+def is_full(error: Exception) -> bool:
+    """Whether an error of the system, of sqlite or of duckdb says that a disk has no room left."""
+    text = str(error)
+    no_room = {errno.ENOSPC, errno.EDQUOT}
+    return (
+        getattr(error, "errno", None) in no_room
+        or "disk is full" in text
+        or any(os.strerror(number) in text for number in no_room)
+    )
+
+
 def sync_directory(directory: Path) -> None:
     """What was renamed or made in a directory is on disk when this returns."""
     handle = os.open(directory, os.O_RDONLY)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from policyc_runtime.errors import LedgerError
+from policyc_runtime.files import is_full
 from policyc_runtime.plan import Plan, canonical_json
 
 FORMAT = "policyc-ledger"
@@ -123,11 +124,20 @@ def guarded(path: Path) -> Iterator[None]:
         if "readonly" in text:
             remedy = "run the plan again, with leave to write: an interrupted run is then undone"
             raise damaged(path, "it must be written to, and may not be", remedy) from None
+        if is_full(error):
+            raise _no_room(path) from None
         raise damaged(path, "it cannot be opened, or written to", ROOM) from None
     except sqlite3.DatabaseError:
         raise damaged(path, "it is not a whole ledger: truncated, or another kind of file", RESTORE) from None
-    except OSError:
+    except OSError as error:
+        if is_full(error):
+            raise _no_room(path) from None
         raise damaged(path, "what lies beside it cannot be read or written", ROOM) from None
+
+
+def _no_room(path: Path) -> LedgerError:
+    remedy = "make room, then run again: what the ledger held is kept, and no step is released that it does not hold"
+    return damaged(path, "the disk is full", remedy)
 
 
 def overtaken(path: Path, what: str) -> LedgerError:

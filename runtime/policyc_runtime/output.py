@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 import tempfile
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import DataError, ReleaseError
-from policyc_runtime.files import draft, place
+from policyc_runtime.files import draft, is_full, place
 from policyc_runtime.sources.tables import connect, open_table, opened, place_of, quoted, reading, require_here
 
 if TYPE_CHECKING:
@@ -169,8 +170,11 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
             with draft(file) as new:
                 _write_csv(release, series, new, len(release.steps))
                 place(_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, file)
-        except OSError:
-            raise _unwritable(file, "the system refused", "check the directory, its rights and space") from None
+        except OSError as error:
+            if is_full(error):
+                remedy = "make room, then run again: the steps are in the ledger, and are written from it"
+                raise _unwritable(file, "the disk is full", remedy) from None
+            raise _unwritable(file, "the system refused", "check the directory and its rights") from None
         written.append(file)
     return written
 
@@ -256,8 +260,8 @@ def _as_parquet(release: Release, series: Series, file: Path) -> Path:
                 f"TO {quoted(opened(table.fileno()))} (FORMAT parquet, USE_TMP_FILE false, "
                 f"KV_METADATA {{{WRITER}: {quoted(_own_writer())}}})"
             )
-    except duckdb.Error:
-        raise OSError from None  # it read what was written just now
+    except duckdb.Error as error:  # it read what was written just now
+        raise (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if is_full(error) else OSError()) from None
     finally:
         connection.close()
     return beside

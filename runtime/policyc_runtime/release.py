@@ -160,7 +160,7 @@ def _read(
     book: Ledger,
     simulated: bool,
 ) -> StepCounts:
-    check_request(plan, steps)
+    check_request(plan, steps, book.steps)
     if not isinstance(data, str | Path):
         return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
     if counts:
@@ -181,7 +181,7 @@ def _carried_on(
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
 
-    check_request(plan, steps)
+    check_request(plan, steps, book.steps)
     if counts or not isinstance(data, str | Path):
         raise DataError(
             "E0839",
@@ -193,9 +193,9 @@ def _carried_on(
         raw = history.read(data, start=start, steps=steps, zoned=zoned, simulated=simulated)
         for entry in (*book.entries, *book.ahead):
             if entry.step >= history.steps:
-                raise _changed(book.path, entry.step, gone=True)
+                raise _changed(book.path, entry.step, gone=True, carries_on=True)
             if entry.step < raw.steps and entry.data != book.fingerprint(entry.step, raw.digests[entry.step]):
-                raise _changed(book.path, entry.step, gone=not raw.digests[entry.step])
+                raise _changed(book.path, entry.step, gone=not raw.digests[entry.step], carries_on=True)
         history.keep()
     return raw
 
@@ -385,7 +385,7 @@ def _changed(ledger: Path, step: int, gone: bool, *, carries_on: bool = False) -
         else f"the data of step {step} changed after it was released",
         where=str(ledger),
         because="releasing the step again would cost its budget a second time",
-        help="give the whole history from step 0 on; if that run has `--continued`, later ones may bring new rows only"
+        help="run once with the whole history from step 0 on and `--continued`; later ones may then bring new rows only"
         if gone and carries_on
         else "give the whole history from step 0 on"
         if gone

@@ -13,6 +13,7 @@ import numpy as np
 
 from policyc_runtime.errors import KernelError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
+from policyc_runtime.files import is_full
 from policyc_runtime.output import NOT_A_RELEASE
 from policyc_runtime.queries import SumQuery
 from policyc_runtime.randomness import SimulationRandomness
@@ -249,6 +250,8 @@ def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, ge
         if query.column not in known:
             chosen.append(f"{name} AS {_name(query.column)}")
         known.add(query.column)
+    import duckdb
+
     form = "parquet" if is_parquet(file) else f"csv, HEADER, COMPRESSION {_compression(file)}"
     beside = file.with_name(f".{file.name}.new")
     connection = connect()
@@ -260,8 +263,12 @@ def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, ge
                 f"ORDER BY moment, person) TO {quoted(opened(handle.fileno()))} (FORMAT {form}, USE_TMP_FILE false)"
             )
         beside.replace(file)
-    except OSError:
-        raise _unwritable(file, "the system refused", "check the directory, its rights and space") from None
+    except (OSError, duckdb.Error) as error:
+        if is_full(error):
+            raise _unwritable(file, "the disk is full", "make room, then run again") from None
+        if not isinstance(error, OSError | duckdb.IOException):
+            raise
+        raise _unwritable(file, "the system refused", "check the directory and its rights") from None
     finally:
         connection.close()
         beside.unlink(missing_ok=True)

@@ -169,6 +169,12 @@ def test_new_rows_alone_are_told_of_the_way_to_bring_them(rows, tmp_path):
     release(plan, written(tmp_path, rows, 0, 10), book, steps=10)
     with pytest.raises(LedgerError, match="no rows for step 0 any more") as refused:
         release(plan, written(tmp_path, rows, 10, 20), book, steps=20)
+    assert "run once with the whole history" in str(refused.value.help)
     assert "`--continued`" in str(refused.value.help)
+    for first in (10, 15):
+        with pytest.raises(LedgerError) as refused:
+            release(plan, written(tmp_path, rows, first, 20), book, steps=20, continued=True)
+        assert refused.value.code == "E0825"
+        assert "run once with the whole history from step 0 on and `--continued`" in str(refused.value.help)
     release(plan, written(tmp_path, rows, 0, 20), book, steps=20, continued=True)
     assert len(release(plan, written(tmp_path, rows, 20, 30), book, steps=30, continued=True).steps) == 30

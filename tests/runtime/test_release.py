@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from plans import make_counts, make_plan, make_release, row
 
 from policyc_runtime.errors import DataError, KernelError, LedgerError, PlanRejectedError, ReleaseError
+from policyc_runtime.files import is_full
 from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_file import guarded
 from policyc_runtime.output import output_paths, read_release, write_release
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
@@ -312,3 +315,48 @@ def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a DataFrame is neither a file nor counts"):
         release(make_plan(), DataFrame(), tmp_path / "l")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def test_fewer_steps_than_are_released_are_refused(tmp_path: Path) -> None:
+    """A run that asks for fewer steps leaves the file with all of them, says so, and asks for nothing of the ledger."""
+    plan, ledger, output = make_plan(), tmp_path / "l", tmp_path / "out.csv"
+    write_release(release(plan, make_counts(8), ledger, output=output), output)
+    before = output.read_bytes()
+    with pytest.raises(DataError, match="3 steps were asked for, and 8 are released already") as refused:
+        release(plan, make_counts(8), ledger, steps=3, output=output)
+    assert (refused.value.code, output.read_bytes()) == ("E0886", before)
+    assert len(release(plan, make_counts(8), ledger, steps=8, output=output).times) == 8
+
+
+def test_a_full_disk_is_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system, sqlite and duckdb say of it is understood; the refusal says what is kept, and then it is."""
+    with Path("/dev/full").open("wb") as device, pytest.raises(OSError, match="space") as of_system:
+        device.write(bytes(1 << 20))
+    connection = sqlite3.connect(tmp_path / "small")
+    connection.execute("PRAGMA max_page_count = 2")
+    with pytest.raises(sqlite3.OperationalError) as of_sqlite:
+        connection.executescript("CREATE TABLE a (b); CREATE TABLE c (d);")
+    connection.close()
+    with pytest.raises(duckdb.Error) as of_duckdb:
+        duckdb.sql("COPY (SELECT * FROM range(100000)) TO '/dev/full' (FORMAT csv, USE_TMP_FILE false)")
+    assert all(is_full(error.value) for error in (of_system, of_sqlite, of_duckdb))
+    assert not is_full(PermissionError(13, "Permission denied"))
+
+    plan, ledger, output = make_plan(), tmp_path / "l", tmp_path / "out.csv"
+    done = release(plan, make_counts(8), ledger, output=output)
+    with monkeypatch.context() as full:
+        full.setattr("policyc_runtime.output.place", lambda *_: raise_(of_system.value))
+        with pytest.raises(ReleaseError) as refused:
+            write_release(done, output)
+    assert (refused.value.code, refused.value.because, output.exists()) == ("E0826", "the disk is full", False)
+    assert "in the ledger" in str(refused.value.help)
+    for error in (of_system.value, of_sqlite.value):
+        with pytest.raises(LedgerError) as stopped, guarded(ledger):
+            raise error
+        assert (stopped.value.code, stopped.value.because) == ("E0820", "the disk is full")
+    again = release(plan, make_counts(8), ledger, output=output)
+    assert np.array_equal(again.noisy, done.noisy)
+
+
+def raise_(error: Exception) -> None:
+    raise error

@@ -6,6 +6,7 @@ longest possible row costs no more than others.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -63,6 +64,27 @@ def look_through(file: Path, *, zipped: bool, pieces: int | None = None) -> CsvR
             rows += int(begins.sum())
             fresh, last = bool(ends[-1]), int(content[-1])
     return CsvRows(rows, blank)
+
+
+def first_no_text(file: Path, *, zipped: bool) -> tuple[int, bool] | None:
+    """The first line that is not UTF-8 text or has a NUL character, and whether it is that; None where none is.
+
+    Lines are counted by line feeds.
+
+    Raises:
+        OSError, EOFError, zlib.error: it cannot be read so far.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    with cast(BinaryIO, gzip.open(file) if zipped else file.open("rb")) as handle:
+        while piece := handle.readline(PIECE):
+            try:
+                if "\0" in decoder.decode(piece):
+                    return line, True
+            except UnicodeDecodeError:
+                return line, False
+            line += piece.endswith(b"\n")
+    return (line, False) if decoder.getstate()[0] else None
 
 
 def _lines(ends: np.ndarray[tuple[int], np.dtype[np.uint8]], before: int) -> int:

@@ -191,7 +191,7 @@ def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -
         raise DataError(
             "E0814",
             f"no value in column `{plan.stream.cell.column}` is a cell of the policy",
-            where=str(path),
+            where=f"{place_of(path, 0)} and every row below",
             because=f"everybody would be counted as `{plan.stream.cell.otherwise}` at every step",
             help="compare the spelling of the policy's cells with the data's, capitals included",
         )

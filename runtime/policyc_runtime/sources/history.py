@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import DataError, LedgerError
-from policyc_runtime.files import PRIVATE_MODE, draft, place
+from policyc_runtime.files import PRIVATE_MODE, draft, is_full, place
 from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
 from policyc_runtime.sources.due_steps import due_steps
@@ -88,7 +88,9 @@ class History:
             opened.callback(self._file.close)
             try:
                 self._begin_or_check()
-            except sqlite3.Error:
+            except sqlite3.Error as error:
+                if is_full(error):
+                    raise
                 raise _unusable(self.path, "it is damaged, or no such file") from None
             self._opened = opened.pop_all()
 

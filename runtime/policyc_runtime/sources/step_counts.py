@@ -82,12 +82,20 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
         )
 
 
-def check_request(plan: Plan, steps: int | None) -> None:
-    """Nothing when the plan has the steps that were asked for.
+def check_request(plan: Plan, steps: int | None, released: int = 0) -> None:
+    """Nothing when the plan has the steps that were asked for, and no more are released already.
 
     Raises:
-        DataError: it has fewer.
+        DataError: it has fewer, or more are.
     """
+    if steps is not None and steps < released:
+        raise DataError(
+            "E0886",
+            f"{steps:,} steps were asked for, and {released:,} are released already",
+            where=f"--steps {steps}",
+            because="the output would lose the others, which are in the ledger and were paid for",
+            help=f"leave `--steps` out, or ask for {released} or more; who needs fewer cuts the released file",
+        )
     horizon = plan.stream.horizon or LARGEST_HORIZON
     if steps is not None and steps > horizon:
         raise DataError(

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
-from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, look_through
+from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -167,9 +167,9 @@ def reading(path: Path) -> Iterator[None]:
         text = str(error)
         line = re.search(r"CSV Error on Line: (\d+)", text)
         where = f"{path}: line {line[1]}" if line else str(path)
-        if "not utf-8" in text.lower() or "unicode" in text.lower():
-            reason = "it is not UTF-8 text"
-        elif "unterminated quote" in text:
+        if ("not utf-8" in text.lower() or "unicode" in text.lower()) and not is_parquet(path):
+            raise _no_text(path) from None
+        if "unterminated quote" in text:
             reason = "a quoted value does not end"
         elif "Expected Number of Columns" in text:
             reason = "a row has another number of columns than the first row"
@@ -283,33 +283,44 @@ def _csv_header(file: Path, *, names_only: bool) -> tuple[list[str], CsvRows]:
         with _opener(file)(file, "rt", encoding="utf-8-sig", newline="") as handle:
             text = handle.read(LARGEST_HEADER)
     except (NotTextError, UnicodeDecodeError):
-        raise _unreadable(file, "it is not UTF-8 text", "convert it to UTF-8") from None
+        raise _no_text(file) from None
     except (OSError, EOFError, zlib.error):
         raise _unreadable(file, "it cannot be read to its end", "write it again") from None
     try:
         lines = islice(io.StringIO(text, newline=""), rows.blank, None)
         header = next(csv.reader(lines, strict=True), [])
     except csv.Error:
-        raise _unreadable(
-            file, "its first row is not well-formed CSV", "write the names of the columns there"
-        ) from None
+        reason, remedy = "its first row is not well-formed CSV", "write the names of the columns there"
+        raise _unreadable(file, reason, remedy, f"{file}: line {rows.blank + 1}") from None
     if not any(header):
-        raise no_rows(file)
+        raise no_rows(file, named=False)
     if len(header) > LARGEST_COLUMNS:
         reason = f"it has {len(header):,} columns, and at most {LARGEST_COLUMNS:,} are looked at"
         raise _unreadable(file, reason, "write the policy's columns alone")
     return header, rows
 
 
-def no_rows(file: Path) -> DataError:
-    """The refusal of a file without data."""
+def no_rows(file: Path, *, named: bool = True) -> DataError:
+    """The refusal of a file without data; `named` when it has the names of its columns."""
     return DataError(
         "E0816",
-        "there are no rows",
+        "there are no rows below the names of the columns" if named else "the file is empty",
         where=str(file),
         because="nothing would be released, and the first step could not be told",
         help="check that the right file was given",
     )
+
+
+def _no_text(file: Path) -> DataError:
+    """The refusal of bytes that are no text, at their line where it can be told."""
+    try:
+        place = first_no_text(file, zipped=_zipped(file))
+    except (OSError, EOFError, zlib.error):
+        place = None
+    where = None if place is None else f"{file}: line {place[0]}"
+    if place is not None and place[1]:
+        return _unreadable(file, "it has a NUL character there (U+0000)", "take it out, or write the file again", where)
+    return _unreadable(file, "it is not UTF-8 text", "convert it to UTF-8", where)
 
 
 def _unreadable(file: Path, reason: str, remedy: str, where: str | None = None) -> DataError:

@@ -251,7 +251,8 @@ def test_a_ledger_of_another_plan_is_refused(save_plan: Save, saved: Path, fleet
     with pytest.raises(KernelError) as refused:
         save_plan(saved, changed(fleet))
     assert refused.value.code == "E0807"
-    assert "-o" in (refused.value.help or "")
+    assert "-o OTHER.plan" in (refused.value.help or "")
+    assert "without it the policy's name says where, `fleet.plan`" in (refused.value.help or "")
     assert {name: (saved / name).read_bytes() for name in names(saved)} == before
 
 

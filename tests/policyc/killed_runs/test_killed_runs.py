@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -84,6 +85,7 @@ ERRORS = {
     STAYS + errno.EIO: "input/output errors from",
     ONCE + errno.EINTR: "interrupted at",
 }
+FULL = re.compile("the disk is full.*make room", re.DOTALL)
 CAN_BE_INTERRUPTED = ("write", "pwrite", "open", "ftruncate")
 
 
@@ -333,7 +335,10 @@ def test_a_run_killed_at_any_change_of_a_file_is_taken_up(
 def test_an_error_of_the_system_at_any_change_of_a_file_is_one_message(
     prepared: dict[str, Prepared], server: Server, tmp_path: Path, full: bool
 ) -> None:
-    """A full disk, a failing one, an interrupted call: exit 1 and one message or no harm, and the next run goes on."""
+    """A full disk, a failing one, an interrupted call: exit 1 and one message or no harm, and the next run goes on.
+
+    A disk that is full when something is written is called so.
+    """
     places, faults, codes = chosen(prepared, ERRORS, full, 25), {}, Counter()
     for number, place in enumerate(places):
         try:
@@ -341,6 +346,8 @@ def test_an_error_of_the_system_at_any_change_of_a_file_is_one_message(
             codes[done.code] += 1
             assert (done.code, done.err.count("error")) in {(0, 0), (1, 1)}, done.err
             assert done.code == 0 or "released" not in done.out
+            filled = place[2] % 1000 == errno.ENOSPC and "write" in prepared[place[0]].calls[place[1] - 1].split()[0]
+            assert done.code == 0 or not filled or FULL.search(done.err), done.err
         except AssertionError as error:
             faults[place_of(prepared, *place)] = str(error)[:300]
     print(f"failed at {len(places)} places, exit codes {dict(codes)}")

@@ -335,3 +335,52 @@ def test_ten_million_rows_are_read(tmp_path: Path) -> None:
     assert (counts.sum(axis=1) == 200_001).all()
     plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
     assert (refusal(path, plan).where or "").endswith("row 7654321")
+
+
+GOOD = b"a,2013-01-01T20:00:00,JFK,x\n"
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(
+    ("bad", "code", "said"),
+    [
+        (b"N0SECRET\xf6,2013-01-01T20:00:00,JFK,x\n", "E0810", "not UTF-8"),
+        (b"N0SECRET\0,2013-01-01T20:00:00,JFK,x\n", "E0810", "NUL character"),
+        (b"N0SECRET,2013-01-01T20:00:00,JFK,x,x\n", "E0810", "another number of columns"),
+        (b"N0SECRET,2013-01-01T20:00:00\n", "E0810", "another number of columns"),
+        (b"N0SECRET,2013-02-30T20:00:00,JFK,x\n", "E0812", "belongs to no step"),
+        (b",2013-01-01T20:00:00,JFK,N0SECRET\n", "E0813", "whose it is"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_by_its_line(
+    bad: bytes, code: str, said: str, zipped: bool, tmp_path: Path
+) -> None:
+    """Wherever it stands, the refusal has its line in the file, and not one value of it."""
+    for before in (0, 1, 30, 5000):
+        content = HEADER.encode() + GOOD * before + bad + GOOD * 3
+        path = tmp_path / f"events.csv{'.gz' * zipped}"
+        path.write_bytes(gzip.compress(content) if zipped else content)
+        error = refusal(path)
+        assert (error.code, error.where) == (code, f"{path}: line {before + 2}")
+        assert said in str(error.because)
+
+
+def test_a_first_row_that_cannot_be_read_is_named_by_its_line(tmp_path: Path) -> None:
+    """Names of columns without a closing quote, or not in UTF-8, stand in line 1; empty lines before count."""
+    for before in (0, 2):
+        for names in (b'"tailnum,departed_at,origin\n', b"tailnum,departed_at,origin,gr\xf6\xdfe\n"):
+            (tmp_path / "events.csv").write_bytes(b"\n" * before + names + GOOD)
+            error = refusal(tmp_path / "events.csv")
+            assert (error.code, error.where) == ("E0810", f"{tmp_path / 'events.csv'}: line {before + 1}")
+
+
+def test_rows_that_say_nothing_are_told_from_a_file_without_any(tmp_path: Path) -> None:
+    """An empty file, one with names alone, and one whose every row has an unknown cell have a message each."""
+    path = tmp_path / "events.csv"
+    path.write_bytes(b"")
+    assert refusal(path).message == "the file is empty"
+    path.write_text(HEADER)
+    assert refusal(path).message == "there are no rows below the names of the columns"
+    path.write_text(HEADER + "a,2013-01-01T20:00:00,N0SECRET,x\n" * 3)
+    error = refusal(path)
+    assert (error.code, error.where) == ("E0814", f"{path}: line 2 and every row below")

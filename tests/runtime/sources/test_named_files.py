@@ -129,7 +129,7 @@ def test_a_row_that_is_too_long_is_not_passed_over(quoted: bool, more: str) -> N
     ("text", "reason"),
     [
         (ROWS.format("EWR", '"EWR'), "quoted value does not end"),
-        (ROWS.format("EWR", "E\0WR"), "not UTF-8"),
+        (ROWS.format("EWR", "E\0WR"), "NUL character"),
         (ROWS.format("EWR", "EWR").encode("utf-16"), "not UTF-8"),
         (ROWS.format("EWR", "EWR") + "c,2013-01-01T10:00:00\n", "another number of columns"),
         (ROWS.format("EWR", "EWR") + "c,2013-01-01T10:00:00,EWR,1\n", "another number of columns"),
