@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,10 @@ from policyc.emit.signatures import ENVELOPE, Signer
 from policyc_runtime.claims import Claim
 from policyc_runtime.empirical import AUDIT, AuditRecord, audit
 from policyc_runtime.errors import KernelError
+from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.release import release
+from policyc_runtime.simulated_events import write_events
 
 SECONDS = 20
 STREAM = """policy wards "stays"
@@ -123,8 +127,16 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def commands(directory: Path, original: Plan) -> dict[str, Callable[[], object]]:
-    """What every command that reads a plan does with it."""
+def commands(directory: Path, original: Plan, events: Path) -> dict[str, Callable[[], object]]:
+    """What every command that reads a plan does with it; `release` is what is behind `run`, without its files."""
+    output = directory.parent / "out.csv"
+
+    def run() -> None:
+        cli.run(directory, str(events), str(output), None, steps=3)
+
+    def released() -> None:
+        done = release(load_plan(directory), events, directory.parent / "ledger", steps=3, output=output)
+        write_release(done, output)
 
     def compared() -> None:
         compare_plans(original, load_plan(directory))
@@ -134,6 +146,9 @@ def commands(directory: Path, original: Plan) -> dict[str, Callable[[], object]]
         "verify": lambda: [claim.holds for claim in cli._claims(directory, None, None, [])],
         "show": lambda: cli.show(directory, cli.TableFormat.TABLE),
         "simulate": lambda: cli.simulate(directory, 0, 1, None, None, None),
+        "simulate --events": lambda: cli.simulate(directory, 0, 1, None, str(directory.parent / "drawn.csv"), 3),
+        "run": run,
+        "release": released,
         "diff": compared,
         "audit": lambda: audit(load_plan(directory), "2026-01-01", 2),
         "certificate": lambda: rewrite_certificate(directory),
@@ -156,7 +171,9 @@ def test_extremes_are_refused_at_once(name: str, tmp_path: Path, full: bool) -> 
     (tmp_path / "p.policy").write_text(POLICIES[name])
     made = compile_policy(tmp_path / "p.policy")
     directory = made.save(tmp_path / "p.plan")
+    write_events(made.plan, 1, tmp_path / "events.csv", steps=3)
     content = json.loads(made.plan.to_json())
+    kept = {tmp_path / "p.policy", tmp_path / "events.csv", directory}
     tried = [(path, value) for path, old in leaves(content) if path != ("digest",) for value in extremes(old)]
     if not full:
         tried = random.Random(20261121).sample(tried, 100)
@@ -164,13 +181,16 @@ def test_extremes_are_refused_at_once(name: str, tmp_path: Path, full: bool) -> 
     assert all(claim.holds for claim in cli._claims(directory, None, None, []))
     wrong = []
     for path, value in tried:
+        for path_made in [*tmp_path.iterdir(), *directory.iterdir()]:
+            if path_made not in kept and path_made not in files:
+                shutil.rmtree(path_made) if path_made.is_dir() else path_made.unlink()
         for file, original in files.items():
             if file.read_bytes() != original:
                 file.write_bytes(original)
         text = resealed(replaced(content, path, value))
         (directory / "plan.json").write_text(text)
         same = text == made.plan.to_json()
-        for command, act in commands(directory, made.plan).items():
+        for command, act in commands(directory, made.plan, tmp_path / "events.csv").items():
             try:
                 with at_most(SECONDS):
                     result = act()

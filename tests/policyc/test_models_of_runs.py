@@ -184,7 +184,11 @@ def cost_of_step(module: ModuleType, t: int, noisy: dict[str, float], values: di
 
 def test_parquet_gaps_and_simulated_values_are_read(folder: Path, gallery: Path) -> None:
     """What a run wrote as Parquet, with steps that were not measured; a column that marks simulated values stays."""
-    text = (gallery / "checkins.policy").read_text(encoding="utf-8").replace("rate = 0.1", "rate = 0.5")
+    text = (
+        (gallery / "checkins.policy")
+        .read_text(encoding="utf-8")
+        .replace("rate = 0.1", "rate = 0.5, sampling = fixed_size")
+    )
     ran(folder, "checkins", text, suffix="parquet")
     done = model(folder, "checkins", "out.parquet", "optimum.csv")
     assert (done.returncode, done.stderr) == (0, "")
@@ -252,7 +256,11 @@ def test_what_is_missing_is_said_without_a_traceback(folder: Path, gallery: Path
 def test_parameters_of_a_signal_can_be_given(folder: Path, gallery: Path) -> None:
     """Learned ones give way to those that are passed: a signal that hardly moves makes the series flat."""
     text = (gallery / "departures.policy").read_text(encoding="utf-8")
-    ran(folder, "departures", text)
+    rows = table(ran(folder, "departures", text))
+    with (folder / "out.csv").open("w", newline="") as file:  # whatever noise was drawn: values that move a lot
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "noisy": str(round(5000 + 4000 * np.sin(step / 2)))} for step, row in enumerate(rows))
     assert model(folder, "departures", "out.csv", "learned.csv").returncode == 0
     given = ["--sd", 0.001, "--seasonal-sd", 0, "--autocorrelation", 0.5]
     assert model(folder, "departures", "out.csv", "given.csv", *given).returncode == 0

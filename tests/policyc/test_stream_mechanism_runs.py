@@ -15,6 +15,7 @@ from policyc import compile_policy
 from policyc.emit import verify_directory
 from policyc_runtime.errors import KernelError
 from policyc_runtime.ledger_claims import ledger_claims
+from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.verify import verify
 
@@ -50,7 +51,7 @@ def test_bikeshare_runs_on_simulated_rentals(gallery, rides, tmp_path):
     assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
     mechanism = found.plan.releases[0].mechanism
     assert mechanism.described() == "lmmse(weight 1)"
-    done = release(found.plan, path, tmp_path / "l", output=tmp_path / "o.csv")
+    done = release(found.plan, path, tmp_path / "l", output=tmp_path / "o.csv", randomness=SimulationRandomness(1))
     assert done.released.shape == (DAYS, 1)
     assert all(claim.holds for claim in ledger_claims(found.plan, tmp_path / "l"))
     error = float(((done.noisy[:, 0] - counts) ** 2).mean())
@@ -95,7 +96,7 @@ def test_other_mechanisms_of_the_sources_run_on_the_same_rentals(gallery, rides,
     place.write_text(text.replace("deliver   realtime", f"deliver {deliver}"))
     plan = compile_policy(place).plan
     verify(plan)
-    done = release(plan, path, tmp_path / "l", output=tmp_path / "o.csv")
+    done = release(plan, path, tmp_path / "l", output=tmp_path / "o.csv", randomness=SimulationRandomness(2))
     assert done.noisy.shape == (DAYS, 1)
     assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))
     assert float(np.abs(done.noisy[:, 0] - counts).mean()) < 300
@@ -139,8 +140,8 @@ def test_checkins_are_published_once_the_week_is_over(gallery, tmp_path):
     (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
     plan = compile_policy(gallery / "checkins.policy").plan
     with pytest.raises(KernelError, match="nothing can be released"):
-        release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=900)
-    done = release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=1800)
+        release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=900, randomness=SimulationRandomness(3))
+    done = release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=1800, randomness=SimulationRandomness(3))
     (series,) = done.series.values()
     measured = int((~series.skipped).sum())
     assert 100 < measured < 280

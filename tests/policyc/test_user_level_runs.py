@@ -379,7 +379,8 @@ def test_planning_never_sees_data(make, tmp_path):
 def test_the_plan_of_departures_runs_on_real_data(gallery, tmp_path):
     """The gallery's policy releases four weeks of real departures as whole numbers from 0."""
     plan = compile_policy(gallery / "departures.policy").plan
-    done = release(plan, gallery / "departures_january.csv.gz", tmp_path / "l", steps=28, output=tmp_path / "o.csv")
+    events, randomness = gallery / "departures_january.csv.gz", SimulationRandomness(1)
+    done = release(plan, events, tmp_path / "l", steps=28, output=tmp_path / "o.csv", randomness=randomness)
     assert done.released.shape == (28, 1)
     assert done.released.dtype.kind == "i"
     assert 400 < done.released.mean() < 900
