@@ -21,7 +21,7 @@ from policyc_runtime.claims import Claim
 from policyc_runtime.empirical import CONFIDENCE, AuditRecord, attacks_on, audit, audit_claims, read_audit
 from policyc_runtime.empirical.attack import Attack
 from policyc_runtime.empirical.proof import Counts
-from policyc_runtime.empirical.record import each_confidence
+from policyc_runtime.empirical.record import SEED_BITS, each_confidence
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.privacy.gaussian import gaussian_delta
 
@@ -301,3 +301,5 @@ def test_an_audit_is_played_again_by_its_seed(directory: Path) -> None:
     assert record is not None
     assert audit(plan, record.date, record.runs, record.confidence, seed=record.seed) == record
     assert audit(plan, record.date, record.runs, record.confidence, seed=record.seed + 1) != record
+    largest = audit(plan, record.date, 2, seed=2**SEED_BITS - 1)
+    assert AuditRecord.model_validate_json(largest.render()) == largest

@@ -65,7 +65,7 @@ def audit(
         date: of today, ISO; it is written into the record.
         runs: on each of two neighboring streams, >= 2; half of them choose the event, the others count it.
         confidence: that no attack proves too much by chance, all together, in (0, 1).
-        seed: of the runs, in [0, 2^63); default the operating system's choice. It is kept: nothing is released here.
+        seed: of the runs, in [0, 2^53); default the operating system's choice. It is kept: nothing is released here.
         progress: called with (runs played, runs in all).
         noise: how many times the plan's noise is drawn; other than 1 only to see that the audit notices.
 
