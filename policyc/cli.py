@@ -84,7 +84,7 @@ def _root(
     policyc simulate traffic.plan        how accurate it will be, without data; --events OUT: events to try it on
     policyc run traffic.plan --input events.csv --output counts.csv
     policyc verify traffic.plan --release counts.csv
-    policyc sign traffic.plan --key officer.pem
+    policyc sign traffic.plan --key officer.pem --name "Ada Bell"
     """
 
 

@@ -14,14 +14,14 @@ from pypdf import PdfReader
 
 from policyc import compile_policy
 
-POLICIES = ("fleet", "departures")
+POLICIES = ("fleet", "departures", "wards")
 
 FRAME = """<!doctype html><meta charset="utf-8"><body><iframe style="border:0" width="{width}" height="30000"></iframe>
 <pre id="found"></pre><script>
 const frame = document.querySelector("iframe");
 frame.onload = () => {{
   const page = frame.contentDocument.documentElement;
-  const parts = "main p, main h1, main h2, main li, main dd, main figcaption";
+  const parts = "main p, main h1, main h2, main li, main dd, main figcaption, main .wide, main figure";
   const wide = [...frame.contentDocument.querySelectorAll(parts)]
     .filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0).length;
   document.getElementById("found").textContent =

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
-from policyc.cli import _guarded
+from policyc.cli import _guarded, app
 from policyc.emit.summary import render_run
 from policyc_runtime.ledger_seal import read_seal
 from policyc_runtime.output import Release, Series
@@ -376,3 +379,19 @@ def test_a_claim_whose_check_did_not_run_is_not_counted_as_one_that_holds(fleet)
     assert [Path(claim["where"]).name for claim in unchecked] == ["ledger.sqlite.seal"]
     assert lines[-1] == f"{len(told['claims']) - 1} claims hold, 1 not checked"
     assert (told["holds"], told["not_checked"]) == (False, 1)
+
+
+def examples() -> list[str]:
+    """Every line of every help text that is a command."""
+    group = get_command(app)
+    texts = [group.help or "", *(command.help or "" for command in group.commands.values())]
+    return [line.strip() for text in texts for line in text.splitlines() if line.strip().startswith("policyc ")]
+
+
+@pytest.mark.parametrize("line", examples())
+def test_the_examples_of_the_help_are_commands(line: str) -> None:
+    """Every line that the help shows has all that its command asks for, and nothing that it does not know."""
+    name, *arguments = shlex.split(re.split(r"   +| > ", line)[0])[1:]
+    command = get_command(app).commands[name]
+    context = command.make_context(name, arguments)
+    assert context.params

@@ -228,6 +228,8 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
     verdict = ""
     if predicted.prior_alone is not None and predicted.published >= predicted.prior_alone * 0.95:
         verdict = " The release then says little more than what was public before."
+        if predicted.published > predicted.prior_alone * 1.05:
+            verdict = " Who knows what was public before errs less without the release."
     return f"{text}; {compared}.{verdict}"
 
 
