@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import ReleaseError
+from policyc_runtime.estimation.digits import decimals, rounded_values
 from policyc_runtime.estimation.projection import nearest_values
 
 if TYPE_CHECKING:
@@ -122,6 +123,21 @@ def estimate_release(
         values = nearest_values(np.asarray(noisy[done:], dtype=np.float64), constraints, previous)
     constraints.check(values, previous)
     return values
+
+
+def published_values(
+    plan: Plan, release: ReleasePlan, noisy: Array, published: Array, processes: Sequence[str] | None = None
+) -> Array:
+    """The same with the digits that the plan's noise leaves: what runs publish, and whoever has the ledger finds again.
+
+    A value that is not a whole number has at least one decimal, and a step of rounding is at most a thousandth of the
+    noise that the plan expects, wherever constraints can be kept so.
+    """
+    values = estimate_release(plan, release, noisy, published, processes)
+    previous = np.asarray(published[-1], dtype=np.float64) if len(published) else None
+    noise = release.predicted.without_postprocessing
+    typical = math.sqrt(max(noise, 0.0)) if plan.objective == "mean_squared_error" else noise
+    return rounded_values(values, decimals(typical), release.constraint_set, previous)
 
 
 def _only_chain(plan: Plan) -> Chain | None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.errors import DataError, KernelError, LedgerError, ReleaseError
-from policyc_runtime.estimating import estimate_release, processes_used
+from policyc_runtime.estimating import processes_used, published_values
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded, overtaken
 from policyc_runtime.ledger_private import write_dropped
@@ -331,7 +331,7 @@ class _Run:
         noisy = self._noisy[part.name][: self._lead(block)]
         self._known = len(noisy)
         used = processes_used(self._plan, part, noisy, block.start)
-        values = estimate_release(self._plan, part, noisy, published[: block.start], used)
+        values = published_values(self._plan, part, noisy, published[: block.start], used)
         published[block.start : block.stop] = values[: len(block)]
         self._processes[part.name] = dict(zip(block, used or [], strict=False))
 

@@ -9,7 +9,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc_runtime.errors import DataError, LedgerError
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimating import published_values
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
@@ -84,7 +84,7 @@ def test_daily_runs_publish_what_one_run_publishes(case: str, tmp_path: Path) ->
         assert np.array_equal(done.released[: len(seen)], seen), "what was published does not change"
         seen = done.released
     (part,) = plan.releases
-    whole = estimate_release(plan, part, np.asarray(done.noisy, dtype=float), np.empty((0, data.shape[1])))
+    whole = published_values(plan, part, np.asarray(done.noisy, dtype=float), np.empty((0, data.shape[1])))
     assert np.array_equal(seen, whole)
 
 
@@ -134,5 +134,5 @@ def test_transactions_change_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path, "declared")
     done = release(plan, counts(plan), tmp_path / "l", steps=STEPS, steps_a_transaction=2)
     (part,) = plan.releases
-    assert np.array_equal(done.released, estimate_release(plan, part, done.noisy.astype(float), np.empty((0, 1))))
+    assert np.array_equal(done.released, published_values(plan, part, done.noisy.astype(float), np.empty((0, 1))))
     assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))
