@@ -18,7 +18,7 @@ from policyc.cli_policies import register_policies, show_findings
 from policyc.progress import shown_progress
 
 if TYPE_CHECKING:
-    from policyc_runtime.claims import Claim
+    from policyc_check.claims import Claim
     from policyc_runtime.plan import Plan
 
 FINDINGS, USAGE, INTERNAL = 1, 2, 3
@@ -234,11 +234,11 @@ def _claims(
     directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path], *, quick: bool = False
 ) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
+    from policyc_check.verify import verified_claims
     from policyc_runtime.ledger_claims import ledger_claims
     from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
     from policyc_runtime.plan import load_plan
     from policyc_runtime.stored import release_claims
-    from policyc_runtime.verify import verified_claims
 
     plan = load_plan(directory)
     for claim in verified_claims(plan):
@@ -268,9 +268,9 @@ def show(
     policyc show fleet.plan --format csv > steps.csv
     """
     from policyc.emit.steps import render_steps, step_rows
+    from policyc_check.verify import computed_with
+    from policyc_check.verify import verify as verify_plan
     from policyc_runtime.plan import load_plan
-    from policyc_runtime.verify import computed_with
-    from policyc_runtime.verify import verify as verify_plan
 
     plan = load_plan(directory)
     verify_plan(plan)
@@ -301,9 +301,9 @@ def simulate(
     policyc simulate traffic.plan --events events.csv
     """
     from policyc.pipeline import declared_signal
+    from policyc_check.verify import computed_with
     from policyc_runtime.output import output_paths, write_release
     from policyc_runtime.simulation import simulate as simulate_plan
-    from policyc_runtime.verify import computed_with
 
     plan = _plan_of(target)
     if output is not None:
@@ -325,8 +325,8 @@ def simulate(
 
 
 def _plan_of(target: Path) -> Plan:
+    from policyc_check.verify import verify as verify_plan
     from policyc_runtime.plan import load_plan
-    from policyc_runtime.verify import verify as verify_plan
 
     if target.is_dir() or target.suffix in {".plan", ".json"}:
         plan = load_plan(target)
@@ -393,7 +393,7 @@ def _report(error: Exception) -> int:
     if isinstance(error, PolicyError):
         typer.echo(render_text(error.diagnostics, error.source, color=color), err=True)
         return FINDINGS
-    from policyc_runtime.errors import KernelError
+    from policyc_check.errors import KernelError
 
     if isinstance(error, KernelError):
         typer.echo(render_kernel_error(error, color=color), err=True)

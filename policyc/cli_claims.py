@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from policyc_runtime.claims import Claim
+    from policyc_check.claims import Claim
 
 FINDINGS = 1
 MARKS = {True: "holds", False: "FAILS", None: "not checked"}

@@ -114,9 +114,9 @@ def diff(
     policyc diff old/plan.json fleet.plan --json > changes.json
     """
     from policyc.emit.difference import changes_json, compare_plans, is_weaker, render_changes
-    from policyc_runtime.errors import KernelError
+    from policyc_check.errors import KernelError
+    from policyc_check.verify import require_sealed
     from policyc_runtime.plan import load_plan
-    from policyc_runtime.verify import require_sealed
 
     plans = []
     for path in (old, new):

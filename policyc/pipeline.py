@@ -66,7 +66,7 @@ def declared_signal(path: str | Path, plan: Plan) -> SeriesProcess | NDArray[np.
         PolicyError: the copy beside the plan is no policy.
     """
     from policyc.planning.simulated import simulated_signal
-    from policyc_runtime.user_level import promised_user_level
+    from policyc_check.users.claims import promised_user_level
 
     file = Path(path)
     folder = file.parent if file.suffix == ".json" else file

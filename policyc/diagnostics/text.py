@@ -13,7 +13,7 @@ from policyc.diagnostics.diagnostic import Diagnostic, Severity
 from policyc.diagnostics.source import Source, Span
 
 if TYPE_CHECKING:  # the kernel's package is not needed to show an error
-    from policyc_runtime.errors import KernelError
+    from policyc_check.errors import KernelError
 
 MAX_WIDTH = 140
 TAB = "    "

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policyc.emit.signatures import Signer
-    from policyc_runtime.claims import Claim
+    from policyc_check.claims import Claim
     from policyc_runtime.plan import Plan
 
 
@@ -24,7 +24,7 @@ def save_plan(directory: Path, plan: Plan, policy_path: Path) -> Path:
     """
     from policyc.emit.directory import save
     from policyc.emit.stored_files import sha256
-    from policyc_runtime.errors import KernelError
+    from policyc_check.errors import KernelError
 
     contents: dict[str, bytes] = {}
     for file in (plan.policy.source, *plan.policy.files):
@@ -77,7 +77,7 @@ def sign(directory: Path, key_file: Path, passphrase: Callable[[], str], signer:
     from policyc.emit.directory import rewrite_certificate
     from policyc.emit.signatures import ENVELOPE, NOT_SIGNABLE, render_envelopes, sign_certificate
     from policyc.emit.signing_keys import require_extra
-    from policyc_runtime.errors import KernelError
+    from policyc_check.errors import KernelError
     from policyc_runtime.files import write_bytes
 
     require_extra()

@@ -8,19 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.correlation import ChainRecord
+from policyc.planning.leakage.audited import accepted_inheritance
+from policyc.planning.leakage.losses import Losses, losses_of
+from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, supremum, window_leakage
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.targets import AlphaDPT
+from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_sums
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy import (
-    Side,
-    audited_inheritance,
-    backward_leakage,
-    forward_leakage,
-    supremum,
-    window_leakage,
-)
-from policyc_runtime.privacy.audited_windows import window_sums
-from policyc_runtime.spending import repeating_budgets, total_budgets
-from policyc_runtime.targets import AlphaDPT
 
 Array = NDArray[np.float64]
 ENDLESS_STRETCH = 100
@@ -67,15 +61,14 @@ class Accounting:
         )
 
     @cached_property
-    def _sides(self) -> dict[tuple[int, float], tuple[Side, Side]]:
+    def _sides(self) -> dict[tuple[int, float], tuple[Losses, Losses]]:
         return {}
 
-    def sides(self, record: ChainRecord, row_tolerance: float = 0.0) -> tuple[Side, Side]:
+    def sides(self, record: ChainRecord, row_tolerance: float = 0.0) -> tuple[Losses, Losses]:
         """The laws backward and forward of one group's chain; kept, for their loss functions are costly to build."""
         key = (self.plan.correlation.chains.index(record), row_tolerance)
         if key not in self._sides:
-            chain = record.chain()
-            self._sides[key] = chain.backward_side(row_tolerance), chain.forward_side(row_tolerance)
+            self._sides[key] = losses_of(record.chain(), row_tolerance)
         return self._sides[key]
 
     def _of_group(self, record: ChainRecord) -> Leakage:
@@ -98,8 +91,9 @@ class Accounting:
 
     def inherited(self, record: ChainRecord, row_tolerance: float = 0.0) -> tuple[Array, Array]:
         """What each step of `repeats` inherits at most from before and from after, nats; inf for no bound."""
-        before, after = audited_inheritance(self.repeats, self.sides(record, row_tolerance), record.lags)
-        return np.array(before), np.array(after)
+        sides = self.sides(record, row_tolerance)
+        (before, _), (after, _) = accepted_inheritance(self.repeats, sides, record.lags, endless=True)
+        return before, after
 
     @property
     def width(self) -> int:

@@ -28,12 +28,12 @@ from policyc.emit.printed_numbers import differing_number, promised_numbers
 from policyc.emit.signatures import CERTIFICATE
 from policyc.emit.stored_files import content_of, sha256
 from policyc.version import __version__
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
+from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.json_text import read_json
+from policyc_check.verify import computed_with
 from policyc_runtime.empirical import audit_claims, read_audit
-from policyc_runtime.errors import KernelError, PlanRejectedError
-from policyc_runtime.json_text import read_json
 from policyc_runtime.plan import Plan, load_plan
-from policyc_runtime.verify import computed_with
 
 CODE, NOT_THE_POLICY = "E0803", "E0855"
 SHOWING = (PAGE, TEXT)  # the policy, as their appendix

@@ -10,8 +10,8 @@ from policyc.emit.certificate import Beside, PolicyText
 from policyc.emit.numbers import exact, grouped, plain, shown
 from policyc.emit.signatures import signatures_of
 from policyc.emit.stored_files import content_of, sha256
+from policyc_check.errors import KernelError
 from policyc_runtime.empirical import AttackRecord, AuditRecord, read_audit
-from policyc_runtime.errors import KernelError
 
 
 def read_beside(directory: Path, certificate: str, policy: bytes | None = None) -> Beside:

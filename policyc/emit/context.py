@@ -19,8 +19,8 @@ from policyc.emit.blocks.product import data, participation, product
 from policyc.emit.blocks.promise import not_covered, promises, sharing
 from policyc.emit.blocks.user_level import user_level_blocks
 from policyc.emit.blocks.wording import Json, JsonValue, glossary
+from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
-from policyc_runtime.user_level import promised_user_level
 
 CERTIFICATE_VERSION = "1"
 

@@ -25,13 +25,14 @@ from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_deman
 from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc.emit.stored_files import content_of, sha256
+from policyc_check.errors import KernelError
+from policyc_check.files import read_ordinary
+from policyc_check.json_text import read_json
+from policyc_check.verify import computed_with
 from policyc_runtime.empirical import AUDIT
-from policyc_runtime.errors import KernelError
-from policyc_runtime.files import read_ordinary, write_bytes
-from policyc_runtime.json_text import read_json
+from policyc_runtime.files import write_bytes
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
-from policyc_runtime.verify import computed_with
 
 PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
 PAGE, TEXT = "certificate.html", "certificate.md"

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-PACKAGES = ("policyc", "policyc_grammar", "policyc_runtime")
+PACKAGES = ("policyc", "policyc_check", "policyc_grammar", "policyc_runtime")
 SUFFIXES = (".css", ".jinja", ".json", ".lark", ".md", ".py")  # compiled files differ from machine to machine
 
 

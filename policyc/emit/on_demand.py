@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from policyc.emit.pdf import pdf_installed, render_pdf
 from policyc.emit.registry import render_registry
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
 from policyc_runtime.files import write_bytes
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from policyc.emit.certificate import NOTHING_BESIDE, Beside, PolicyText, render_markdown
 from policyc.emit.certificate import picture as rendered_picture
 from policyc.emit.numbers import sentence_case
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -17,7 +17,7 @@ from policyc.emit.printed_numbers import NUMBER, same_text
 from policyc.planning import make_plan
 from policyc.planning.declared import Difference, compared
 from policyc.semantics.checked import check_file
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
 from policyc_runtime.plan import Candidate, Plan, ReleasePlan
 
 NAME = "what the plan predicts, considered and warns of is what its policy gives"

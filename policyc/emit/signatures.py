@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from policyc.emit.signing_keys import KEY_PREFIX, installed, key_id, read_private_key, read_public_key, require_extra
 from policyc.emit.weak_keys import is_weak
-from policyc_runtime.claims import Claim
-from policyc_runtime.errors import KernelError
-from policyc_runtime.files import read_ordinary
-from policyc_runtime.json_text import read_json
+from policyc_check.claims import Claim
+from policyc_check.errors import KernelError
+from policyc_check.files import read_ordinary
+from policyc_check.json_text import read_json
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan

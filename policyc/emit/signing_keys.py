@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.emit.weak_keys import is_weak
-from policyc_runtime.errors import KernelError
-from policyc_runtime.files import read_ordinary
+from policyc_check.errors import KernelError
+from policyc_check.files import read_ordinary
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

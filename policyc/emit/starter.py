@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from policyc.semantics.rules.correlation import UNWRITTEN_EVIDENCE
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 
 STARTER = """\
 # Say in one line what is published, for the person who signs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from policyc_runtime.files import read_ordinary
+from policyc_check.files import read_ordinary
 
 
 def sha256(content: bytes) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from policyc.diagnostics.text import visible
 from policyc.emit.blocks.mechanism import typical_error, unit_words, where_released
 from policyc.emit.blocks.wording import chance
+from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan
-from policyc_runtime.targets import AlphaDPT, UserLevel, WEvent
 
 if TYPE_CHECKING:
     from policyc_runtime.output import Release
@@ -153,7 +153,7 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
 
 def render_events(plan: Plan, directory: Path | None, events: str, count: int) -> str:
     """How many simulated events were written, and how to run the plan on them."""
-    from policyc_runtime.user_level import promised_user_level
+    from policyc_check.users.claims import promised_user_level
 
     told = " --start 2026-01-05" if plan.stream.start is None and promised_user_level(plan) else ""
     words = f"policyc run {directory or plan.policy.name + '.plan'} --input {events} --output OUT.csv{told}"

@@ -8,8 +8,11 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
 
+import numpy as np
+
 from policyc.diagnostics import Diagnostic
 from policyc.planning.choice import Choice
+from policyc.planning.leakage.audited import accepted_inheritance, stated_inheritance
 from policyc.planning.schedules import Allocation, exact
 from policyc.planning.series import modelled_signal
 from policyc.semantics.policy import (
@@ -22,26 +25,18 @@ from policyc.semantics.policy import (
     WEventTarget,
 )
 from policyc.version import __version__
-from policyc_runtime.correlation import ChainRecord, Correlation
-from policyc_runtime.estimation.constraints import ConstraintRow
+from policyc_check.plan.claims import Claims, Inheritance, WindowClaim
+from policyc_check.plan.constraints import ConstraintRow
+from policyc_check.plan.correlation import ChainRecord, Correlation
+from policyc_check.plan.queries import CountQuery
+from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.stream import CellRecord, Delivery, FileRecord, Notice, PolicyRecord, StreamRecord
+from policyc_check.plan.targets import AlphaDPT, EventLevel, WEvent
+from policyc_check.steps.budgets import budget_sum, largest_budget, repeating_budgets, total_budgets, window_budget
+from policyc_check.steps.inheritance import GroupLeakage, Inherited
 from policyc_runtime.mechanisms import Budgeted, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import (
-    CellRecord,
-    Claims,
-    Delivery,
-    FileRecord,
-    Notice,
-    Plan,
-    PolicyRecord,
-    ReleasePlan,
-    StreamRecord,
-    WindowClaim,
-)
-from policyc_runtime.queries import CountQuery
-from policyc_runtime.schedule import BudgetSegment, Schedule
-from policyc_runtime.spending import budget_sum, largest_budget, leakage_of_group, window_budget
-from policyc_runtime.targets import AlphaDPT, EventLevel, WEvent
+from policyc_runtime.plan import Plan, ReleasePlan
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
@@ -177,25 +172,35 @@ def _claims(draft: Plan) -> Claims:
     largest = round_up(largest_budget(draft))
     leakage: Decimal | None = None
     alphas = [target.alpha for target in draft.targets if isinstance(target, AlphaDPT)]
+    groups = [stated_leakage(draft, record) for record in draft.correlation.chains] if alphas else []
     if alphas:
-        found = [_with_room(leakage_of_group(draft, record)[0]) for record in draft.correlation.chains]
+        found = [_with_room(group.largest()[0]) for _, group in groups]
         leakage = min(*alphas, max(found, default=largest))
     return Claims(
         total_leakage=leakage,
         budget_sum=None if total is None else round_up(total),
         largest_budget=largest,
-        windows=tuple(_windows(draft)),
+        windows=tuple(_windows(draft, [group for _, group in groups])),
+        inherited=tuple(stated for stated, _ in groups),
     )
 
 
-def _windows(draft: Plan) -> Iterator[WindowClaim]:
+def stated_leakage(draft: Plan, record: ChainRecord) -> tuple[Inheritance, GroupLeakage]:
+    """What the plan says of one chain's leakage between steps, and what follows from it."""
+    steps = draft.stream.horizon
+    budgets = np.array(total_budgets(draft, steps) if steps is not None else repeating_budgets(draft) or (math.inf,))
+    before, after = accepted_inheritance(budgets, record.chain(), record.lags, endless=steps is None)
+    group = GroupLeakage(budgets, Inherited(before[0], after[0]), steps is None)
+    return stated_inheritance(record.group, before, after), group
+
+
+def _windows(draft: Plan, groups: Sequence[GroupLeakage]) -> Iterator[WindowClaim]:
     for target in draft.targets:
         if isinstance(target, WEvent):
             spent = round_up(window_budget(draft, target.window))
             yield WindowClaim(kind="budget", window=target.window, nats=min(target.epsilon, spent))
         elif isinstance(target, AlphaDPT) and target.window > 1:
-            chains = draft.correlation.chains
-            found = [_with_room(leakage_of_group(draft, record, target.window)[0]) for record in chains]
+            found = [_with_room(group.largest(target.window)[0]) for group in groups]
             leaked = max(found, default=round_up(window_budget(draft, target.window)))
             yield WindowClaim(kind="leakage", window=target.window, nats=min(target.alpha, leaked))
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.caps import Cap, capped
+from policyc.planning.leakage.lags import useful_lags
 from policyc.planning.patterns import allocate_optimal, allocate_sparse
 from policyc.planning.prediction import FEW_POINTS, MOST_VALUES, POINTS, Objective, StepModel, spread_points
 from policyc.planning.promise import Promise
@@ -26,12 +27,12 @@ from policyc.planning.schedules import (
     exact,
 )
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, WEventTarget
+from policyc_check.rounding import rounded_up
+from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.map import LEAST_SEEN
 from policyc_runtime.mechanisms import Budgeted, WindowMechanism
-from policyc_runtime.privacy import Chain, useful_lags
-from policyc_runtime.rounding import rounded_up
 
 Array = NDArray[np.float64]
 

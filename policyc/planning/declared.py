@@ -22,9 +22,11 @@ from policyc.planning.assemble import (
 from policyc.planning.series import modelled_signal
 from policyc.planning.user_level import draft_user_level
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
-from policyc_runtime.mechanisms import Derived, window_mechanism_kinds
-from policyc_runtime.plan import Delivery, Plan, ReleasePlan
-from policyc_runtime.queries import CountQuery
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.queries import CountQuery
+from policyc_check.plan.stream import Delivery
+from policyc_runtime.mechanisms import window_mechanism_kinds
+from policyc_runtime.plan import Plan, ReleasePlan
 
 RELEASED = ("name", "query", "cells", "l1_sensitivity", "sensitivity_reason", "constraints", "integer")
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")

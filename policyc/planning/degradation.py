@@ -6,13 +6,13 @@ import math
 from fractions import Fraction
 
 from policyc.planning.assemble import round_up
-from policyc_runtime.plan import Claims, Degradation, Plan, UserLevelClaim
-from policyc_runtime.privacy.composition import least
-from policyc_runtime.privacy.gaussian import gaussian_epsilon
-from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
-from policyc_runtime.rounding import rounded_down
-from policyc_runtime.targets import UserLevel
-from policyc_runtime.user_level import beyond_bounds, stream_profile
+from policyc_check.plan.claims import Claims, Degradation, UserLevelClaim
+from policyc_check.plan.targets import UserLevel
+from policyc_check.rounding import rounded_down
+from policyc_check.users.claims import beyond_bounds, stream_profile
+from policyc_check.users.profile import PrivacyProfile
+from policyc_runtime.calibration import gaussian_epsilon, least, log_excess
+from policyc_runtime.plan import Plan
 
 MOST = 1e15  # nats; what is above is called none
 

@@ -17,11 +17,12 @@ from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
 from policyc.planning.trials import FEW_STEPS, Estimated, Trial
 from policyc.semantics.policy import Policy
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.plan.release import ErrorRun
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.measuring import derived_values, noise_stddevs, whole_values
-from policyc_runtime.mechanisms import Derived
-from policyc_runtime.plan import Candidate, ErrorKind, ErrorRun, Plan, PredictedError, ReleasePlan
-from policyc_runtime.queries import PrefixQuery, WindowQuery
+from policyc_runtime.plan import Candidate, ErrorKind, Plan, PredictedError, ReleasePlan
 
 Array = NDArray[np.float64]
 Total = Callable[[Array], Array]

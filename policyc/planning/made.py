@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from policyc.planning.measurements import Measurement, Objective, of_variances, shares
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.measuring import derived_values
 from policyc_runtime.plan import ReleasePlan
-from policyc_runtime.queries import PrefixQuery, WindowQuery
 
 
 def weights(

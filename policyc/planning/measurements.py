@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
 from policyc.semantics.policy import Signal, Wish
-from policyc_runtime.errors import KernelError
-from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanism_kinds
+from policyc_check.errors import KernelError
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
 
 Array = NDArray[np.float64]
 Objective = Literal["mean_squared_error", "mean_absolute_error"]

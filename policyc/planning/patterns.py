@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.leakage.losses import losses_of
 from policyc.planning.optimal import least_noise
 from policyc.planning.promise import Promise
 from policyc.planning.schedules import (
@@ -89,7 +90,7 @@ def _left(epsilon: float, every: int, promise: Promise, groups: Sequence[Group])
         before, after = stationary_leakage(epsilon, group, every)
         if not np.isfinite(before + after):
             return -np.inf
-        past, future = group.chain.backward_side(), group.chain.forward_side()
+        past, future = losses_of(group.chain)
         earlier = [before - epsilon, *(past.loss(j, j)(before) for j in range(1, every))]
         later = [after - epsilon, *(future.loss(every - j, every - j)(after) for j in range(1, every))]
         for nats, window in promise.limits:
@@ -170,8 +171,8 @@ def _directly(
     mirrored = [horizon - 1 - step for step in reversed(releases)]
     pasts = [
         (
-            past_of(group.chain.backward_side(), releases, group.lags),
-            past_of(group.chain.forward_side().reversed(), mirrored, group.lags),
+            past_of(losses_of(group.chain)[0], releases, group.lags),
+            past_of(losses_of(group.chain)[1].reversed(), mirrored, group.lags),
         )
         for group in groups
     ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from policyc.semantics.policy import LinearConstraint, Policy
-from policyc_runtime.privacy import Chain
+from policyc_check.steps.chains import Chain
 
 LATER = 200  # steps after which laws are taken to have stopped moving
 SURE = 4.0  # standard deviations beyond a bound

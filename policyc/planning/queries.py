@@ -6,8 +6,8 @@ import math
 from decimal import Decimal
 
 from policyc.semantics.policy import Policy, Release
-from policyc_runtime.plan import ParticipationRecord
-from policyc_runtime.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
+from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
+from policyc_check.plan.stream import ParticipationRecord
 
 GRID_STEPS = 1000  # a clamped value is told from zero in at least so many steps of the grid
 

@@ -15,15 +15,12 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.losses import losses_of
+from policyc.planning.leakage.recursion import supremum, window_leakage
 from policyc.planning.promise import Promise
-from policyc_runtime.errors import KernelError
-from policyc_runtime.privacy import (
-    Chain,
-    audited_stationary_leakage,
-    audited_total_leakage,
-    supremum,
-    window_leakage,
-)
+from policyc_check.errors import KernelError
+from policyc_check.steps.chains import Chain
 
 Floats = NDArray[np.float64]
 
@@ -168,7 +165,7 @@ def _raised_ends(promise: Promise, epsilon: float, steps: int, groups: Sequence[
 
 def stationary_leakage(epsilon: float, group: Group, every: int = 1) -> tuple[float, float]:
     """The suprema of backward and forward leakage at releases `every` steps apart, nats; inf where there is none."""
-    sides = group.chain.backward_side(), group.chain.forward_side()
+    sides = losses_of(group.chain)
     if every == 1:
         return supremum(epsilon, sides[0], group.lags), supremum(epsilon, sides[1], group.lags)
     lags = sorted({every, *(lag for lag in group.lags if lag % every == 0)})

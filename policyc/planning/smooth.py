@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.privacy import LossFunction, Side
-from policyc_runtime.privacy.leakage import coarse
+from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.leakage.losses import Losses
+from policyc.planning.leakage.recursion import coarse
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
@@ -31,7 +32,7 @@ class Past:
     choices: tuple[tuple[tuple[int, LossFunction], ...], ...]
 
 
-def past_of(side: Side, releases: Sequence[int], lags: Sequence[int]) -> Past:
+def past_of(side: Losses, releases: Sequence[int], lags: Sequence[int]) -> Past:
     """The bounds that the kernel's recursion uses between releases at the given steps (rising, recursion order)."""
     choices = []
     for i, step in enumerate(releases):

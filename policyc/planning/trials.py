@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from policyc.planning.courses import Courses
 from policyc.planning.measurements import Measurement, Objective, of_variances
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import NearestValues

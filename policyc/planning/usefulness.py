@@ -12,8 +12,8 @@ from policyc.planning.courses import Courses, courses
 from policyc.planning.measurements import STRETCH, Objective
 from policyc.semantics.policy import LinearConstraint, Policy, Release
 from policyc.semantics.rules.utility import check_utility
+from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
-from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 
 MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
 

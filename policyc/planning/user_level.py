@@ -23,19 +23,22 @@ from policyc.planning.queries import ordered_releases, participation_of, query_o
 from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
-from policyc_runtime.correlation import Correlation
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.claims import Claims
+from policyc_check.plan.correlation import Correlation
+from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
+from policyc_check.plan.release import ErrorRun
+from policyc_check.plan.stream import Delivery, Notice
+from policyc_check.plan.targets import NeighboringRelation, UserLevel
+from policyc_check.rounding import rounded_down
+from policyc_check.users.claims import composed, contribution_of, setting_of, source_release, unit_of
+from policyc_check.users.profile import PrivacyProfile
+from policyc_runtime.calibration import least_near, log_excess
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.mechanisms import Derived
-from policyc_runtime.plan import Claims, Delivery, ErrorRun, Notice, Plan, PredictedError, ReleasePlan
-from policyc_runtime.privacy.composition import least_near
-from policyc_runtime.privacy.profile import PrivacyProfile, log_excess
-from policyc_runtime.queries import PrefixQuery, SumQuery, WindowQuery
-from policyc_runtime.rounding import rounded_down
-from policyc_runtime.targets import NeighboringRelation, UserLevel
-from policyc_runtime.user_level import composed, contribution_of, setting_of, source_release, unit_of
+from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
 
 RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
 

@@ -98,7 +98,7 @@ def stationary_law(matrix: Matrix) -> list[float] | None:
     if len(states) > _LARGE:
         import numpy as np
 
-        from policyc_runtime.privacy.stationary import stationary_law as by_the_kernel
+        from policyc_check.steps.stationary import stationary_law as by_the_kernel
 
         weights: list[float] | None = by_the_kernel(np.array(a)).tolist()
     else:

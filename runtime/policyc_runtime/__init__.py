@@ -1,13 +1,13 @@
-"""The trusted kernel: checks a plan, runs it, and remembers what was spent.
+"""Runs a plan: reads data, draws noise, remembers what was spent, and makes values better after noise.
 
-It knows nothing of the compiler. What an auditor must believe is in this package alone.
+It knows nothing of the compiler. What a plan promises is checked by `policyc_check`, before anything is drawn.
 """
 
 # Imported at once, not lazily: `verify` and `release` are also the names of modules, and the functions must win.
-from policyc_runtime.errors import KernelError, PlanRejectedError
+from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.verify import verify
 from policyc_runtime.output import Release
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.release import release
-from policyc_runtime.verify import verify
 
 __all__ = ["KernelError", "Plan", "PlanRejectedError", "Release", "load_plan", "release", "verify"]

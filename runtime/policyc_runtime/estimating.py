@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from policyc_runtime.correlation import ChainRecord
+    from policyc_check.plan.correlation import ChainRecord
+    from policyc_check.steps.chains import Chain
     from policyc_runtime.plan import Plan, ReleasePlan
-    from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
 

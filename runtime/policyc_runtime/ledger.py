@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from policyc_check.plan.plan import canonical_json
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import clear_drafts
 from policyc_runtime.ledger_file import (
@@ -54,7 +55,7 @@ from policyc_runtime.ledger_seal import (
     left_of_entries,
     read_seal,
 )
-from policyc_runtime.plan import Plan, canonical_json
+from policyc_runtime.plan import Plan
 
 AHEAD = " ahead"  # of a release's name, where a step's noise is stored before its values can be published
 

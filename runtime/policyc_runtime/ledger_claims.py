@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from policyc_check.plan.plan import canonical_json
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import is_full
-from policyc_runtime.plan import Plan, canonical_json
+from policyc_runtime.plan import Plan
 
 FORMAT = "policyc-ledger"
 VERSION = "3"

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import write_text
 from policyc_runtime.ledger_private import key_file

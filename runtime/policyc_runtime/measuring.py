@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.mechanisms import Derived, Setting, StepRecord, StreamMechanism, WindowMechanism
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.users.claims import promised_user_level, setting_of, unit_of
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import StreamMechanism, WindowMechanism
+from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.plan import Plan, ReleasePlan
-from policyc_runtime.privacy.participation import Participation
-from policyc_runtime.queries import PrefixQuery, WindowQuery
-from policyc_runtime.user_level import promised_user_level, setting_of, unit_of
 
 Array = NDArray[np.float64]
 

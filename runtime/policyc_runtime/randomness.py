@@ -29,15 +29,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.records import LARGEST_SCALE, MOST_COINS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WORD_BITS = 64
-LARGEST_SCALE = 2**55  # noise of this scale still fits 64-bit integers together with any count
 LONGEST_RUN = 128  # successes in a row, each of probability at most 1/e: a sound generator never gets there
-MOST_COINS = 2**25  # of one draw of binomial noise: a standard deviation of 2,900, and 4 MB of random bits
 BATCH = 2**16  # draws at a time, so that memory stays small and warm
 UNCLEAR = 2.0**-40  # distance of a uniform number to a probability below which floating point does not decide
 

@@ -16,7 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.errors import DataError, KernelError, LedgerError, ReleaseError
+from policyc_check.errors import KernelError
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.users.claims import source_release
+from policyc_check.verify import verify
+from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimating import processes_used, published_values
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded, overtaken
@@ -29,10 +33,9 @@ from policyc_runtime.measuring import (
     ready_steps,
     waiting_steps,
 )
-from policyc_runtime.mechanisms import StepRecord
+from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.output import Release, output_paths, require_own
 from policyc_runtime.plan import Plan, ReleasePlan
-from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import agreed_start, says_zone
@@ -40,7 +43,6 @@ from policyc_runtime.sources.participation import can_carry_on
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import require_here, says_simulated
 from policyc_runtime.stored import require_stored, stored_release
-from policyc_runtime.user_level import source_release
 
 STEPS_A_TRANSACTION = 4096
 
@@ -91,8 +93,6 @@ def release(
             data of a released step changed.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
     """
-    from policyc_runtime.verify import verify
-
     verify(plan)
     for part in plan.releases:
         stream = part.stream_mechanism

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from policyc_runtime.errors import KernelError, ReleaseError
+from policyc_check.errors import KernelError
+from policyc_check.plan.queries import SumQuery
+from policyc_check.users.claims import promised_user_level
+from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
 from policyc_runtime.files import is_full
 from policyc_runtime.output import NOT_A_RELEASE
-from policyc_runtime.queries import SumQuery
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.simulated_streams import USERS
 from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds
 from policyc_runtime.sources.participation import measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import SIMULATED, SUFFIXES, connect, is_parquet, opened, quoted, require_here
-from policyc_runtime.user_level import promised_user_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.plan import ParticipationRecord, Plan, StreamRecord
-    from policyc_runtime.privacy import Chain
+    from policyc_check.plan.stream import ParticipationRecord, StreamRecord
+    from policyc_check.steps.chains import Chain
+    from policyc_runtime.plan import Plan
 
     Array = NDArray[np.float64]
     Numbers = NDArray[np.int64]

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
+from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.users.claims import source_release, unit_of
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import Mle, NoEstimation
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
 from policyc_runtime.measuring import derived_values, measured, noisy_values
-from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan
-from policyc_runtime.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
+from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.participation import keep_first, keep_sample
-from policyc_runtime.user_level import source_release, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.users.claims import promised_user_level
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.measuring import ready_steps, whole_values
-from policyc_runtime.mechanisms import Setting
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
-from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.simulated_streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
 from policyc_runtime.sources.moments import declared_start, step_times
-from policyc_runtime.user_level import promised_user_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from policyc_check.steps.chains import Chain
     from policyc_runtime.estimation.signal import SeriesProcess
     from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
-    from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.claims import Claim
-from policyc_runtime.errors import KernelError, LedgerError, ReleaseError
+from policyc_check.claims import Claim
+from policyc_check.errors import KernelError
+from policyc_runtime.errors import LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_file import SYSTEM

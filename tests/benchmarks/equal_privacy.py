@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from policyc import compile_policy
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.users.claims import unit_of
+from policyc_check.users.setting import Setting
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.plain_series import PlainSeries
@@ -31,7 +33,6 @@ from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.measuring import measured, noisy_values
 from policyc_runtime.mechanisms import (
     Options,
-    Setting,
     StreamMechanism,
     WindowMechanism,
     stream_mechanism_kinds,
@@ -39,7 +40,6 @@ from policyc_runtime.mechanisms import (
 )
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.user_level import unit_of
 
 Array = NDArray[np.float64]
 WEIGHTS = ("0.05", "0.1", "0.2", "0.3", "0.5", "0.7", "0.9", "1")
@@ -284,7 +284,7 @@ def in_hindsight(kind: type[StreamMechanism], setting: Setting, raw: NDArray[np.
 
 def least_variance(row: Row, setting: Setting) -> float:
     """Of Gaussian noise on every step, in units squared."""
-    from policyc_runtime.privacy.gaussian import gaussian_stddev
+    from policyc_runtime.calibration import gaussian_stddev
 
     return gaussian_stddev(float(row.epsilon), float(row.delta), setting.l2_sensitivity) ** 2
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_runtime.calibration import sample_stddev
+
 Array = NDArray[np.float64]
 Noisy = Callable[[int], tuple[Array, Array]]
 """From a seed to what is published and the variances of its noise, both (T,), in units; NaN where not known."""
@@ -58,9 +60,9 @@ def _sampled(values: Array | NDArray[np.int64], rate: float, stddev: float) -> N
 
 def exact_stddev(epsilon: float, delta: float, bound: int, rate: float) -> float:
     """The least noise for steps chosen at random and shown, by the exact mixture."""
-    from policyc_runtime.privacy.subsampling import poisson_sample
+    from policyc_check.users.subsampling import poisson_sample
 
-    return poisson_sample(bound, rate).stddev(epsilon, delta, 1.0)
+    return sample_stddev(poisson_sample(bound, rate), epsilon, delta, 1.0)
 
 
 def authors_stddev(epsilon: float, delta: float, bound: int, rate: float) -> float:

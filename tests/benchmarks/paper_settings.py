@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc import compile_policy
+from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.steps.chains import Chain
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy import Chain
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.schedule import BudgetSegment, Schedule
 
 Array = NDArray[np.float64]
 

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from paper_settings import smoothed
 
+from policyc.planning.leakage.lags import useful_lags
+from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, supremum, total_leakage
 from policyc.planning.patterns import allocate_optimal
 from policyc.planning.schedules import Group, allocate_bounded, allocate_quantified, allocate_uniform, expand
-from policyc_runtime.privacy import Chain, backward_leakage, forward_leakage, supremum, total_leakage, useful_lags
+from policyc_check.steps.chains import Chain
 
 STRONGEST = np.eye(2)
 MODERATE = np.array([[0.8, 0.2], [0.0, 1.0]])

@@ -8,15 +8,12 @@ from runpy import run_path
 
 import numpy as np
 
-from policyc_runtime.privacy import (
-    Chain,
-    LossFunction,
-    audited_loss_bound,
-    audited_total_leakage,
-    supremum,
-    total_leakage,
-    useful_lags,
-)
+from policyc.planning.leakage.audited import audited_total_leakage
+from policyc.planning.leakage.lags import useful_lags
+from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.leakage.recursion import supremum, total_leakage
+from policyc_check.steps.chains import Chain
+from policyc_check.steps.loss_bound import audited_loss_bound
 
 oracles = run_path(str(Path(__file__).parents[1] / "runtime" / "privacy" / "oracles.py"))
 

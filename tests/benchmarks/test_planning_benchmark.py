@@ -7,10 +7,11 @@ import time
 import numpy as np
 
 from policyc.planning import make_plan
+from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.schedules import Group, allocate_quantified
 from policyc.semantics.checked import check_file
-from policyc_runtime.privacy import Chain, LossFunction
-from policyc_runtime.verify import verify
+from policyc_check.steps.chains import Chain
+from policyc_check.verify import verify
 
 STEPS = 100_000
 

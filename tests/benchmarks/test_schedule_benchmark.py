@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from policyc.planning.leakage.recursion import total_leakage
 from policyc.planning.patterns import allocate_optimal
 from policyc.planning.schedules import Group, allocate_quantified, allocate_uniform, expand
-from policyc_runtime.privacy import Chain, total_leakage
+from policyc_check.steps.chains import Chain
 
 SETTINGS = [("n = 2, s = 0.01", None, 0.1, 5), (".8, .2; 0, 1", [[0.8, 0.2], [0.0, 1.0]], 5.0, 5)]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from policyc_check.plan.constraints import ConstraintRow
+from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import ConstraintSet
-from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.kalman import Filter, Smoother
-from policyc_runtime.privacy import Chain
 
 STEPS = int(os.environ.get("SMOOTHING_STEPS", "2000"))  # 100000 is the size that is promised
 CELLS = int(os.environ.get("SMOOTHING_CELLS", "20"))  # 100

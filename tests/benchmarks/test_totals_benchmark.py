@@ -10,12 +10,14 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from policyc_runtime.mechanisms import Setting, StreamMechanism
+from policyc_check.mechanisms.binary_tree import Tree
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.calibration import gaussian_stddev
+from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.gaussian import Gaussian
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
-from policyc_runtime.privacy import Participation, gaussian_stddev
-from policyc_runtime.privacy.strategies import tree_l2_square
 from policyc_runtime.randomness import SimulationRandomness
 
 RUNS = 200
@@ -38,7 +40,7 @@ def as_published(participation: Participation) -> float:
     steps = participation.horizon or 1
     padded = replace(participation, horizon=1 << (steps - 1).bit_length())
     nodes = np.mean([step.bit_count() for step in range(1, steps + 1)])
-    return gaussian_stddev(1.0, 1e-6, math.sqrt(tree_l2_square(padded))) * math.sqrt(nodes)
+    return gaussian_stddev(1.0, 1e-6, math.sqrt(Tree(padded.horizon or 1, 1).l2_square(padded))) * math.sqrt(nodes)
 
 
 @pytest.mark.slow

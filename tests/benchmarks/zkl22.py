@@ -15,10 +15,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
 from policyc_runtime.estimation.plain_series import SeriesFilter
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.mechanisms import Setting, StreamMechanism, stream_mechanism_kinds
-from policyc_runtime.privacy.participation import Participation
+from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
 from policyc_runtime.randomness import SimulationRandomness
 
 Array = NDArray[np.float64]

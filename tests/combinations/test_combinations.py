@@ -12,7 +12,7 @@ from combination import CONSTRAINTS, STEPS, USERS, Combination, checked, refusal
 
 from policyc.cli import _guarded, app
 from policyc.pipeline import declared_signal
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 from policyc_runtime.measuring import publishable_steps
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.simulation import simulate

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from policyc import compile_policy
 from policyc.cli import app
 from policyc.emit import verify_directory
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
+from policyc_check.users.gaussian import gaussian_delta
 from policyc_runtime.empirical import CONFIDENCE, AuditRecord, attacks_on, audit, audit_claims, read_audit
 from policyc_runtime.empirical.attack import Attack
 from policyc_runtime.empirical.proof import Counts
 from policyc_runtime.empirical.record import SEED_BITS, each_confidence
 from policyc_runtime.plan import Plan, load_plan
-from policyc_runtime.privacy.gaussian import gaussian_delta
 
 RUNS, TODAY = 1000, "2026-11-21"
 MORE_RUNS = {"w-event that distributes": 2000, "a user replaced": 2000}  # their attacks take more to prove something

@@ -189,12 +189,14 @@ def test_fmt_checks_and_rewrites(fleet):
     assert policyc("fmt", "--check", "messy.policy", cwd=fleet).returncode == 0
 
 
-def test_fewer_steps_than_are_out_are_all_from_before(fleet, tmp_path):
-    """`--steps` below what was released gives the first of them again: none is new."""
+def test_fewer_steps_than_are_out_are_refused(fleet, tmp_path):
+    """`--steps` below what was released would leave out what is paid for: a refusal, and no file."""
     data, out = ("--input", "departures_january.csv.gz"), ("--output", tmp_path / "two.csv")
     again = policyc("run", "fleet.plan", *data, *out, "--steps", "2", cwd=fleet)
-    assert "released 2 of 365 steps" in again.stdout
-    assert "0 new, 2 from before" in again.stdout
+    assert again.returncode == 1
+    assert "error[E0886]" in again.stderr
+    assert "ask for 28 or more" in again.stderr
+    assert not (tmp_path / "two.csv").exists()
 
 
 @pytest.mark.parametrize("process", ["declared chain", "no chain", "declared chain, counts 16 times as dispersed"])

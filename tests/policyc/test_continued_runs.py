@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
-from policyc_runtime.errors import DataError, KernelError, LedgerError
+from policyc_check.errors import KernelError
+from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_private import history_file
 from policyc_runtime.plan import Plan

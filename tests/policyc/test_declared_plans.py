@@ -17,8 +17,9 @@ from policyc.emit.stored_files import sha256
 from policyc.pipeline import Compilation
 from policyc.planning.declared import RELEASED, WHOLE, differences
 from policyc.semantics.checked import check_file
-from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.plan import FileRecord, Plan
+from policyc_check.errors import PlanRejectedError
+from policyc_check.plan.stream import FileRecord
+from policyc_runtime.plan import Plan
 
 STEPS = """
 policy traffic "vehicles per segment"

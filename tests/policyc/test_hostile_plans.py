@@ -26,9 +26,9 @@ from policyc.emit.beside import read_beside
 from policyc.emit.difference import compare_plans
 from policyc.emit.directory import rewrite_certificate
 from policyc.emit.signatures import ENVELOPE, Signer
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
+from policyc_check.errors import KernelError
 from policyc_runtime.empirical import AUDIT, AuditRecord, audit
-from policyc_runtime.errors import KernelError
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.release import release

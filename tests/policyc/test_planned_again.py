@@ -20,9 +20,10 @@ from policyc.emit.planned_again import NAME, _tied, planned_differences
 from policyc.emit.printed_numbers import same_text
 from policyc.emit.signatures import Signer
 from policyc.pipeline import Compilation
-from policyc_runtime.errors import KernelError
-from policyc_runtime.plan import Notice, Plan
-from policyc_runtime.verify import verified_claims
+from policyc_check.errors import KernelError
+from policyc_check.plan.stream import Notice
+from policyc_check.verify import verified_claims
+from policyc_runtime.plan import Plan
 
 STREAM = """policy traffic "vehicles per segment"
 stream passages {

@@ -14,7 +14,8 @@ import pytest
 
 from policyc import compile_policy
 from policyc.pipeline import declared_signal
-from policyc_runtime.errors import KernelError, LedgerError
+from policyc_check.errors import KernelError
+from policyc_runtime.errors import LedgerError
 from policyc_runtime.plan import Plan
 from policyc_runtime.release import release
 from policyc_runtime.simulated_events import write_events

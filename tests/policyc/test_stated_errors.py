@@ -11,7 +11,7 @@ from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.steps import step_rows
 from policyc.emit.summary import render_summary
-from policyc_runtime.errors import PlanFormatError
+from policyc_check.errors import PlanFormatError
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.simulation import simulate
 

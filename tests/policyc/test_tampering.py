@@ -17,13 +17,13 @@ import pytest
 from policyc import compile_policy
 from policyc.emit import sign, signature_claims, signatures, signing_keys, verify_directory
 from policyc.emit.directory import write_on_demand
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.verify import verified_claims
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
 from policyc_runtime.release import release
 from policyc_runtime.stored import release_claims
-from policyc_runtime.verify import verified_claims
 
 POLICY = """
 policy traffic "vehicles per segment"

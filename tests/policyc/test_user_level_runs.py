@@ -14,7 +14,11 @@ from pydantic import ValidationError
 
 from policyc import compile_policy
 from policyc.emit import verify_directory
-from policyc_runtime.errors import DataError, KernelError, LedgerError, PlanRejectedError
+from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.plan.targets import NeighboringRelation
+from policyc_check.users.claims import setting_of, unit_of
+from policyc_check.verify import verified_claims, verify
+from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import claims_of, ledger_claims, require_claims
 from policyc_runtime.output import write_release
@@ -23,9 +27,6 @@ from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
 from policyc_runtime.stored import release_claims
-from policyc_runtime.targets import NeighboringRelation
-from policyc_runtime.user_level import setting_of, unit_of
-from policyc_runtime.verify import verified_claims, verify
 
 POLICY = """
 policy visits "visitors"

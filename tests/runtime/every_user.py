@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 import policyc_runtime.randomness as samplers
-from policyc_runtime.mechanisms import Setting, StreamMechanism
-from policyc_runtime.privacy import Participation
-from policyc_runtime.privacy.gaussian import gaussian_delta
+from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import StreamMechanism
 
 LAWS = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace", "symmetric_binomial": "binomial"}
 LATTICE = 1 << 12  # losses are told apart to so small a part of all that can be lost

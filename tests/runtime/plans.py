@@ -8,25 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from policyc_runtime.correlation import ChainRecord, Correlation
+from policyc.planning.assemble import stated_leakage
+from policyc_check.errors import KernelError
+from policyc_check.plan.claims import Claims
+from policyc_check.plan.constraints import ConstraintRow
+from policyc_check.plan.correlation import ChainRecord, Correlation
+from policyc_check.plan.queries import CountQuery
+from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.stream import CellRecord, Delivery, FileRecord, PolicyRecord, StreamRecord
+from policyc_check.plan.targets import AlphaDPT
 from policyc_runtime.estimation import estimator_kinds
-from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.mechanisms import mechanism_kinds
-from policyc_runtime.plan import (
-    Candidate,
-    CellRecord,
-    Claims,
-    Delivery,
-    FileRecord,
-    Plan,
-    PolicyRecord,
-    PredictedError,
-    ReleasePlan,
-    StreamRecord,
-)
-from policyc_runtime.queries import CountQuery
-from policyc_runtime.schedule import BudgetSegment, Schedule
-from policyc_runtime.targets import AlphaDPT
+from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
 
 FLEET = [
     [0.3091, 0.0199, 0.0302, 0.6408],
@@ -143,7 +136,7 @@ def make_plan(
         )
         for index, matrix in enumerate(chains)
     )
-    return Plan(
+    plan = Plan(
         compiler="by hand",
         policy=PolicyRecord(
             name="fleet", purpose="test", source=FileRecord(name="fleet.policy", sha256=policy_hash), files=()
@@ -172,7 +165,17 @@ def make_plan(
             largest_budget=largest,
         ),
         notices=(),
-    ).sealed()
+    )
+    return with_inherited(plan).sealed()
+
+
+def with_inherited(plan: Plan) -> Plan:
+    """A plan that states what its steps inherit, as far as anything can be stated."""
+    try:
+        stated = tuple(stated_leakage(plan, record)[0] for record in plan.correlation.chains)
+    except (KernelError, ValueError):  # for tests of plans that are none
+        stated = ()
+    return plan.model_copy(update={"claims": plan.claims.model_copy(update={"inherited": stated})})
 
 
 def make_counts(steps: int, population: int = 20, cells: int = 4, seed: int = 1) -> Any:

@@ -10,8 +10,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.mechanisms import Setting, StepRecord, StreamMechanism, stream_mechanism_kinds
-from policyc_runtime.privacy import Participation
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
+from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.randomness import Randomness, SimulationRandomness
 
 KINDS = sorted(stream_mechanism_kinds())
@@ -89,3 +91,9 @@ def run(
 def simulated(seed: int) -> SimulationRandomness:
     """A generator for tests."""
     return SimulationRandomness(seed)
+
+
+def documented(kind: type) -> str:
+    """What a mechanism says of itself: in the check, whose record it is."""
+    record = next(base for base in kind.__mro__ if base.__module__.startswith("policyc_check.mechanisms."))
+    return record.__doc__ or ""

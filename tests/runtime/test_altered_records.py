@@ -7,12 +7,13 @@ from decimal import Decimal
 import pytest
 from plans import make_plan, make_release
 
-from policyc_runtime.errors import PlanRejectedError
+from policyc_check.errors import PlanRejectedError
+from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery
+from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.verify import verify
 from policyc_runtime.mechanisms.window_mechanism import window_mechanism_kinds
-from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan
-from policyc_runtime.queries import CountQuery, PrefixQuery, Query, SumQuery
-from policyc_runtime.schedule import BudgetSegment, Schedule
-from policyc_runtime.verify import verify
+from policyc_runtime.plan import Plan, ReleasePlan
 
 
 def resealed(plan: Plan, **changes: object) -> Plan:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from stream_settings import simulated
 
 import policyc_runtime.randomness as samplers
-from policyc_runtime.mechanisms import Setting, window_mechanism_kinds
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import window_mechanism_kinds
 from policyc_runtime.mechanisms.fast import Fast
 from policyc_runtime.mechanisms.subsample import Subsample
-from policyc_runtime.privacy import Participation
 
 Series = NDArray[np.int64]
 STEPS = 5

@@ -24,7 +24,7 @@ import pytest
 from numpy.typing import NDArray
 
 from policyc import compile_policy
-from policyc_runtime.correlation import ChainRecord
+from policyc_check.plan.correlation import ChainRecord
 from policyc_runtime.mechanisms import laplace
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import SimulationRandomness

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from every_user import Query, least_delta, setting_for, worst_users
 
-from policyc_runtime.errors import KernelError
-from policyc_runtime.mechanisms import Setting, stream_mechanism_kinds
+from policyc_check.errors import KernelError
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import stream_mechanism_kinds
 
 COUNT = Query()
 SUMS = (Query((0, 3)), Query((2, 3)), Query((-2, 3)), Query((-3, -1)))

@@ -12,12 +12,13 @@ import pytest
 from pydantic import ValidationError
 
 from policyc.syntax import scan
-from policyc_runtime import records
-from policyc_runtime.errors import PlanFormatError
-from policyc_runtime.files import read_ordinary
-from policyc_runtime.json_text import MOST_VALUES, read_json
-from policyc_runtime.plan import FileRecord, load_plan
-from policyc_runtime.records import Record
+from policyc_check import records
+from policyc_check.errors import PlanFormatError
+from policyc_check.files import read_ordinary
+from policyc_check.json_text import MOST_VALUES, read_json
+from policyc_check.plan.stream import FileRecord
+from policyc_check.records import Record
+from policyc_runtime.plan import load_plan
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from plans import make_counts, make_plan
 
+from policyc_check.errors import KernelError
 from policyc_runtime import ledger_file
-from policyc_runtime.errors import KernelError, LedgerError
+from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims, require_claims
 from policyc_runtime.ledger_private import key_file

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from plans import make_counts, make_plan
 
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.ledger_private import key_file

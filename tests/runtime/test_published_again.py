@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from plans import make_plan, row
 
+from policyc_check.steps.chains import Chain
 from policyc_runtime.ledger import Entry, _chained, _genesis
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy import Chain
 from policyc_runtime.published import unexplained_value
 from policyc_runtime.release import release
 from policyc_runtime.simulation import simulate_counts

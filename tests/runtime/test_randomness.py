@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.records import LARGEST_SCALE
 from policyc_runtime.randomness import (
-    LARGEST_SCALE,
     UNCLEAR,
     Coin,
     Randomness,

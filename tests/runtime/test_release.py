@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from plans import make_counts, make_plan, make_release, row
 
-from policyc_runtime.errors import DataError, KernelError, LedgerError, PlanRejectedError, ReleaseError
+from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.files import is_full
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import guarded
 from policyc_runtime.output import output_paths, read_release, write_release
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.schedule import BudgetSegment, Schedule
 from policyc_runtime.stored import release_claims, verify_release
 
 EVENTS = "tailnum,departed_at,origin\na,2013-01-01T08:00:00,EWR\nb,2013-01-02T08:00:00,JFK\n"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from plans import FLEET, make_plan, make_release
 
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.steps.chains import Chain
 from policyc_runtime.output import write_release
-from policyc_runtime.privacy import Chain
 from policyc_runtime.simulation import simulate, simulate_counts
 
 

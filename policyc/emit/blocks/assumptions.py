@@ -5,8 +5,8 @@ from __future__ import annotations
 from policyc.emit.blocks.public_numbers import public_numbers
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span, weighed
 from policyc.emit.numbers import shown
+from policyc_check.plan.targets import AlphaDPT
 from policyc_runtime.plan import Plan
-from policyc_runtime.targets import AlphaDPT
 
 
 def assumptions(plan: Plan) -> list[JsonValue]:

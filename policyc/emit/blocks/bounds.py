@@ -10,9 +10,9 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import counted, round_up
-from policyc_runtime.correlation import ChainRecord
-from policyc_runtime.privacy import supremum, window_leakage
-from policyc_runtime.spending import LARGEST_HORIZON, window_budget
+from policyc.planning.leakage.recursion import supremum, window_leakage
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 
 WINDOWS = (1, 2, 7, 24)
 

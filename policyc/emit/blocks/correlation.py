@@ -11,11 +11,12 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
 from policyc.emit.numbers import counted, exact, round_up
-from policyc_runtime.correlation import ChainRecord
-from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.plan import canonical_json
-from policyc_runtime.privacy import audited_stationary_leakage, supremum
-from policyc_runtime.records import Matrix
+from policyc.planning.leakage.audited import audited_stationary_leakage
+from policyc.planning.leakage.recursion import supremum
+from policyc_check.errors import PlanRejectedError
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.plan import canonical_json
+from policyc_check.records import Matrix
 
 LARGEST_INLINE_CHAIN = 20
 TOLERANCES = (Decimal("0.001"), Decimal("0.01"), Decimal("0.05"))

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, steps_axis
 from policyc.emit.numbers import about, exact
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.plan.targets import UserLevel
+from policyc_check.users.claims import unit_of
 from policyc_runtime.output import NOT_A_RELEASE
 from policyc_runtime.plan import Plan
 from policyc_runtime.simulation import simulate
-from policyc_runtime.targets import UserLevel
-from policyc_runtime.user_level import unit_of
 
 SHOWN = 60  # steps that are drawn
 ANOTHER_MACHINE = 1e-3  # relative: far more than rounding does, far less than anybody sees

@@ -10,10 +10,10 @@ from decimal import Context, Decimal
 
 from policyc.emit.blocks.wording import Json, JsonValue, event, span, user
 from policyc.emit.numbers import exact, plain, round_up
+from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, window_of
+from policyc_check.users.claims import stream_profile
+from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy.profile import PrivacyProfile
-from policyc_runtime.targets import AlphaDPT, Target, UserLevel, window_of
-from policyc_runtime.user_level import stream_profile
 
 PRIORS = (Decimal("0.1"), Decimal("0.5"))
 FALSE_POSITIVES = (Decimal("0.01"), Decimal("0.05"))

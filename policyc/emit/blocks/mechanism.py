@@ -11,10 +11,10 @@ from itertools import groupby
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, quoted, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
+from policyc_check.plan.queries import SumQuery
+from policyc_check.records import Record
+from policyc_check.users.claims import source_release
 from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
-from policyc_runtime.queries import SumQuery
-from policyc_runtime.records import Record
-from policyc_runtime.user_level import source_release
 
 LARGEST_STRETCHES = 8
 GENERATOR = "the operating system's cryptographic generator; no seed exists outside simulation"
@@ -46,7 +46,9 @@ def _mechanism(accounting: Accounting, release: ReleasePlan) -> Json:
 
 def described(record: Record) -> tuple[str, list[JsonValue]]:
     """What a mechanism or estimator says of itself in its documentation, and the keys of its sources."""
-    paragraphs = [" ".join(p.split()) for p in (inspect.getdoc(type(record)) or "").split("\n\n")]
+    kinds = type(record).__mro__  # of a mechanism the check says what it measures; a run only draws it
+    kind = next((base for base in kinds if base.__module__.startswith("policyc_check.mechanisms.")), type(record))
+    paragraphs = [" ".join(p.split()) for p in (inspect.getdoc(kind) or "").split("\n\n")]
     sources: list[JsonValue] = []
     words = []
     for paragraph in paragraphs:

@@ -6,11 +6,11 @@ from policyc.emit.blocks.mechanism import GENERATOR
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.installed_code import installed_code
 from policyc.emit.numbers import exact
+from policyc_check.verify import verified_claims
 from policyc_runtime.ledger_private import PRIVATE
 from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources_cited import SOURCES
-from policyc_runtime.verify import verified_claims
 
 
 def operation(plan: Plan) -> Json:
@@ -53,7 +53,7 @@ def checks(plan: Plan) -> list[JsonValue]:
     Raises:
         PlanRejectedError: a claim does not hold; there is no certificate for such a plan.
     """
-    from policyc_runtime.errors import PlanRejectedError
+    from policyc_check.errors import PlanRejectedError
 
     entries: list[JsonValue] = []
     for claim in verified_claims(plan):
@@ -83,7 +83,7 @@ def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
             **{
                 name: None if value is None else exact(value)
                 for name, value in plan.claims
-                if name not in ("windows", "user_level")
+                if name not in ("windows", "inherited", "user_level")
             },
             **{f"{claim.kind}_of_{claim.window}_steps": exact(claim.nats) for claim in plan.claims.windows},
         },

@@ -13,9 +13,9 @@ from policyc.emit.blocks.mechanism import objective_words
 from policyc.emit.blocks.wording import Json, JsonValue, span, steps_axis
 from policyc.emit.numbers import about, exact, round_up
 from policyc.emit.pictures import thinned
+from policyc_check.plan.targets import AlphaDPT, UserLevel
 from policyc_runtime.measuring import noise_stddevs
 from policyc_runtime.plan import Plan
-from policyc_runtime.targets import AlphaDPT, UserLevel
 
 LONGEST_NOISE = 10_000
 SIZES = {"at_least": "Least", "unconstrained": "Least unconstrained", "noise": "Noise"}  # of errors, by kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
+from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
+from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan, ReleasePlan
-from policyc_runtime.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
-from policyc_runtime.user_level import promised_user_level
 
 LONGEST_LIST = 12
 

@@ -8,8 +8,8 @@ from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span, weighed
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
+from policyc_check.plan.targets import AlphaDPT, EventLevel, Target, UserLevel, WEvent, relation_of, window_of
 from policyc_runtime.plan import Plan
-from policyc_runtime.targets import AlphaDPT, EventLevel, Target, UserLevel, WEvent, relation_of, window_of
 
 
 def promises(plan: Plan) -> list[JsonValue]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import exact, sentence_case
+from policyc_check.plan.queries import SumQuery
+from policyc_check.plan.targets import NeighboringRelation
+from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
-from policyc_runtime.queries import SumQuery
-from policyc_runtime.targets import NeighboringRelation
-from policyc_runtime.user_level import promised_user_level
 
 TITLES = {
     "population": "the population",

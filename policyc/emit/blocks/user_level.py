@@ -13,12 +13,14 @@ from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, said, span, user
 from policyc.emit.numbers import about, counted, exact, grouped, likelihood_factor, round_up, sentence_case, shown
+from policyc.emit.odds import group_epsilon, probability_beyond
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.claims import UserLevelClaim
+from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.plan.targets import UserLevel
+from policyc_check.users.claims import promised_user_level, setting_of, stream_profile
 from policyc_runtime.measuring import noise_stddevs
-from policyc_runtime.mechanisms import Derived
-from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan, UserLevelClaim
-from policyc_runtime.privacy.odds import group_epsilon, probability_beyond
-from policyc_runtime.targets import UserLevel
-from policyc_runtime.user_level import promised_user_level, setting_of, stream_profile
+from policyc_runtime.plan import Plan, ReleasePlan
 
 Groups = tuple[tuple[int, str | None], ...]
 GROUPS = (2, 4)  # names of one person, or people who act together, for which it is said what they are promised

@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
-from policyc_runtime.correlation import ChainRecord
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.targets import NeighboringRelation, Target, UserLevel, window_of
 from policyc_runtime.plan import Plan, PredictedError
 from policyc_runtime.sources.moments import says_zone
-from policyc_runtime.targets import NeighboringRelation, Target, UserLevel, window_of
 
 Json = dict[str, "JsonValue"]
 JsonValue = str | int | bool | None | list["JsonValue"] | Json

@@ -8,10 +8,11 @@ from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.user_level import user_level_assumptions
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted
-from policyc_runtime.correlation import ChainRecord
-from policyc_runtime.plan import ParticipationRecord, Plan
-from policyc_runtime.targets import AlphaDPT
-from policyc_runtime.user_level import promised_user_level
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.plan.targets import AlphaDPT
+from policyc_check.users.claims import promised_user_level
+from policyc_runtime.plan import Plan
 
 COMPARED_ELSEWHERE = {"correlation", "participation", "public_numbers"}
 

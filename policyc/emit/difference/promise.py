@@ -9,8 +9,8 @@ from hashlib import sha256
 from policyc.emit.blocks.wording import relation_words
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted, duration, exact
+from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, window_of
 from policyc_runtime.plan import Plan
-from policyc_runtime.targets import AlphaDPT, Target, UserLevel, window_of
 
 
 def compare_promises(old: Plan, new: Plan) -> Iterator[Change]:

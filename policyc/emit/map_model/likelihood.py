@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from policyc.emit.map_model.literals import sequence
 from policyc.emit.map_model.measured import Likelihood, Measured, stated
-from policyc_runtime.mechanisms import Derived, WindowMechanism
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.users.claims import unit_of
+from policyc_runtime.mechanisms import WindowMechanism
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
-from policyc_runtime.queries import PrefixQuery, WindowQuery
-from policyc_runtime.user_level import unit_of
 
 if TYPE_CHECKING:
+    from policyc_check.plan.schedule import Schedule
     from policyc_runtime.plan import Plan, ReleasePlan
-    from policyc_runtime.schedule import Schedule
 
 
 def likelihood_of(plan: Plan, release: ReleasePlan, suffix: str) -> Likelihood:

@@ -10,7 +10,8 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Literal
 
 from policyc.emit.map_model.literals import number, sequence
-from policyc_runtime.mechanisms import Mechanism
+from policyc_check.mechanisms import Mechanism
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.binomial import Binomial
 from policyc_runtime.mechanisms.dft import Dft
@@ -21,7 +22,6 @@ from policyc_runtime.mechanisms.lmmse import Lmmse
 from policyc_runtime.mechanisms.stream_laplace import StreamLaplace
 from policyc_runtime.mechanisms.subsample import Subsample
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
-from policyc_runtime.queries import PrefixQuery, WindowQuery
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan, ReleasePlan

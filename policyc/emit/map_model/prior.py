@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from policyc.emit.map_model.likelihood import measured_release
 from policyc.emit.map_model.literals import listed, number
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.queries import PrefixQuery, WindowQuery
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan, ReleasePlan

@@ -15,7 +15,7 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from policyc_runtime.claims import Claim
+from policyc_check.claims import Claim
 from policyc_runtime.empirical.attack import Attack
 from policyc_runtime.empirical.proof import counted
 from policyc_runtime.empirical.record import (
@@ -41,9 +41,9 @@ NEAR = Fraction(1, 10**6)  # last bits of a privacy curve differ from machine to
 
 def attacks_on(plan: Plan) -> list[Attack]:
     """The attacks that fit a plan; KernelError (E0841) where none can be played."""
+    from policyc_check.users.claims import promised_user_level
     from policyc_runtime.empirical.steps import attacks_on_steps
     from policyc_runtime.empirical.streams import attacks_on_streams
-    from policyc_runtime.user_level import promised_user_level
 
     return attacks_on_streams(plan) if promised_user_level(plan) else attacks_on_steps(plan)
 
@@ -73,7 +73,7 @@ def audit(
         PlanRejectedError: a claim of the plan does not hold.
         KernelError: E0841, no attack can be played.
     """
-    from policyc_runtime.verify import verify
+    from policyc_check.verify import verify
 
     verify(plan)
     attacks = attacks_on(plan)

@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from policyc_check.errors import KernelError
+from policyc_check.files import read_ordinary
+from policyc_check.json_text import read_json
+from policyc_check.records import NonNegativeDecimal, Record
 from policyc_runtime.empirical.proof import Counts
-from policyc_runtime.errors import KernelError
-from policyc_runtime.files import read_ordinary
-from policyc_runtime.json_text import read_json
-from policyc_runtime.records import NonNegativeDecimal, Record
 
 AUDIT = "audit.json"
 MOST_RUNS = 10**8

@@ -20,16 +20,18 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.correlation import ChainRecord
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.targets import AlphaDPT, EventLevel, Target, WEvent, window_of
+from policyc_check.steps.budgets import total_budgets
+from policyc_check.steps.inheritance import leakage_of_group
+from policyc_check.steps.laws import reversal
+from policyc_check.users.setting import Setting
 from policyc_runtime.empirical.attack import Attack, Played, Progress
 from policyc_runtime.empirical.proof import Scores
 from policyc_runtime.measuring import measured
-from policyc_runtime.mechanisms import Setting, WindowMechanism
+from policyc_runtime.mechanisms import WindowMechanism
 from policyc_runtime.plan import Plan, ReleasePlan
-from policyc_runtime.privacy.sides import reversal
 from policyc_runtime.randomness import WORD_BITS, Randomness
-from policyc_runtime.spending import leakage_of_group, total_budgets
-from policyc_runtime.targets import AlphaDPT, EventLevel, Target, WEvent, window_of
 
 Whole = NDArray[np.int64]
 
@@ -228,9 +230,11 @@ def _promise(plan: Plan, target: Target, jump: int | None, names: tuple[str, ...
 def _tightest(plan: Plan, target: AlphaDPT | WEvent) -> tuple[ChainRecord | None, int]:
     """The chain, and the first step of the event, about which most is told."""
     if isinstance(target, AlphaDPT) and plan.correlation.chains:
-        found = [(*leakage_of_group(plan, record, target.window), record) for record in plan.correlation.chains]
-        _, step, record = max(found, key=lambda one: one[0])
-        return record, ENDLESS_EVENT if step is None else step
+        groups = [(leakage_of_group(plan, record), record) for record in plan.correlation.chains]
+        (_, step), group, record = max(
+            ((group.largest(target.window), group, record) for group, record in groups), key=lambda one: one[0][0]
+        )
+        return record, ENDLESS_EVENT if group.endless else step
     budgets = total_budgets(plan, plan.stream.horizon or ENDLESS_EVENT + 2 * target.window)
     sums = np.convolve(budgets, np.ones(min(target.window, len(budgets))), mode="valid")
     return None, int(np.argmax(sums))

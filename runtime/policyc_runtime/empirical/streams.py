@@ -22,16 +22,18 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_check.errors import KernelError
+from policyc_check.plan.targets import NeighboringRelation, UserLevel
+from policyc_check.users.claims import composed, promised_user_level, setting_of
+from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.setting import Setting
 from policyc_runtime.empirical.attack import Attack, Played, Progress
 from policyc_runtime.empirical.proof import Scores
-from policyc_runtime.errors import KernelError
 from policyc_runtime.measuring import measured
-from policyc_runtime.mechanisms import Setting, StepRecord, StreamMechanism
+from policyc_runtime.mechanisms import StreamMechanism
+from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.plan import Plan, ReleasePlan
-from policyc_runtime.privacy.profile import PrivacyProfile
 from policyc_runtime.randomness import Randomness, SimulationRandomness
-from policyc_runtime.targets import NeighboringRelation, UserLevel
-from policyc_runtime.user_level import composed, promised_user_level, setting_of
 
 Whole = NDArray[np.int64]
 Walk = tuple[int, int]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from policyc_check.plan.constraints import ConstraintRow
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.recursions import pieces
-from policyc_runtime.records import Record, Steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,20 +20,6 @@ if TYPE_CHECKING:
 
 Relation = Literal["==", "<=", ">="]
 TOLERANCE = 1e-9  # relative: floating-point sums of values that are exact otherwise
-
-
-class ConstraintRow(Record):
-    """sum over cells of coefficient times value (and times the value one step earlier) compared with a bound.
-
-    `current` and `previous` are sparse: (cell index, coefficient). `text` and `line` are the policy's.
-    """
-
-    text: str
-    line: Steps
-    current: tuple[tuple[int, Decimal], ...]
-    previous: tuple[tuple[int, Decimal], ...]
-    relation: Literal["==", "<=", ">="]
-    bound: Decimal
 
 
 def _exact(number: float) -> Fraction:

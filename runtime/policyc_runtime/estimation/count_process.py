@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.privacy import Chain
+from policyc_check.steps.chains import Chain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

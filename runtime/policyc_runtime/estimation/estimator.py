@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
+from policyc_check.kinds import find_kinds, load_kind
+from policyc_check.records import Record
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.kinds import find_kinds, load_kind
-from policyc_runtime.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from policyc_check.steps.chains import Chain
     from policyc_runtime.estimation.constraints import ConstraintSet
-    from policyc_runtime.privacy import Chain
 
 
 class Estimator(Record):

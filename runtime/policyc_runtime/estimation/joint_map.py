@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from policyc_runtime.privacy import Chain
+    from policyc_check.steps.chains import Chain
 
     Array = NDArray[np.float64]
 

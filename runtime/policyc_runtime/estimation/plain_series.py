@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from policyc_check.steps.chains import Chain
     from policyc_runtime.estimation.constraints import ConstraintSet
-    from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
 

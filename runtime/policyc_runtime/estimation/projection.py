@@ -13,8 +13,8 @@ from policyc_runtime.estimation.separable import SquaredCost, minimise_integers,
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from policyc_check.steps.chains import Chain
     from policyc_runtime.estimation.constraints import ConstraintSet
-    from policyc_runtime.privacy import Chain
 
     Array = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from policyc_runtime.records import PositiveDecimal, Record, Steps
+from policyc_check.records import PositiveDecimal, Record, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """How noise is added: one mechanism a file, found by being here. `mechanism.py` says what each must be able to do."""
 
+from policyc_check.mechanisms.mechanism import Derived, Mechanism
+from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.any_mechanism import AnyMechanism, Budgeted
 from policyc_runtime.mechanisms.mechanism import (
-    Derived,
-    Mechanism,
     Options,
     StepMechanism,
     StepRecord,
@@ -11,7 +11,6 @@ from policyc_runtime.mechanisms.mechanism import (
     mechanism_kinds,
     stream_mechanism_kinds,
 )
-from policyc_runtime.mechanisms.setting import Setting
 from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, still_error, window_mechanism_kinds
 
 __all__ = [

@@ -6,14 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from policyc_runtime.kinds import load_kind
-from policyc_runtime.mechanisms.mechanism import (
-    Derived,
-    Mechanism,
-    StepMechanism,
-    mechanism_kinds,
-    stream_mechanism_kinds,
-)
+from policyc_check.kinds import load_kind
+from policyc_check.mechanisms.mechanism import Derived, Mechanism
+from policyc_runtime.mechanisms.mechanism import StepMechanism, mechanism_kinds, stream_mechanism_kinds
 from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, window_mechanism_kinds
 
 Budgeted = StepMechanism | WindowMechanism

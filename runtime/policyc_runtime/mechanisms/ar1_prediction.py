@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from policyc_runtime.records import PositiveDecimal, Record
+from policyc_check.records import PositiveDecimal, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,47 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.mechanisms.grid_noise import GridNoise
+from policyc_check.mechanisms import binary_tree as checked
+from policyc_check.mechanisms.binary_tree import nodes
+from policyc_runtime.mechanisms.linear import GridMechanism
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord
-from policyc_runtime.privacy.strategies import tree_l2_square
 
 if TYPE_CHECKING:
-    from policyc_runtime.mechanisms.setting import Setting
-    from policyc_runtime.randomness import Randomness
+    from policyc_check.users.setting import Setting
 
 Array = NDArray[np.float64]
+
+
 Series = NDArray[np.int64]
 
 
-class BinaryTree(GridNoise):
-    """Measures the sum of every node of a binary tree over the steps, under discrete Gaussian noise.
+class BinaryTree(checked.BinaryTree, GridMechanism):
+    """`BinaryTree` of the check, drawn."""
 
-    A node is measured at the step that ends it; the record has one number a cell and node, the smallest node first.
-    Each node's sum is then estimated from its own measurement and those below it, by their variances (Honaker);
-    offline, steps and running totals use those above and beside it as well.
-
-    What differs from Chan, Shi, Song: Gaussian noise, for all of a user's events, and estimates from all nodes.
-
-    Source: CSS11, HON15, BW18, CKS20
-    """
-
-    name: Literal["binary_tree"] = "binary_tree"
     independent: ClassVar[bool] = False
-    grid: ClassVar[int] = 2**6
 
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:  # noqa: ARG003
         """The least noise whose whole tree is (epsilon, delta)-private; there are no options."""
         return cls._least(setting, epsilon, delta)
-
-    def moved_square(self, setting: Setting) -> int:
-        """How far one neighbor moves all nodes together at most, L2 squared, in squared units of the grid."""
-        return setting.moved_square(tree_l2_square) * self.grid**2
 
     def variances(self, setting: Setting, steps: int) -> Array:
         """The variance of the noise of every step, (steps,)."""
@@ -54,20 +41,9 @@ class BinaryTree(GridNoise):
         estimates = [np.full((steps >> level, 1), variance) for level, variance in enumerate(below)]
         return _over_intervals(estimates, *_intervals(setting, steps))[:, 0]
 
-    def measure(
-        self, setting: Setting, raw: Series, records: Sequence[StepRecord], randomness: Randomness
-    ) -> list[StepRecord]:
-        """The nodes that end at the steps that have no record yet."""
-        sums = np.vstack([np.zeros((1, setting.cells), dtype=np.int64), np.cumsum(raw, axis=0)]) * self.grid
-        ends, levels = _nodes(len(records), len(raw))
-        nodes = sums[ends] - sums[ends - (1 << levels)]
-        noisy = nodes + self._noise(nodes, randomness)
-        starts = np.flatnonzero(levels == 0)[1:]
-        return [tuple(part.ravel().tolist()) for part in np.split(noisy, starts)] if len(noisy) else []
-
     def values(self, setting: Setting, records: Sequence[StepRecord]) -> Array:
         """Totals over the steps of each value, of as few estimated nodes as possible."""
-        ends, levels = _nodes(0, len(records))
+        ends, levels = nodes(0, len(records))
         measured = np.array([number for record in records for number in record], dtype=np.float64) / self.grid
         if measured.size != ends.size * setting.cells:
             raise ValueError("these are no records of a binary tree")
@@ -81,14 +57,6 @@ class BinaryTree(GridNoise):
             _use_what_is_above(estimates)
             return np.cumsum(estimates[0], axis=0) if setting.workload == "prefix" else estimates[0]
         return _over_intervals(estimates, *_intervals(setting, len(records)))
-
-
-def _nodes(first: int, stop: int) -> tuple[Series, Series]:
-    """Ends and levels of the nodes that end with the steps first to stop - 1, step by step, smallest first."""
-    steps = np.arange(first + 1, stop + 1)
-    counts = np.array([(int(step) & -int(step)).bit_length() for step in steps], dtype=np.int64)
-    levels = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(steps, counts), levels
 
 
 def _pairs(nodes: Array) -> Array:

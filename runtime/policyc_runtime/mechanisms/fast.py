@@ -6,57 +6,40 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from policyc_runtime.mechanisms.calibration import raised, require_room
+from policyc_check.mechanisms import fast as checked
+from policyc_check.rounding import rounded_down
+from policyc_runtime.calibration import raised, require_room
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
-from policyc_runtime.records import PositiveDecimal, Steps
-from policyc_runtime.rounding import rounded_down
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.mechanisms.setting import Setting
-    from policyc_runtime.privacy.profile import PrivacyProfile
+    from policyc_check.users.setting import Setting
     from policyc_runtime.randomness import Randomness
 
 PROPORTIONAL, INTEGRAL, REMEMBERED = 0.9, 0.1, 5  # of the controller, as in the source
+
+
 SET_POINT, STRIDE = 0.1, 5.0  # relative error that keeps the interval; how fast it grows
+
+
 SLOWEST = 1000  # steps between samples at most
 
 
-class Fast(StreamMechanism):
-    """Adds discrete Laplace noise to at most `samples` steps (None: to all), and publishes what a filter makes of them.
+class Fast(checked.Fast, StreamMechanism):
+    """`Fast` of the check, drawn."""
 
-    The filter is Kalman's for a random walk whose steps have standard deviation `process_sd`. Between samples its
-    prediction is published; a PID controller samples the sooner the further the last samples corrected it.
-
-    What differs from the source: a user takes part in at most min(k, samples) of the sampled steps, whose exact
-    composition makes the noise; which steps are sampled depends on earlier noisy values alone. `process_sd` is
-    declared, or the noise's own, never tuned on the protected series.
-
-    Source: FX14, CKS20
-    """
-
-    name: Literal["fast"] = "fast"
     whole_values: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
-    scale: PositiveDecimal
-    samples: Steps | None
-    process_sd: PositiveDecimal
-    sampler: Literal["discrete"] = "discrete"
-
-    @classmethod
-    def reason_against(cls, setting: Setting) -> str | None:
-        """It follows one series."""
-        return super().reason_against(setting) or ("it follows one series, not cells" if setting.cells > 1 else None)
 
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
         """The least noise; options: samples (else all steps) and process_sd in units (else the noise's stddev)."""
-        from policyc_runtime.privacy.discrete_noise import discrete_laplace_scale
+        from policyc_runtime.calibration import discrete_laplace_scale
 
         nats, failing = rounded_down(epsilon), rounded_down(delta)
         fixed = {"samples": options.get("samples"), "process_sd": options.get("process_sd", Decimal(1))}
@@ -71,23 +54,9 @@ class Fast(StreamMechanism):
     def _of(self, scale: float) -> Self:
         return self.model_copy(update={"scale": Decimal(repr(scale))})
 
-    def described(self) -> str:
-        """With the number of samples, if it samples."""
-        return "fast()" if self.samples is None else f"fast({self.samples} samples)"
-
     def with_noise(self, factor: float) -> Self:
         """The same with a scale `factor` times as large."""
         return self._of(raised(float(self.scale), factor))
-
-    def _changes(self, setting: Setting) -> int:
-        """How many of the sampled values one user can change."""
-        return min(setting.changes, self.samples or setting.changes)
-
-    def profile(self, setting: Setting) -> PrivacyProfile:
-        """The exact curve of discrete Laplace noise on every sampled value that one user changes."""
-        from policyc_runtime.privacy.discrete_noise import discrete_laplace_profile
-
-        return discrete_laplace_profile(Fraction(self.scale), self._changes(setting), setting.shift)
 
     @property
     def _noise(self) -> float:

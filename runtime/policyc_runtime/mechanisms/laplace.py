@@ -6,50 +6,26 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
+from policyc_check.mechanisms import laplace as checked
+from policyc_check.records import LARGEST_SCALE
 from policyc_runtime.mechanisms.mechanism import StepMechanism
-from policyc_runtime.randomness import LARGEST_SCALE, balanced_laplace, discrete_laplace
-from policyc_runtime.records import LARGEST_COUNT, PositiveDecimal
-
-COARSE = 64.0  # a scale from which the discrete law is as good as continuous
+from policyc_runtime.randomness import balanced_laplace, discrete_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_runtime.randomness import Randomness
 
+COARSE = 64.0  # a scale from which the discrete law is as good as continuous
 
-class Laplace(StepMechanism):
-    """Adds discrete Laplace noise, Pr(x) proportional to exp(-|x| / scale), to every cell.
 
-    Two data sets whose counts differ by at most `l1_sensitivity` in L1 norm give any output with probabilities within
-    a factor exp(l1_sensitivity / scale): exactly so for the discrete distribution, since counts are integers.
-
-    Balanced noise over all cells of a histogram whose total is public adds up to zero: the same distribution, given
-    that. Neighbors have the same total, so the factor is the same, and nothing is spent on hiding what is known: this
-    is the K-norm mechanism for the moves of one user. Of two cells it has half the variance.
-
-    Source: CKS20, HT10
-    """
-
-    name: Literal["laplace"] = "laplace"
-    l1_sensitivity: PositiveDecimal
-    sampler: Literal["discrete"] = "discrete"
-    balanced_cells: Annotated[int, Field(ge=2, le=LARGEST_COUNT)] | None = None
-
-    @property
-    def balanced(self) -> bool:
-        """Whether the noise of a step's cells adds up to zero."""
-        return self.balanced_cells is not None
-
-    def described(self) -> str:
-        """The mechanism as tables name it."""
-        return self.name if self.balanced_cells is None else "balanced laplace"
+class Laplace(checked.Laplace, StepMechanism):
+    """`Laplace` of the check, drawn."""
 
     def calibrate(self, epsilon: Decimal) -> Decimal:
         """The float above l1_sensitivity / epsilon whose loss is at most epsilon (nats, > 0), as a decimal.
@@ -71,10 +47,6 @@ class Laplace(StepMechanism):
             exact = Decimal(repr(scale))
             if self.privacy_loss(exact) <= Fraction(epsilon):
                 return exact
-
-    def privacy_loss(self, scale: Decimal) -> Fraction:
-        """The exact loss in nats of one step released with this scale (> 0)."""
-        return Fraction(self.l1_sensitivity) / Fraction(scale)
 
     def variance(self, scale: Decimal) -> float:
         """The variance of the noise in one cell: 2 r / (1 - r)^2 with r = exp(-1 / scale), stable for every scale."""

@@ -1,12 +1,10 @@
-"""What every mechanism must be able to do: the contract of this folder.
+"""What every mechanism must be able to do in a run: draw, and make values of what was drawn.
 
-There are three kinds, told apart by `accounting`; the third, `WindowMechanism` ("window"), is told of in its module.
+Each extends its record in `policyc_check.mechanisms`, and none of what that says of privacy.
 
-A `StepMechanism` ("step") adds noise to one step at a time; what each step may spend comes from a `Schedule`.
-
-A `StreamMechanism` ("stream") accounts for the whole stream by itself. Its run is a sequence of private measurements:
-`measure` turns raw values into one *record* a step, a tuple of whole numbers that is all the step gives away; the
-ledger keeps it. Everything published is computed from records by `values`, so the promise rests on `measure` alone:
+A `StreamMechanism`'s run is a sequence of private measurements: `measure` turns raw values into one *record* a step, a
+tuple of whole numbers that is all the step gives away; the ledger keeps it. Everything published is computed from
+records by `values`, so the promise rests on `measure` alone:
 
 - Whole numbers only. Raw values come as whole numbers (sums in units of their grid), noise is a whole number, and
   coefficients are on a grid too, so that no floating-point number touches what is protected.
@@ -15,13 +13,10 @@ ledger keeps it. Everything published is computed from records by `values`, so t
 - Resumable: `measure` is given the records so far, draws only new ones, and keeps no state; what it needs it recomputes
   from records and raw values. A run in pieces is the same measurement as one in a single piece.
 - A random choice that is public (a subsample) is drawn by `measure` and written into a record, the first.
-- `profile` says what all records of a stream together tell about one user: an upper bound of delta at every epsilon,
-  computed from the stated parameters alone. `calibrate` searches by whatever route (`calibration.py` has the search);
-  `verify` believes only `profile`.
+- `calibrate` searches by whatever route (`policyc_runtime/calibration.py` has the search); `verify` believes only the
+  record's `profile`.
 
-A new mechanism is one file here: a frozen record with `name: Literal["..."]`, its noise parameters as exact decimals
-rounded up, and the methods below. It is found by being here, and tested by tests/runtime/mechanisms/test_stream_*.py
-without a line written for it.
+It is found by being here, and tested by tests/runtime/mechanisms/test_stream_*.py without a line written for it.
 """
 
 from __future__ import annotations
@@ -30,61 +25,35 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from policyc_runtime.errors import KernelError
-from policyc_runtime.kinds import find_kinds
-from policyc_runtime.records import Record
+from policyc_check.errors import KernelError
+from policyc_check.kinds import find_kinds
+from policyc_check.mechanisms import mechanism as checked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.mechanisms.setting import Setting
-    from policyc_runtime.privacy.profile import PrivacyProfile
+    from policyc_check.users.setting import Setting
     from policyc_runtime.randomness import Randomness
-
-MOST_CHANGES = 10**6
-"""Values of a stream that one user may change: beyond, compositions cannot be computed."""
 
 StepRecord = tuple[int, ...]
 """What one step gives away: whole numbers, possibly none."""
+
 
 Options = Mapping[str, object]
 """The arguments of a policy's `mechanism` statement, by name; decimals are `Decimal`."""
 
 
-class Mechanism(Record):
-    """A way to make noisy values; its fields are what the plan says of it."""
-
-    name: str
-    accounting: str
-
-    @property
-    def balanced(self) -> bool:
-        """Whether the noise of a step's cells adds up to zero."""
-        return False
-
-    def described(self) -> str:
-        """The mechanism as tables name it."""
-        return self.name
-
-
-class StepMechanism(Mechanism):
-    """Adds noise to one step's values, at a scale that follows from the step's budget."""
-
-    accounting: Literal["step"] = "step"
+class StepMechanism(checked.StepMechanism):
+    """`StepMechanism` of the check, drawn."""
 
     @abstractmethod
     def calibrate(self, epsilon: Decimal) -> Decimal:
         """The smallest scale, rounded up, whose loss is at most epsilon (nats, > 0)."""
-
-    @abstractmethod
-    def privacy_loss(self, scale: Decimal) -> Fraction:
-        """The exact loss in nats of one step released with this scale (> 0)."""
 
     @abstractmethod
     def variance(self, scale: Decimal) -> float:
@@ -99,20 +68,14 @@ class StepMechanism(Mechanism):
         """How likely rows of noise (..., cells) are at this scale, as a logarithm without its constant, (...)."""
 
 
-class StreamMechanism(Mechanism):
-    """Measures a whole stream and accounts for all of it; see the module."""
+class StreamMechanism(checked.StreamMechanism):
+    """`StreamMechanism` of the check, drawn."""
 
-    accounting: Literal["stream"] = "stream"
     whole_values: ClassVar[bool] = True
     """Whether `values` are whole numbers of units wherever they are not NaN."""
-    leaves_gaps: ClassVar[bool] = False
-    """Whether `values` may be NaN, so that the release needs an estimator that fills. (One that interpolates between
-    measured steps itself, in `values`, leaves none.)"""
-
     estimates: ClassVar[bool] = False
     """Whether `values` are estimates, made of several records: their errors depend on each other and on how the stream
     moves, so `variances` cannot be compared with those of plain noise, nor an estimator be put on top."""
-
     independent: ClassVar[bool] = True
     """Whether the noise of a step is independent of that of others, where `values` are no estimates."""
 
@@ -120,11 +83,6 @@ class StreamMechanism(Mechanism):
     def declared(self) -> bool:
         """Whether `values` are estimates for a declared process, and `variances` their errors under it."""
         return False
-
-    @classmethod
-    def reason_against(cls, setting: Setting) -> str | None:
-        """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""
-        return None if setting.workload == "identity" else "it measures the steps themselves, not totals over them"
 
     @classmethod
     def variants(cls, setting: Setting) -> Sequence[Options]:  # noqa: ARG003
@@ -149,17 +107,6 @@ class StreamMechanism(Mechanism):
             KernelError: the noise would not fit 64-bit integers.
         """
 
-    @classmethod
-    def reason_not_here(cls, setting: Setting) -> str | None:
-        """As `reason_against`, and why nobody could account for this setting."""
-        if setting.changes > MOST_CHANGES:
-            return f"one user can change {setting.changes:,} values, and at most {MOST_CHANGES:,} can be accounted for"
-        return cls.reason_against(setting)
-
-    def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:  # noqa: ARG002
-        """Why a promise that may fail with this probability would be none with these parameters, or None."""
-        return None
-
     def require_promise(self, setting: Setting, delta: Decimal) -> Self:
         """Itself.
 
@@ -176,14 +123,6 @@ class StreamMechanism(Mechanism):
         """The same mechanism with `factor` (> 0) times as much noise, parameters rounded up.
 
         Several releases under one promise are each calibrated alone and then given more noise.
-        """
-
-    @abstractmethod
-    def profile(self, setting: Setting) -> PrivacyProfile:
-        """What all records together tell about one user: upper bounds, from the stated parameters alone.
-
-        `setting` may have another participation bound than the one that was calibrated for: this is how the
-        certificate says what is left when the bound fails.
         """
 
     @abstractmethod
@@ -243,13 +182,3 @@ def mechanism_kinds() -> dict[str, type[StepMechanism]]:
 def stream_mechanism_kinds() -> dict[str, type[StreamMechanism]]:
     """All stream mechanisms by name."""
     return find_kinds("policyc_runtime.mechanisms", StreamMechanism)  # type: ignore[type-abstract]
-
-
-class Derived(Mechanism):
-    """Computed from the noisy values of the release it is made of; no noise is added and no privacy is spent.
-
-    Source: DR14
-    """
-
-    name: Literal["derived"] = "derived"
-    accounting: Literal["none"] = "none"

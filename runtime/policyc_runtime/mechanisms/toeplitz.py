@@ -12,63 +12,37 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
-from policyc_runtime.mechanisms.grid_noise import GridNoise
+from policyc_check.mechanisms import toeplitz as checked
+from policyc_check.mechanisms.toeplitz import PIECE, _coefficients, earliest_user
+from policyc_check.users.participation import Participation
+from policyc_runtime.mechanisms.linear import GridMechanism
 from policyc_runtime.mechanisms.mechanism import Options, StepRecord
-from policyc_runtime.privacy.participation import Participation
-from policyc_runtime.privacy.strategies import earliest_user, toeplitz_l2_square
-from policyc_runtime.records import LARGEST_COUNT
 
 if TYPE_CHECKING:
-    from policyc_runtime.mechanisms.setting import Setting
-    from policyc_runtime.randomness import Randomness
+    from policyc_check.users.setting import Setting
 
 Array = NDArray[np.float64]
-Part = Annotated[Decimal, Field(ge=0, le=1)]
 
-BITS = 64  # of the coefficients beyond their grid, while they are computed
+
 BLOCK = 512  # steps whose part in later values is computed together
-PIECE = 4096  # steps that are measured together, each with as much history as the last of them
+
+
 LONGEST_BAND = 64  # coefficients that are chosen one by one
+
+
 DIGITS = Decimal("1e-9")  # of decay and exponent
 
 
-class Toeplitz(GridNoise):
-    """Measures C x, C = (1 - decay L)^(-exponent) rounded to the grid, under discrete Gaussian noise on that grid.
+class Toeplitz(checked.Toeplitz, GridMechanism):
+    """`Toeplitz` of the check, drawn."""
 
-    With a `band`, it is the first column of C, in whole units of the grid, zero after its end; decay and exponent are
-    0 then.
-
-    The coefficients are whole numbers of the grid, computed in whole numbers, and the sensitivity is exactly theirs:
-    that of a user who takes part as early and as densely as participation allows. Running totals and windows have the
-    rounded C undone exactly. On the steps themselves no such C helps: they have independent noise.
-
-    Source: DMRST22, FHU23, KL24, BW18, CKS20
-    """
-
-    name: Literal["toeplitz"] = "toeplitz"
     independent: ClassVar[bool] = False
-    decay: Part
-    exponent: Part
-    band: tuple[Annotated[int, Field(ge=0, le=LARGEST_COUNT)], ...] | None = None
-    grid: ClassVar[int] = 2**12
-
-    @model_validator(mode="after")
-    def _band_falls(self) -> Self:
-        if self.band is None:
-            return self
-        if not self.band or self.band[0] == 0 or list(self.band) != sorted(self.band, reverse=True):
-            raise ValueError("the coefficients of a band do not rise, and the first is above 0")
-        if self.decay or self.exponent:
-            raise ValueError("with a band, decay and exponent are 0")
-        return self
 
     @classmethod
     def variants(cls, setting: Setting) -> Sequence[Options]:
@@ -92,19 +66,6 @@ class Toeplitz(GridNoise):
             whole = {"decay": Decimal(0), "exponent": Decimal(0), "band": band}
         return cls._least(setting, epsilon, delta, **whole)
 
-    def moved_square(self, setting: Setting) -> int:
-        """How far one neighbor moves what is measured, L2 squared, in squared units of the grid, exact."""
-        column = self._column(setting)
-        return setting.moved_square(lambda participation: toeplitz_l2_square(column, participation))
-
-    def _column(self, setting: Setting) -> NDArray[np.int64]:
-        assert setting.horizon is not None, "it does not apply to endless streams"
-        if self.band is None:
-            return _coefficients(self.decay, self.exponent, self.grid, setting.horizon)
-        column = np.zeros(setting.horizon, dtype=np.int64)
-        column[: len(self.band)] = self.band[: setting.horizon]
-        return column
-
     def _answer(self, setting: Setting) -> Array:
         """The first column of W C^-1, (horizon,), in units to a unit of the grid."""
         assert setting.horizon is not None, "it does not apply to endless streams"
@@ -114,34 +75,11 @@ class Toeplitz(GridNoise):
         """The variance of the noise of every step, (steps,): exact, as what is undone is the rounded C."""
         return (float(self.stddev) * self.grid) ** 2 * np.cumsum(self._answer(setting)[:steps] ** 2)
 
-    def measure(
-        self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
-    ) -> list[StepRecord]:
-        """C x, in whole units of the grid, and noise, at the steps that have no record yet."""
-        column, found = self._column(setting), np.zeros((0, setting.cells), dtype=np.int64)
-        for first in range(len(records), len(raw), PIECE):
-            stop = min(first + PIECE, len(raw))
-            history = np.vstack([np.zeros((stop - 1, setting.cells), dtype=np.int64), raw[:stop]])[first:]
-            new = np.stack([np.convolve(cell, column[:stop], "valid") for cell in history.T], axis=1)
-            found = np.vstack([found, new])
-        return [tuple(row) for row in (found + self._noise(found, randomness)).tolist()]
-
     def values(self, setting: Setting, records: Sequence[StepRecord]) -> Array:
         """Totals, with C undone."""
         measured = np.array(records, dtype=np.float64).reshape(len(records), setting.cells)
         answer = self._answer(setting)
         return np.stack([_applied(answer, cell) for cell in measured.T], axis=1)
-
-
-@lru_cache(maxsize=64)
-def _coefficients(decay: Decimal, exponent: Decimal, grid: int, steps: int) -> NDArray[np.int64]:
-    """The first column of C in whole units of the grid, (steps,): the same on every machine."""
-    a, g = Fraction(decay), Fraction(exponent)
-    found, value = [grid], grid << BITS
-    for j in range(1, steps):
-        value = value * a.numerator * (g.numerator + (j - 1) * g.denominator) // (a.denominator * g.denominator * j)
-        found.append((value + (1 << BITS - 1)) >> BITS)
-    return np.array(found, dtype=np.int64)
 
 
 @lru_cache(maxsize=64)

@@ -11,64 +11,35 @@ A record is (distance,) or (distance, value of each cell): whole numbers, from w
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from policyc_runtime.errors import KernelError
-from policyc_runtime.kinds import find_kinds
-from policyc_runtime.mechanisms.mechanism import Mechanism, StepRecord
-from policyc_runtime.records import PositiveDecimal, Steps
+from policyc_check.errors import KernelError
+from policyc_check.kinds import find_kinds
+from policyc_check.mechanisms import window_mechanism as checked
+from policyc_runtime.mechanisms.mechanism import StepRecord
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.mechanisms.setting import Setting
+    from policyc_check.users.setting import Setting
     from policyc_runtime.randomness import Randomness
 
-
 STILL_STEPS = 1000
+
+
 STILL_COUNT = 10**9
 
 
-class WindowMechanism(Mechanism):
-    """Measures how far counts have moved, and publishes when that exceeds the noise; see the module.
+class WindowMechanism(checked.WindowMechanism):
+    """`WindowMechanism` of the check, drawn."""
 
-    `window` steps in a row spend at most `epsilon` nats. `l1_sensitivity`: how far one user's value at one step moves
-    the counts of that step; their distance from public whole numbers moves no further. `still_error`: the mean squared
-    error of published values while counts stand still, in units of (l1_sensitivity / epsilon)^2; only for prediction.
-
-    Source: KELLARIS14
-    """
-
-    accounting: Literal["window"] = "window"
-    window: Steps
-    epsilon: PositiveDecimal
-    l1_sensitivity: PositiveDecimal
-    still_error: PositiveDecimal
-    sampler: Literal["discrete"] = "discrete"
     whole_values: ClassVar[bool] = True
-    largest_part: ClassVar[Fraction]
-    """The largest part of epsilon that one publication takes."""
-
-    @abstractmethod
-    def unit(self) -> Fraction:
-        """What publications are paid in, nats."""
-
-    @abstractmethod
-    def next_units(self, paid: Sequence[int]) -> int:
-        """The units that a publication at the next step may take, 0 for none, given those paid at each step so far."""
-
-    def spent(self, width: int) -> Fraction:
-        """The most nats that any `width` steps in a row spend, whatever the data."""
-        steps = Fraction(width, 2 * self.window)  # for distances
-        published = min(width * self.largest_part, Fraction(-(-width // self.window), 2))
-        return Fraction(self.epsilon) * (steps + published)
 
     def with_step_budget(self, budget: Decimal) -> Self:
         """The same rule with the largest epsilon, of 15 digits, that spends at most so many nats at a step."""
@@ -102,7 +73,7 @@ class WindowMechanism(Mechanism):
 
     def distance_scale(self) -> Fraction:
         """The scale of the noise of every distance; KernelError (E0831) where it would not fit 64-bit integers."""
-        from policyc_runtime.randomness import LARGEST_SCALE
+        from policyc_check.records import LARGEST_SCALE
 
         scale = Fraction(self.l1_sensitivity) * 2 * self.window / Fraction(self.epsilon)
         if 2 * scale > LARGEST_SCALE:
@@ -116,7 +87,7 @@ class WindowMechanism(Mechanism):
 
     def publishes(self, distance: int, units: int, cells: int) -> bool:
         """Whether a distance, summed over cells, exceeds what the noise of a publication would make of it."""
-        from policyc_runtime.randomness import LARGEST_SCALE
+        from policyc_check.records import LARGEST_SCALE
 
         budget = units * self.unit()
         sensitivity = Fraction(self.l1_sensitivity)
@@ -195,8 +166,8 @@ class WindowMechanism(Mechanism):
 @cache
 def still_error(name: str, window: int, cells: int) -> Decimal:
     """`still_error` of a mechanism, by simulation on counts that stand still; the same at every call."""
-    from policyc_runtime.mechanisms.setting import Setting
-    from policyc_runtime.privacy.participation import Participation
+    from policyc_check.users.participation import Participation
+    from policyc_check.users.setting import Setting
     from policyc_runtime.randomness import SimulationRandomness
 
     fields = {"name": name, "window": window, "epsilon": "0.01", "l1_sensitivity": 2, "still_error": 1}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_check.users.claims import promised_user_level
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.moments import iso_moment, now, step_microseconds
 from policyc_runtime.sources.step_counts import LARGEST_HORIZON
-from policyc_runtime.user_level import promised_user_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

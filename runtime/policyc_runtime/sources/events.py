@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_check.users.claims import promised_user_level
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.due_steps import due_steps
@@ -26,7 +27,6 @@ from policyc_runtime.sources.moments import (
 from policyc_runtime.sources.participation import counted_by_user, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
-from policyc_runtime.user_level import promised_user_level
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

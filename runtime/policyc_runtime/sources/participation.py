@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.plan import ParticipationRecord, Plan, ReleasePlan
-from policyc_runtime.queries import CountQuery, SumQuery
+from policyc_check.plan.queries import CountQuery, SumQuery
+from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.users.claims import largest_units
+from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import step_microseconds
 from policyc_runtime.sources.step_counts import StepCounts
-from policyc_runtime.user_level import largest_units
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -12,7 +12,7 @@ from policyc.diagnostics.json_output import render_json
 from policyc.diagnostics.pages import all_codes, page_title, read_page
 from policyc.diagnostics.sarif import render_sarif
 from policyc.diagnostics.text import count_findings, render_kernel_error, render_text
-from policyc_runtime.errors import PlanRejectedError
+from policyc_check.errors import PlanRejectedError
 
 TEXT = "policy wards\n" * 10 + "  horizon     unbounded\n" + "\n" * 5 + "target alpha_dpt(alpha = 0.8)\n"
 SOURCE = Source("wards.policy", TEXT)

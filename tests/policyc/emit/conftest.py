@@ -13,24 +13,14 @@ import pytest
 
 from policyc import __version__
 from policyc.emit import directory as directory_of_plan
-from policyc_runtime.correlation import ChainRecord, Correlation
-from policyc_runtime.estimation.constraints import ConstraintRow
-from policyc_runtime.plan import (
-    Candidate,
-    CellRecord,
-    Claims,
-    Delivery,
-    FileRecord,
-    Notice,
-    Plan,
-    PolicyRecord,
-    PredictedError,
-    ReleasePlan,
-    StreamRecord,
-)
-from policyc_runtime.queries import CountQuery
-from policyc_runtime.schedule import BudgetSegment, Schedule
-from policyc_runtime.targets import AlphaDPT, EventLevel
+from policyc_check.plan.claims import Claims
+from policyc_check.plan.constraints import ConstraintRow
+from policyc_check.plan.correlation import ChainRecord, Correlation
+from policyc_check.plan.queries import CountQuery
+from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.stream import CellRecord, Delivery, FileRecord, Notice, PolicyRecord, StreamRecord
+from policyc_check.plan.targets import AlphaDPT, EventLevel
+from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
 
 sys.path.insert(0, str(Path(__file__).parent))  # for sentence_numbers
 
@@ -133,7 +123,8 @@ def estimator(value: dict[str, Any]) -> Any:
 
 def sealed(plan: Plan) -> Plan:
     """The plan with claims recomputed exactly and its digest."""
-    from policyc_runtime.spending import budget_sum, largest_budget
+    from policyc.planning.assemble import stated_leakage
+    from policyc_check.steps.budgets import budget_sum, largest_budget
 
     total = budget_sum(plan)
     claims = Claims(
@@ -141,6 +132,8 @@ def sealed(plan: Plan) -> Plan:
         budget_sum=None if total is None else rounded(total),
         largest_budget=rounded(largest_budget(plan)),
     )
+    inherited = tuple(stated_leakage(plan, record)[0] for record in plan.correlation.chains)
+    claims = claims.model_copy(update={"inherited": inherited})
     return plan.model_copy(update={"claims": claims}).sealed()
 
 

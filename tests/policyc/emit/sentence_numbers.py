@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, WEvent
+from policyc_check.records import MOST_COINS
+from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile
 from policyc_runtime.estimation import flows, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
-from policyc_runtime.mechanisms import Derived
 from policyc_runtime.plan import Plan
-from policyc_runtime.randomness import MOST_COINS
-from policyc_runtime.targets import AlphaDPT, NeighboringRelation, UserLevel, WEvent
-from policyc_runtime.user_level import composed, promised_user_level, setting_of, stream_profile
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?(?!\w)")
 QUOTED = re.compile(r"`[^`]*`|“[^”]*”")
@@ -545,7 +545,7 @@ def largest_budget(told: Told, found: str) -> None:
 
 def changes(told: Told, found: str) -> None:
     """By how much one user moves a step: so many counts as events count, or the larger end of the clamp."""
-    from policyc_runtime.user_level import source_release
+    from policyc_check.users.claims import source_release
 
     name = re.findall("`([^`]*)`", told.text)[0]
     query = source_release(told.plan, told.plan.release_named(name)).query
@@ -619,6 +619,16 @@ def with_noise(told: Told, steps: str) -> None:
         if release.schedule is not None
     ]
     assert number(steps) in counts
+
+
+def missed_by_chance(told: Told, percent: str) -> None:
+    """The standard error that the plan states, as a share of the error; told where it is above a part in a hundred."""
+    shares = [
+        float(Fraction(part.predicted.stderr) / Fraction(part.predicted.published) * 100)
+        for part in told.plan.releases
+        if part.predicted.stderr is not None
+    ]
+    assert any(math.isclose(number(percent), share, rel_tol=0.05) and share > 1 for share in shares)
 
 
 def simulated_steps(told: Told, steps: str) -> None:
@@ -765,6 +775,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"^(?:before constraints )?at least {N}$", bounded),
     (rf"noisy value alone(?:, at the [^,]* released,)? by about {N}", typical("without_postprocessing")),
     (rf"alone, at the {N} steps? that (?:is|are) released", with_noise),
+    (rf"the error has a standard error of {N} %", missed_by_chance),
     (rf"^Simulated users of the declared chain over {N} steps", simulated_steps),
     (rf"noisy value is expected to be off by about {N}", typical("published")),
     (rf"without any data by about {N}", typical("prior_alone")),

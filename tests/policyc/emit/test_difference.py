@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from policyc.emit.difference import Effect, changes_json, compare_plans, is_weaker, render_changes
-from policyc_runtime.plan import ParticipationRecord, Plan, UserLevelClaim
-from policyc_runtime.targets import AlphaDPT, EventLevel, NeighboringRelation, UserLevel
+from policyc_check.plan.claims import UserLevelClaim
+from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, UserLevel
+from policyc_runtime.plan import Plan
 
 USERS = UserLevel(epsilon=Decimal(1), delta=Decimal("1e-6"), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
 BOUND = ParticipationRecord(bound=10, per_step=2, spacing=3, enforced="keep_first", assumed=None)

@@ -15,7 +15,7 @@ from policyc.emit import printed_numbers, sign, signatures, signing_keys, verify
 from policyc.emit.blocks import pictures
 from policyc.emit.directory import rewrite_certificate, save
 from policyc.emit.stored_files import sha256
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_private import key_file, make_private
 from policyc_runtime.plan import Plan, load_plan

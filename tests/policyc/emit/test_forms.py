@@ -25,7 +25,7 @@ from policyc.emit.on_demand import ON_DEMAND
 from policyc.emit.pdf import render_pdf
 from policyc.emit.registry import registry_record, render_registry
 from policyc.emit.signatures import Signature, Signer
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 from policyc_runtime.plan import Plan, load_plan
 
 HAND_MADE = ["traffic", "fleet", "endless_traffic", "independent_count"]

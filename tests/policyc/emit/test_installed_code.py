@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import policyc
+import policyc_check
 import policyc_grammar
 import policyc_runtime
 from policyc.emit import sign, signature_claims, signing_keys, verify_directory
@@ -24,7 +25,7 @@ from policyc.emit.signatures import Signer
 from policyc_runtime.plan import Plan
 
 Save = Callable[[Path, Plan], Path]
-PACKAGES = (policyc, policyc_grammar, policyc_runtime)
+PACKAGES = (policyc, policyc_check, policyc_grammar, policyc_runtime)
 OTHER = "0f" * 32
 DESCRIBING = {".typed"}  # a file without a word in it
 
@@ -42,7 +43,7 @@ def test_the_hash_is_what_sha256sum_prints() -> None:
         if path.is_file() and path.suffix in SUFFIXES
     }
     lines = [f"{hashlib.sha256(named[name].read_bytes()).hexdigest()}  {name}\n" for name in sorted(named)]
-    assert {"policyc/cli.py", "policyc_grammar/policy.lark", "policyc_runtime/verify.py"} < set(named)
+    assert {"policyc/cli.py", "policyc_grammar/policy.lark", "policyc_check/verify.py"} < set(named)
     assert installed_code() == hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from policyc.emit.map_model import render_map_model
+from policyc_check.plan.constraints import ConstraintRow
+from policyc_check.plan.schedule import BudgetSegment
+from policyc_check.plan.stream import Delivery
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import estimator_kinds
-from policyc_runtime.estimation.constraints import ConstraintRow
 from policyc_runtime.estimation.flows import Optimum, most_probable_flows
 from policyc_runtime.estimation.separable import MapCost, cost_of
-from policyc_runtime.plan import Delivery, Plan
-from policyc_runtime.schedule import BudgetSegment
+from policyc_runtime.plan import Plan
 
 Array = NDArray[np.float64]
 STEPS = 12

@@ -46,7 +46,7 @@ def test_every_promise_says_what_it_means(fleet: Plan) -> None:
 def test_a_user_level_promise_is_told_from_its_exact_curve(gallery) -> None:
     """For (epsilon, delta) the numbers are no worse than those of the two numbers alone, and better than certainty."""
     from policyc import compile_policy
-    from policyc_runtime.targets import UserLevel
+    from policyc_check.plan.targets import UserLevel
 
     plan = compile_policy(gallery / "bikeshare.policy").plan
     target = plan.targets[0]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from policyc import compile_policy
 from policyc.emit.map_model import render_map_model
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.plan import Plan
-from policyc_runtime.queries import PrefixQuery, WindowQuery
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 

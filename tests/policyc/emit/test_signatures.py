@@ -21,7 +21,7 @@ from policyc.emit import sign as sign_as
 from policyc.emit import signature_claims, signatures, signing_keys, verify_directory, weak_keys
 from policyc.emit.directory import rewrite_certificate
 from policyc.emit.signatures import Signer
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 from policyc_runtime.plan import Plan, load_plan
 
 Save = Callable[[Path, Plan], Path]

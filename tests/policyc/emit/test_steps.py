@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from policyc.emit.steps import render_steps, step_rows
+from policyc.planning.leakage.recursion import backward_leakage, forward_leakage
+from policyc_check.steps.budgets import total_budgets
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy import backward_leakage, forward_leakage
-from policyc_runtime.spending import total_budgets
 
 NAMES = ["t", "epsilon", "scale", "backward_leakage", "forward_leakage", "total_leakage", "expected_error"]
 

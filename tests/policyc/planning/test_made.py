@@ -8,9 +8,9 @@ import pytest
 
 from policyc.planning.made import least_together
 from policyc.planning.measurements import Measurement, shares
-from policyc_runtime.mechanisms import Setting
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.gaussian import Gaussian
-from policyc_runtime.privacy import Participation
 
 
 @pytest.mark.parametrize(("objective", "power"), [("mean_squared_error", 2), ("mean_absolute_error", 1)])

@@ -8,9 +8,10 @@ import pytest
 
 from policyc import PolicyError, compile_policy
 from policyc.semantics.rules.release import SKIPPING
-from policyc_runtime.mechanisms import Derived, stream_mechanism_kinds
-from policyc_runtime.queries import PrefixQuery
-from policyc_runtime.verify import verified_claims
+from policyc_check.mechanisms import Derived
+from policyc_check.plan.queries import PrefixQuery
+from policyc_check.verify import verified_claims
+from policyc_runtime.mechanisms import stream_mechanism_kinds
 
 POLICY = """policy visits "Visitors, daily"
 stream events {{

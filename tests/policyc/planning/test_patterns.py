@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.lags import useful_lags
+from policyc.planning.leakage.recursion import total_leakage
 from policyc.planning.patterns import allocate_optimal, allocate_sparse
 from policyc.planning.schedules import Allocation, Group, Run, ScheduleError, allocate_uniform, expand
-from policyc_runtime.privacy import Chain, audited_stationary_leakage, audited_total_leakage, total_leakage, useful_lags
+from policyc_check.steps.chains import Chain
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "data" / "leakage.json").read_text())
 

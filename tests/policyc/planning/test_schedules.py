@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policyc.planning.leakage.lags import useful_lags
+from policyc.planning.leakage.recursion import total_leakage
 from policyc.planning.schedules import (
     Group,
     ScheduleError,
@@ -17,7 +19,7 @@ from policyc.planning.schedules import (
     allocate_quantified,
     allocate_uniform,
 )
-from policyc_runtime.privacy import Chain, total_leakage, useful_lags
+from policyc_check.steps.chains import Chain
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "data" / "leakage.json").read_text())
 RING = 0.8 * np.eye(10) + 0.1 * np.roll(np.eye(10), 1, axis=1) + 0.1 * np.roll(np.eye(10), -1, axis=1)

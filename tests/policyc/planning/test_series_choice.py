@@ -13,15 +13,15 @@ from policyc.diagnostics import PolicyError
 from policyc.planning.courses import Courses
 from policyc.planning.measurements import Measurement
 from policyc.planning.trials import Trial, controlled
+from policyc_check.users.participation import Participation
+from policyc_check.verify import verified_claims
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.plain_series import SeriesFilter
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
 from policyc_runtime.mechanisms import Setting
 from policyc_runtime.mechanisms.gaussian import Gaussian
-from policyc_runtime.privacy.participation import Participation
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.verify import verified_claims
 
 POLICY = """
 policy visits "visitors"

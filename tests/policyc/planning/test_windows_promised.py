@@ -11,6 +11,7 @@ import pytest
 from policyc import compile_policy
 from policyc.emit.context import certificate_content
 from policyc.planning.caps import capped
+from policyc.planning.leakage.recursion import window_leakage
 from policyc.planning.patterns import allocate_optimal, allocate_sparse
 from policyc.planning.promise import Promise
 from policyc.planning.schedules import (
@@ -21,12 +22,12 @@ from policyc.planning.schedules import (
     allocate_uniform,
     expand,
 )
-from policyc_runtime.errors import PlanRejectedError
+from policyc_check.errors import PlanRejectedError
+from policyc_check.plan.targets import AlphaDPT
+from policyc_check.steps.budgets import window_budget
+from policyc_check.steps.chains import Chain
+from policyc_check.verify import verified_claims, verify
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy import Chain, window_leakage
-from policyc_runtime.spending import window_budget
-from policyc_runtime.targets import AlphaDPT
-from policyc_runtime.verify import verified_claims, verify
 
 CHAIN = Chain(forward=[[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]], initial="stationary")
 OTHER = Chain(forward=[[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], initial="stationary")

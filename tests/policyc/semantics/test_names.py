@@ -9,7 +9,8 @@ import pytest
 from policyc.diagnostics import PolicyError
 from policyc.semantics.checked import check_file
 from policyc.semantics.rules import names
-from policyc_runtime import plan, records
+from policyc_check import records
+from policyc_check.plan import stream as plan
 
 LONG = "a" * 1001
 

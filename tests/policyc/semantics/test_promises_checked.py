@@ -5,8 +5,10 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from policyc.planning.leakage.lags import useful_lags
+from policyc.planning.leakage.loss import LossFunction
 from policyc.semantics.chains import closed_classes, states_that_never_meet, stationary_law, supports, transposed
-from policyc_runtime.privacy import Chain, LossFunction, useful_lags
+from policyc_check.steps.chains import Chain
 
 COMMENTS = {
     "# 11 is for the clinic only\ntarget event_level(epsilon = 11)": [],

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
+from policyc_check.plan.targets import NeighboringRelation
 from policyc_runtime.empirical import attacks_on, streams
 from policyc_runtime.empirical.proof import counted
 from policyc_runtime.measuring import measured
 from policyc_runtime.mechanisms.dft import Dft
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.targets import NeighboringRelation
 
 RUNS = 12_000
 CONFIDENCE = 0.995  # of each of two attacks, 0.99 together
@@ -66,7 +66,7 @@ def test_the_attacked_user_moves_what_noise_on_frequencies_is_made_for(
     mechanism, setting = measured(plan, plan.releases[0]) or (None, None)
     assert isinstance(mechanism, Dft)
     scene = scene_of(plan)
-    attacked, stated = moved(scene, scene._walk), mechanism._moved(setting)
+    attacked, stated = moved(scene, scene._walk), mechanism.strategy(setting).moves(setting).l1
     assert 0.999 * stated <= attacked <= stated
     assert moved(scene, (0, 0)) < 0.8 * stated
 
@@ -89,7 +89,9 @@ def test_noise_for_the_frequencies_of_one_cell_is_noticed(tmp_path: Path, full: 
     mechanism, setting = measured(plan, plan.releases[0]) or (None, None)
     assert isinstance(mechanism, Dft)
     assert plan.claims.user_level[0].relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    one_cell = (math.isqrt(2 * mechanism.moved_square(setting)) + 1) / mechanism._moved(setting)
+    one_cell = (math.isqrt(2 * mechanism.strategy(setting).moves(setting).l2_square) + 1) / mechanism.strategy(
+        setting
+    ).moves(setting).l1
     attack = attacks_on(plan)[-1]
     assert attack.epsilon == Decimal(2)
     for factor, noticed in ((1.0, False), (one_cell, True)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from policyc_check.plan.constraints import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
-from policyc_runtime.estimation.constraints import ConstraintRow
 
 
 def demand(

@@ -8,12 +8,12 @@ from demands import at_least_zero, change_at_most, demand, demands, total
 from numpy.typing import NDArray
 from plans import make_plan
 
+from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import Estimator, estimator_kinds, map_counts
 from policyc_runtime.estimation.map import Map, propagate
 from policyc_runtime.plan import Plan
-from policyc_runtime.privacy import Chain
 from policyc_runtime.sources_cited import SOURCES
 
 Array = NDArray[np.float64]

@@ -9,12 +9,12 @@ import pytest
 from demands import at_least_zero, demand, demands, total
 from numpy.typing import NDArray
 
+from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.flows import GAP, most_probable_flows, tilted_paths
 from policyc_runtime.estimation.joint_map import JointMap
-from policyc_runtime.privacy import Chain
 
 Array = NDArray[np.float64]
 BASE = np.array([[0.33, 0.33, 0.34], [0.8, 0.1, 0.1], [0.05, 0.9, 0.05]])

@@ -10,6 +10,7 @@ from demands import at_least_zero, demands, total
 from numpy.typing import NDArray
 from plans import make_plan
 
+from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import ConstraintSet, estimator_kinds
@@ -19,7 +20,6 @@ from policyc_runtime.estimation.laplace_channel import laplace_width, score
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.estimation.safeguard import candidates, innovation_log_likelihood, likeliest
-from policyc_runtime.privacy import Chain
 from policyc_runtime.simulation import simulate_counts
 
 Array = NDArray[np.float64]

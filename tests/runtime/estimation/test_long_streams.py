@@ -7,11 +7,11 @@ import pytest
 from demands import at_least_zero, demands, total
 from numpy.typing import NDArray
 
+from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import posterior, recursions
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.kalman import Filter
 from policyc_runtime.estimation.posterior import Posterior
-from policyc_runtime.privacy import Chain
 from policyc_runtime.simulation import simulate_counts
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, chisquare
 from stream_settings import one_setting, simulated
 
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 from policyc_runtime.mechanisms.binomial import Binomial
 from policyc_runtime.randomness import symmetric_binomial
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from stream_settings import one_setting, run, simulated
 
-from policyc_runtime.mechanisms.dft import Dft, _basis
+from policyc_check.mechanisms.dft import basis
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms.dft import Dft
 from policyc_runtime.mechanisms.gaussian import Gaussian
-from policyc_runtime.mechanisms.setting import Setting
-from policyc_runtime.privacy import Participation
 
 PROMISE = (Decimal(1), Decimal("1e-7"))
 
@@ -21,7 +22,7 @@ PROMISE = (Decimal(1), Decimal("1e-7"))
 @pytest.mark.parametrize("size", [1, 2, 7, 12, 365])
 def test_the_basis_is_orthonormal(size: int) -> None:
     """All rows together are an orthonormal basis of real numbers, the first one constant."""
-    rows = np.vstack(list(_basis(size, size)))
+    rows = np.vstack(list(basis(size, size)))
     assert np.allclose(rows @ rows.T, np.eye(size), atol=1e-12)
     assert np.ptp(rows[0]) == 0
 
@@ -33,7 +34,7 @@ def test_no_user_moves_the_coefficients_further_than_is_said(coefficients: int |
     """Over all sets of steps that one user can take part in, with either sign, the quantised transform moves less."""
     setting = replace(one_setting(Dft, steps=size, bound=bound), contribution=3)
     mechanism = Dft.calibrate(setting, *PROMISE, {"coefficients": coefficients} if coefficients else {})
-    rows = np.rint(np.vstack(list(_basis(size, coefficients or size))) * mechanism.grid)
+    rows = np.rint(np.vstack(list(basis(size, coefficients or size))) * mechanism.grid)
     generator, longest = np.random.default_rng(1), 0.0
     for _ in range(3000):
         user = np.zeros(size)
@@ -42,9 +43,9 @@ def test_no_user_moves_the_coefficients_further_than_is_said(coefficients: int |
     everywhere = np.zeros(size)
     everywhere[:bound] = 3
     longest = max(longest, float(((rows @ everywhere) ** 2).sum()))
-    assert longest <= mechanism.moved_square(setting)
+    assert longest <= mechanism.strategy(setting).moves(setting).l2_square
     if coefficients is None:
-        assert mechanism.moved_square(setting) <= longest * 1.01
+        assert mechanism.strategy(setting).moves(setting).l2_square <= longest * 1.01
 
 
 def test_all_coefficients_need_the_noise_of_the_gaussian_mechanism() -> None:
@@ -97,14 +98,14 @@ def test_no_user_moves_the_coefficients_further_in_l1_than_laplace_noise_hides(
     setting = replace(one_setting(Dft, steps=12, bound=bound), contribution=3)
     options = {"noise": "laplace", **({"coefficients": coefficients} if coefficients else {})}
     mechanism = Dft.calibrate(setting, Decimal(1), Decimal("1e-9"), options)
-    rows = np.rint(np.vstack(list(_basis(12, coefficients or 12))) * mechanism.grid)
+    rows = np.rint(np.vstack(list(basis(12, coefficients or 12))) * mechanism.grid)
     generator, longest = np.random.default_rng(1), 0.0
     for _ in range(3000):
         user = np.zeros(12)
         user[generator.choice(12, bound, replace=False)] = 3 * generator.choice([-1, 1], bound)
         longest = max(longest, float(np.abs(rows @ user).sum()))
-    assert longest <= mechanism._moved(setting)
-    assert longest / float(mechanism._scale) <= 1.00001
+    assert longest <= mechanism.strategy(setting).moves(setting).l1
+    assert longest / float(mechanism.law.scale) <= 1.00001
     assert mechanism.profile(setting).delta(1.0) <= 1e-9
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from stream_settings import one_setting, run, simulated
 
+from policyc_check.users.discrete_noise import discrete_laplace_profile
+from policyc_check.users.participation import Participation
 from policyc_runtime.mechanisms.fast import Fast
-from policyc_runtime.privacy import Participation
-from policyc_runtime.privacy.discrete_noise import discrete_laplace_profile
 
 PROMISE = (Decimal(1), Decimal("1e-6"))
 

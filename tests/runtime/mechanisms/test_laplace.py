@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from policyc_runtime.errors import KernelError
+from policyc_check.errors import KernelError
 from policyc_runtime.mechanisms.laplace import Laplace
 
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta, chi2
+from stream_settings import documented
 
-from policyc_runtime.mechanisms import Mechanism, mechanism_kinds
+from policyc_check.mechanisms import Mechanism
+from policyc_runtime.mechanisms import mechanism_kinds
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources_cited import SOURCES
 
@@ -148,7 +150,7 @@ def test_every_step_has_its_own_scale(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_source_is_cited(name: str) -> None:
     """Every mechanism says where it comes from, with a key that exists."""
-    found = re.search(r"Source: (\w+)", mechanism_kinds()[name].__doc__ or "")
+    found = re.search(r"Source: (\w+)", documented(mechanism_kinds()[name]) or "")
     assert found is not None
     assert found.group(1) in SOURCES
 

@@ -10,11 +10,11 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from policyc_runtime.mechanisms import Setting
-from policyc_runtime.privacy import Participation
-from policyc_runtime.privacy.strategies import toeplitz_l2_square
-from policyc_runtime.queries import SumQuery
-from policyc_runtime.user_level import contribution_of, largest_units
+from policyc_check.mechanisms.toeplitz import Convolution
+from policyc_check.plan.queries import SumQuery
+from policyc_check.users.claims import contribution_of, largest_units
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
 
 STEPS, CONTRIBUTION = 4, 3
 COEFFICIENTS = np.array([3, 2, 1, 1])
@@ -54,7 +54,7 @@ def test_no_neighbors_move_a_series_further_than_a_setting_says(
     assert l2 <= setting.l2_sensitivity <= math.sqrt(2) * l2 * (1 + 1e-12)
     C = np.array([[COEFFICIENTS[t - s] if t >= s else 0 for s in range(STEPS)] for t in range(STEPS)])
     longest = ((C @ found) ** 2).sum(axis=(1, 2)).max()
-    square = setting.moved_square(lambda participation: toeplitz_l2_square(COEFFICIENTS, participation))
+    square = setting.moved_square(Convolution(COEFFICIENTS).l2_square)
     assert longest <= square <= 2 * longest
 
 

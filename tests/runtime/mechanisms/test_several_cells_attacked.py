@@ -16,11 +16,13 @@ from every_user import measured
 from numpy.typing import NDArray
 from stream_settings import simulated
 
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.calibration import least_epsilon
 from policyc_runtime.empirical.proof import counted
-from policyc_runtime.mechanisms import Setting, StreamMechanism
+from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.dft import Dft
 from policyc_runtime.mechanisms.lmmse import Lmmse
-from policyc_runtime.privacy import Participation
 
 CONFIDENCE = 0.998
 CELLS = 8
@@ -72,8 +74,8 @@ def test_a_user_in_several_cells_is_hidden_by_laplace_noise_on_frequencies() -> 
     mechanism = Dft.calibrate(setting, Decimal(1), Decimal("1e-6"), {"noise": "laplace"})
     base, user = np.full((2, 2), 20, dtype=np.int64), np.eye(2, dtype=np.int64)  # another cell at every step
     assert attacked(mechanism, setting, base, user, laplace_ratio, 60_000)(1e-6) <= 1
-    one_cell = math.isqrt(2 * mechanism.moved_square(setting)) + 1
-    weak = mechanism.with_noise(one_cell / mechanism._moved(setting))
+    one_cell = math.isqrt(2 * mechanism.strategy(setting).moves(setting).l2_square) + 1
+    weak = mechanism.with_noise(one_cell / mechanism.strategy(setting).moves(setting).l1)
     assert attacked(weak, setting, base, user, laplace_ratio, 60_000)(1e-6) > 1
 
 
@@ -85,5 +87,5 @@ def test_a_user_of_many_events_in_a_step_is_hidden_by_coins_of_tiny_weights(weig
     mechanism = Lmmse.model_validate({"stddev": 20, "weight": weight, **fields})
     base = np.full((steps, CELLS), math.ceil(Decimal("0.5") / Decimal(weight)) - 1, dtype=np.int64)  # rounded down
     proven = attacked(mechanism, setting, base, np.ones((steps, CELLS), dtype=np.int64), linear, 4_000)(0.02)
-    assert proven <= mechanism.profile(setting).epsilon(0.02)
-    assert proven > mechanism.profile(replace(setting, cells=1)).epsilon(0.02)
+    assert proven <= least_epsilon(mechanism.profile(setting), 0.02)
+    assert proven > least_epsilon(mechanism.profile(replace(setting, cells=1)), 0.02)

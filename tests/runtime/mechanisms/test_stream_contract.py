@@ -11,11 +11,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
-from stream_settings import KINDS, NAMES, calibrated, kind_of, one_setting, run, settings, simulated, truth
+from stream_settings import KINDS, NAMES, calibrated, documented, kind_of, one_setting, run, settings, simulated, truth
 
-from policyc_runtime.mechanisms import AnyMechanism, Setting
-from policyc_runtime.privacy import Participation
-from policyc_runtime.rounding import rounded_down
+from policyc_check.rounding import rounded_down
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import AnyMechanism
 from policyc_runtime.sources_cited import SOURCES
 
 PROMISES = [(Decimal("0.1"), Decimal("1e-4")), (Decimal(1), Decimal("1e-6")), (Decimal(5), Decimal("1e-9"))]
@@ -177,6 +178,6 @@ def test_a_plan_reads_the_mechanism_back(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_mechanism_cites_its_source(name: str) -> None:
     """Every mechanism says where it comes from, with keys that exist."""
-    found = re.search(r"Source: ([A-Z0-9, ]+)", kind_of(name).__doc__ or "")
+    found = re.search(r"Source: ([A-Z0-9, ]+)", documented(kind_of(name)) or "")
     assert found is not None
     assert set(re.split(r",\s*", found.group(1).strip())) <= set(SOURCES)

@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import chi2
 from stream_settings import run, simulated
 
-from policyc_runtime.errors import KernelError
-from policyc_runtime.mechanisms import Setting
+from policyc_check.errors import KernelError
+from policyc_check.users.discrete_noise import discrete_gaussian_profile
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.subsample import Subsample
-from policyc_runtime.privacy import Participation
-from policyc_runtime.privacy.discrete_noise import discrete_gaussian_profile
 from policyc_runtime.randomness import uniform_integers
 
 WAYS = ["poisson", "fixed_size", "stratified"]

@@ -10,10 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from stream_settings import documented
 
-from policyc_runtime.errors import KernelError
-from policyc_runtime.mechanisms import Setting, WindowMechanism, still_error, window_mechanism_kinds
-from policyc_runtime.privacy.participation import Participation
+from policyc_check.errors import KernelError
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources_cited import SOURCES
 
@@ -199,5 +201,5 @@ def test_noise_that_does_not_fit_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_sources_are_cited(name: str) -> None:
     """The paper is named in the documentation, with a key that is known."""
-    assert "KELLARIS14" in (type(make(name)).__doc__ or "")
+    assert "KELLARIS14" in (documented(type(make(name))) or "")
     assert "KELLARIS14" in SOURCES

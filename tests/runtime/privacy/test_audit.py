@@ -10,17 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.privacy import (
-    Chain,
-    LossFunction,
-    audited_loss_bound,
-    audited_stationary_leakage,
-    audited_total_leakage,
-    supremum,
-    total_leakage,
-)
-from policyc_runtime.privacy import audit as audit_module
+from policyc.planning.leakage import audited as audit_module
+from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.leakage.recursion import supremum, total_leakage
+from policyc_check.errors import PlanRejectedError
+from policyc_check.steps.chains import Chain
+from policyc_check.steps.loss_bound import audited_loss_bound
 
 oracles = run_path(str(Path(__file__).with_name("oracles.py")))
 MATRICES = oracles["reference_matrices"]()
@@ -115,7 +111,7 @@ def test_a_wrong_proposal_is_refused(monkeypatch):
     with pytest.raises(PlanRejectedError) as caught:
         audited_total_leakage([0.5, 0.5, 0.5], Chain(forward=MATRICES["slide_F"]))
     assert caught.value.code == "E0801"
-    assert caught.value.where == "backward leakage, step 1"
+    assert caught.value.where == "claims.inherited, before, step 1"
 
 
 def test_endless_streams_need_one_law():

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc_runtime.correlation import ChainRecord
-from policyc_runtime.privacy import Chain, audited_stationary_leakage, audited_total_leakage
-from policyc_runtime.privacy.stationary import stationary_law
+from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.steps.chains import Chain
+from policyc_check.steps.stationary import stationary_law
 
 Rows = list[list[Fraction]]
 
@@ -148,10 +149,10 @@ def test_entries_that_floats_lose_are_raised_and_never_zero():
     )
     for exponent in (4, 5, 8):
         reached = np.linalg.matrix_power((P > 0).astype(float), exponent) > 0
-        assert ((Chain(P, initial=[1, 0, 0, 0, 0]).forward_side().loss(0, exponent).matrix > 0) == reached).all()
+        assert ((Chain(P, initial=[1, 0, 0, 0, 0]).forward_side().law(0, exponent).matrix > 0) == reached).all()
     chain = np.diag([1 - rare] * 5) + np.diag([rare] * 4, 1)
     chain[4, 4] = 1
-    assert Chain(chain, initial=[1, 0, 0, 0, 0]).forward_side().loss(0, 4).matrix[0, 4] > 0
+    assert Chain(chain, initial=[1, 0, 0, 0, 0]).forward_side().law(0, 4).matrix[0, 4] > 0
 
 
 @pytest.mark.parametrize("error", [0.0, 1e-6])

@@ -12,14 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc_runtime.errors import PlanRejectedError
-from policyc_runtime.privacy import (
-    Chain,
-    audited_stationary_leakage,
-    audited_total_leakage,
-    window_leakage,
-)
-from policyc_runtime.privacy.audited_windows import window_sums
+from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.recursion import window_leakage
+from policyc_check.errors import PlanRejectedError
+from policyc_check.steps.budgets import window_sums
+from policyc_check.steps.chains import Chain
 
 oracles = run_path(str(Path(__file__).with_name("oracles.py")))
 STICKY = np.array([[0.9, 0.1], [0.3, 0.7]])

@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from policyc_runtime.privacy.binomial_noise import binomial_profile
-from policyc_runtime.privacy.gaussian import gaussian_delta
+from policyc_check.users.binomial_noise import binomial_profile
+from policyc_check.users.gaussian import gaussian_delta
+from policyc_runtime.calibration import least_epsilon
 
 
 def law(half: int) -> dict[int, float]:
@@ -59,7 +60,7 @@ def test_weighting_whole_numbers_by_less_than_1_gives_no_credit() -> None:
     """Theorem A.5 takes a sensitivity of w; a rounded count still moves by 1, which loses 7 times as much or more."""
     half, weight, delta = 500, 0.1, 1e-6
     claimed = weight * math.log((2 * half + 1) / (half - weight + 1 - math.sqrt(half * math.log(1 / delta))) - 1)
-    assert binomial_profile(half, 1, math.ceil(weight)).epsilon(delta) > 7 * claimed
+    assert least_epsilon(binomial_profile(half, 1, math.ceil(weight)), delta) > 7 * claimed
 
 
 def test_a_change_beyond_all_noise_is_told_for_certain() -> None:

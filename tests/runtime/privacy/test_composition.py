@@ -11,20 +11,16 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from policyc_runtime.privacy import (
-    PrivacyProfile,
+from policyc_check.users.composition import LossLaw, composed_delta
+from policyc_check.users.discrete_noise import (
+    DiscreteGaussianLoss,
     discrete_gaussian_bound,
     discrete_gaussian_profile,
-    discrete_gaussian_stddev,
     discrete_laplace_profile,
-    discrete_laplace_scale,
-    gaussian_delta,
-    gaussian_stddev,
-    pure_profile,
 )
-from policyc_runtime.privacy.composition import LossLaw, composed_delta
-from policyc_runtime.privacy.discrete_noise import DiscreteGaussianLoss
-from policyc_runtime.privacy.profile import GaussianMixture
+from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.profile import GaussianMixture, PrivacyProfile, pure_profile
+from policyc_runtime.calibration import discrete_gaussian_stddev, discrete_laplace_scale, gaussian_stddev, least_epsilon
 
 Law = dict[int, mpmath.mpf]
 
@@ -184,7 +180,7 @@ def test_other_library_agrees_on_mixed_compositions() -> None:
     for epsilon in (0.5, 1.5, 3.0):
         expected = theirs.compose(randomised).get_delta_for_epsilon(epsilon)
         assert ours.delta(epsilon) == pytest.approx(expected, rel=1e-4)
-    assert ours.delta(ours.epsilon(1e-6)) <= 1e-6
+    assert ours.delta(least_epsilon(ours, 1e-6)) <= 1e-6
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 6.0])
@@ -221,9 +217,9 @@ def test_randomised_response_composes_exactly() -> None:
 
 def test_more_than_promised_is_never_hidden_by_small_delta() -> None:
     """A profile whose delta floor exceeds the delta asked for has no epsilon."""
-    assert pure_profile(0.3, 1e-4).epsilon(1e-5) == math.inf
-    assert pure_profile(0.3).epsilon(1e-12) == pytest.approx(0.3)
-    assert PrivacyProfile(mu=0.001).epsilon(0.5) == 0
+    assert least_epsilon(pure_profile(0.3, 1e-4), 1e-5) == math.inf
+    assert least_epsilon(pure_profile(0.3), 1e-12) == pytest.approx(0.3)
+    assert least_epsilon(PrivacyProfile(mu=0.001), 0.5) == 0
 
 
 def test_larger_shifts_lose_more() -> None:

@@ -9,16 +9,17 @@ from itertools import pairwise
 
 import pytest
 
-from policyc_runtime.privacy import (
-    discrete_gaussian_profile,
+from policyc_check.users.discrete_noise import discrete_gaussian_profile, discrete_laplace_profile
+from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.subsampling import poisson_sample, stratified_sample
+from policyc_runtime.calibration import (
     discrete_gaussian_stddev,
-    discrete_laplace_profile,
     discrete_laplace_scale,
-    gaussian_delta,
     gaussian_epsilon,
     gaussian_stddev,
-    poisson_sample,
-    stratified_sample,
+    least_epsilon,
+    sample_epsilon,
+    sample_stddev,
 )
 
 EPSILON, DELTA, BOUND = 1.0, 1e-5, 40
@@ -29,14 +30,14 @@ def families() -> dict[str, Callable[[int], float]]:
     stddev = gaussian_stddev(EPSILON, DELTA, math.sqrt(BOUND))
     variance = Fraction(discrete_gaussian_stddev(EPSILON, DELTA, BOUND)) ** 2
     scale = Fraction(discrete_laplace_scale(EPSILON, DELTA, BOUND))
-    sampled = poisson_sample(BOUND, 0.1).stddev(EPSILON, DELTA, 1.0)
-    stratified = stratified_sample(BOUND, 500, 10).stddev(EPSILON, DELTA, 1.0)
+    sampled = sample_stddev(poisson_sample(BOUND, 0.1), EPSILON, DELTA, 1.0)
+    stratified = sample_stddev(stratified_sample(BOUND, 500, 10), EPSILON, DELTA, 1.0)
     return {
         "gaussian": lambda k: gaussian_epsilon(DELTA, math.sqrt(k) / stddev),
-        "discrete gaussian": lambda k: discrete_gaussian_profile(variance, k).epsilon(DELTA),
-        "discrete laplace": lambda k: discrete_laplace_profile(scale, k).epsilon(DELTA),
-        "poisson": lambda k: poisson_sample(k, 0.1).epsilon(DELTA, 1 / sampled),
-        "stratified": lambda k: stratified_sample(k, 500, 10).epsilon(DELTA, 1 / stratified),
+        "discrete gaussian": lambda k: least_epsilon(discrete_gaussian_profile(variance, k), DELTA),
+        "discrete laplace": lambda k: least_epsilon(discrete_laplace_profile(scale, k), DELTA),
+        "poisson": lambda k: sample_epsilon(poisson_sample(k, 0.1), DELTA, 1 / sampled),
+        "stratified": lambda k: sample_epsilon(stratified_sample(k, 500, 10), DELTA, 1 / stratified),
     }
 
 
@@ -61,6 +62,6 @@ def test_the_square_root_rule_is_no_bound() -> None:
 def test_a_coarse_lattice_is_pessimistic_and_close() -> None:
     """Figures that are not promised come from fewer points: never a smaller delta, and an epsilon within 1e-4."""
     mixed = discrete_laplace_profile(Fraction(20), 40).compose(discrete_gaussian_profile(Fraction(900), 30))
-    fine, coarse = mixed.epsilon(1e-6), mixed.coarse.epsilon(1e-6)
+    fine, coarse = least_epsilon(mixed, 1e-6), least_epsilon(mixed.coarse, 1e-6)
     assert fine <= coarse <= fine * (1 + 1e-4)
     assert mixed.coarse.delta(fine) >= mixed.delta(fine)

@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc_runtime.errors import InvalidMatrixError
-from policyc_runtime.privacy import (
-    Chain,
-    LossFunction,
+from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.leakage.recursion import (
     backward_leakage,
     forward_leakage,
     largest_constant_budget,
@@ -23,6 +21,8 @@ from policyc_runtime.privacy import (
     total_leakage,
     window_leakage,
 )
+from policyc_check.errors import InvalidMatrixError
+from policyc_check.steps.chains import Chain
 
 oracles = run_path(str(Path(__file__).with_name("oracles.py")))
 REFERENCE, MATRICES = oracles["reference"](), oracles["reference_matrices"]()

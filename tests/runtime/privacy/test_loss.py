@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc_runtime.errors import InvalidMatrixError
-from policyc_runtime.privacy import LossFunction
-from policyc_runtime.privacy.hull import Pairs
+from policyc.planning.leakage.hull import Pairs
+from policyc.planning.leakage.loss import LossFunction
+from policyc_check.errors import InvalidMatrixError
 
 oracles = run_path(str(Path(__file__).with_name("oracles.py")))
 REFERENCE, MATRICES = oracles["reference"](), oracles["reference_matrices"]()

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from policyc_runtime.privacy import PrivacyProfile, discrete_gaussian_profile, discrete_laplace_profile, pure_profile
-from policyc_runtime.privacy.odds import group_delta, group_epsilon, probability_beyond
+from policyc.emit.odds import group_delta, group_epsilon, probability_beyond
+from policyc_check.users.discrete_noise import discrete_gaussian_profile, discrete_laplace_profile
+from policyc_check.users.profile import PrivacyProfile, pure_profile
+from policyc_runtime.calibration import least_epsilon
 
 FAR = 80  # whole numbers on either side of 0 at which laws are added up
 
@@ -64,7 +66,7 @@ def test_odds_of_a_pure_promise_never_change_by_more() -> None:
 def test_several_users_of_normal_noise_are_one_who_counts_several_times(mu: float, size: int) -> None:
     """Users who act together in the same steps move them by the sum: the exact curve at mu times their number."""
     for delta in (1e-3, 1e-6, 1e-9):
-        exact = PrivacyProfile(mu * size).epsilon(delta)
+        exact = least_epsilon(PrivacyProfile(mu * size), delta)
         assert group_epsilon(PrivacyProfile(mu), delta, size) == pytest.approx(exact, rel=1e-9)
         assert group_delta(PrivacyProfile(mu), exact, size) == pytest.approx(delta, rel=1e-6)
 
@@ -102,8 +104,8 @@ def test_names_with_discrete_normal_noise() -> None:
     """Two names in the same steps, by the exact curve of noise that hides twice as much."""
     one, two = discrete_gaussian_profile(30.0, 3), discrete_gaussian_profile(30.0, 3, 2)
     for delta in (1e-4, 1e-6):
-        assert group_epsilon(one, delta, 2) >= two.epsilon(delta)
-        assert group_epsilon(one, delta, 2) <= two.epsilon(delta) * 1.01
+        assert group_epsilon(one, delta, 2) >= least_epsilon(two, delta)
+        assert group_epsilon(one, delta, 2) <= least_epsilon(two, delta) * 1.01
 
 
 def test_names_beyond_any_bound() -> None:

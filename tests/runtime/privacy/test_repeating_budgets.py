@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from policyc_runtime.privacy import Chain, audited_total_leakage, leakage, total_leakage
+from policyc.planning.leakage import recursion as leakage
+from policyc.planning.leakage.audited import audited_total_leakage
+from policyc.planning.leakage.recursion import total_leakage
+from policyc_check.steps.chains import Chain
 
 
 @pytest.mark.parametrize("seed", range(6))

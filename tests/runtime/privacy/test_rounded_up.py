@@ -7,10 +7,10 @@ import random
 import mpmath
 import pytest
 
-from policyc_runtime.privacy.discrete_noise import discrete_laplace_profile
-from policyc_runtime.privacy.gaussian import gaussian_delta
-from policyc_runtime.privacy.profile import PrivacyProfile
-from policyc_runtime.privacy.subsampling import fixed_size_sample, poisson_sample
+from policyc_check.users.discrete_noise import discrete_laplace_profile
+from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.subsampling import fixed_size_sample, poisson_sample
 
 
 def exact_gaussian(epsilon: float, mu: float) -> mpmath.mpf:

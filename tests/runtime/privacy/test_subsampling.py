@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from policyc_runtime.privacy import (
-    PrivacyProfile,
-    filtered_l2_sensitivity,
+from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.profile import GaussianMixture, PrivacyProfile
+from policyc_check.users.subsampling import (
     fixed_size_sample,
-    gaussian_delta,
-    gaussian_stddev,
     poisson_sample,
     stratified_sample,
 )
+from policyc_runtime.calibration import gaussian_stddev, sample_stddev
 
 REFERENCE = json.loads((Path(__file__).parent / "accounting.json").read_text())
 
@@ -28,7 +27,7 @@ REFERENCE = json.loads((Path(__file__).parent / "accounting.json").read_text())
 def test_reference_stddevs(row: dict[str, str]) -> None:
     """The exact mixture's noise comes out to ten digits."""
     sample = poisson_sample(int(row["participation_bound"]), float(row["rate"]))
-    stddev = sample.stddev(float(row["epsilon"]), float(row["delta"]), 1.0)
+    stddev = sample_stddev(sample, float(row["epsilon"]), float(row["delta"]), 1.0)
     assert stddev == pytest.approx(float(row["stddev"]), rel=1e-9)
 
 
@@ -39,7 +38,7 @@ def test_reference_stddevs(row: dict[str, str]) -> None:
 def test_promised_stddevs(epsilon: float, delta: float, bound: int, stddev: float) -> None:
     """At rate 0.1 the noise is that of the exact mixture; a relative 1e-6 less exceeds delta."""
     sample = poisson_sample(bound, 0.1)
-    found = sample.stddev(epsilon, delta, 1.0)
+    found = sample_stddev(sample, epsilon, delta, 1.0)
     assert round(found, 1) == stddev
     assert sample.delta(epsilon, 1 / found) <= delta < sample.delta(epsilon, 1 / (found * (1 - 1e-6)))
     exact = sum(binom.pmf(m, bound, 0.1) * gaussian_delta(epsilon, math.sqrt(m) / found) for m in range(bound + 1))
@@ -51,7 +50,7 @@ def test_everything_chosen_is_no_subsampling() -> None:
     """Rate 1, a fixed size of all steps and blocks of one step give the Gaussian mechanism's noise."""
     plain = gaussian_stddev(1.0, 1e-5, 3 * math.sqrt(20))
     for sample in (poisson_sample(20, 1.0), fixed_size_sample(20, 50, 50), stratified_sample(20, 50, 1)):
-        assert sample.stddev(1.0, 1e-5, 3.0) == pytest.approx(plain, rel=1e-8)
+        assert sample_stddev(sample, 1.0, 1e-5, 3.0) == pytest.approx(plain, rel=1e-8)
 
 
 def test_fixed_size_is_the_hypergeometric_mixture() -> None:
@@ -82,37 +81,22 @@ def test_stratified_bound_covers_every_placement(
 
 def test_stratified_bound_is_attained_where_there_is_room() -> None:
     """With more blocks than participations the worst placement is one a block, and the bound is its binomial law."""
-    assert stratified_sample(20, 400, 10).stddev(1.0, 1e-5, 1.0) == pytest.approx(
-        poisson_sample(20, 0.1).stddev(1.0, 1e-5, 1.0), rel=1e-8
+    assert sample_stddev(stratified_sample(20, 400, 10), 1.0, 1e-5, 1.0) == pytest.approx(
+        sample_stddev(poisson_sample(20, 0.1), 1.0, 1e-5, 1.0), rel=1e-8
     )
-    crowded = stratified_sample(200, 1000, 10).stddev(1.0, 1e-5, 1.0)
-    assert crowded < poisson_sample(200, 0.1).stddev(1.0, 1e-5, 1.0)
+    crowded = sample_stddev(stratified_sample(200, 1000, 10), 1.0, 1e-5, 1.0)
+    assert crowded < sample_stddev(poisson_sample(200, 0.1), 1.0, 1e-5, 1.0)
 
 
 def test_samples_compose_with_other_releases() -> None:
     """Alone the profile is the mixture; beside another release it loses more, and less than if nothing were sampled."""
-    profile = poisson_sample(20, 0.2).profile(1.0, 8.0)
+    law = poisson_sample(20, 0.2).law.tolist()
+    mixture = GaussianMixture(tuple(law), tuple(math.sqrt(m) / 8 for m in range(21)))
+    profile = PrivacyProfile(losses=(mixture,))
     assert profile.delta(0.7) == pytest.approx(poisson_sample(20, 0.2).delta(0.7, 1 / 8), rel=1e-9)
     both = profile.compose(PrivacyProfile(mu=0.1)).delta(0.7)
     exact = sum(binom.pmf(m, 20, 0.2) * gaussian_delta(0.7, math.sqrt(m / 64 + 0.01)) for m in range(21))
     assert exact <= both <= exact * (1 + 1e-4)
-
-
-@pytest.mark.parametrize("bound", [1, 2, 4])
-def test_filtered_sensitivity_covers_every_change(bound: int) -> None:
-    """No change of at most k steps by at most 1 moves the published values further than the bound."""
-    rng = np.random.default_rng(3)
-    kernel = np.array([0.2, 0.5, 0.2, 0.1])
-    smooth = np.array([np.roll(np.append(kernel, np.zeros(4)), i) for i in range(8)])
-    for matrix in (smooth[[0, 3, 4]], np.eye(8)[:5], rng.normal(size=(3, 8))):
-        worst = 0.0
-        for steps in combinations(range(8), bound):
-            for signs in product((-1, 1), repeat=bound):
-                change = np.zeros(8)
-                change[list(steps)] = signs
-                worst = max(worst, float(np.linalg.norm(matrix @ change)))
-        assert worst <= filtered_l2_sensitivity(matrix, bound)
-    assert filtered_l2_sensitivity(np.eye(8)[:5], bound, 2.0) == pytest.approx(2 * math.sqrt(bound))
 
 
 def test_nonsense_is_refused() -> None:
@@ -121,8 +105,7 @@ def test_nonsense_is_refused() -> None:
         lambda: poisson_sample(3, 0.0),
         lambda: fixed_size_sample(3, 2, 1),
         lambda: stratified_sample(3, 10, 11),
-        lambda: poisson_sample(1, 1e-6).stddev(1.0, 1e-5, 1.0),
-        lambda: stratified_sample(3, 9, 3).profile(1.0, 1.0),
+        lambda: sample_stddev(poisson_sample(1, 1e-6), 1.0, 1e-5, 1.0),
     ):
         with pytest.raises(ValueError):
             make()

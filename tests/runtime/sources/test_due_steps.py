@@ -10,7 +10,8 @@ import pytest
 from plans import make_counts, make_plan
 
 from policyc import compile_policy
-from policyc_runtime.errors import DataError, KernelError
+from policyc_check.errors import KernelError
+from policyc_runtime.errors import DataError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.plan import Plan
 from policyc_runtime.release import release

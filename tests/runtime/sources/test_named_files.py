@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from plans import make_counts, make_plan
 
-from policyc_runtime.errors import DataError, KernelError, ReleaseError
+from policyc_check.errors import KernelError
+from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release

@@ -1,0 +1,200 @@
+"""What steps inherit, proposed a few roundings too large and accepted by the check: what schedules are held against.
+
+The hull gives every number; `policyc_check.steps.inheritance` decides by inequalities between them, without search. The
+numbers that were accepted go into the plan.
+
+Source: CAO17 (Theorem 2 for windows)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
+from policyc.planning.leakage.recursion import Lags, inherited, lag_set, stretches
+from policyc_check.errors import PlanRejectedError
+from policyc_check.plan.claims import Inheritance, InheritedRun
+from policyc_check.rounding import UNIT, roundings
+from policyc_check.steps.budgets import window_sums
+from policyc_check.steps.chains import Chain
+from policyc_check.steps.inheritance import GroupLeakage, Inherited, require_shown
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Shown = tuple[Floats, Whole]  # what steps inherit, and by which lags that is shown
+Both = Chain | tuple[LossesLike, LossesLike]
+
+_SMALLEST = 1e-290
+_ROUNDS = 200  # around a repeating pattern
+_RAISES = 60  # of numbers whose inequality is not shown, each twice as far
+
+
+def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool) -> tuple[Shown, Shown]:
+    """What every step inherits from before and from after, in the order of time, as the check accepts it.
+
+    Args:
+        budgets: nats, (T,), 0 for no release; of an endless stream, one period.
+        chain: the chain, or (backward, forward) in any form that `total_leakage` takes.
+        lags: as in `total_leakage`.
+        endless: whether the budgets repeat for ever.
+
+    Raises:
+        PlanRejectedError: E0801, none is accepted, naming the step.
+    """
+    array = np.asarray(budgets, dtype=np.float64)
+    if array.ndim != 1 or not (np.isfinite(array) & (array >= 0)).all():
+        raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
+    backward, forward = losses_of(chain) if isinstance(chain, Chain) else (as_losses(chain[0]), as_losses(chain[1]))
+    if endless and (backward.settled or forward.settled):
+        raise PlanRejectedError("E0801", "an endless stream needs a chain whose law does not change from step to step")
+    find = _around if endless else _along
+    before = find(array, backward, lag_set(lags), "before")
+    nats, by = find(array[::-1], forward.reversed(), lag_set(lags), "after")
+    return before, (nats[::-1], by[::-1])
+
+
+def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool = False) -> GroupLeakage:
+    """What releases of these budgets tell about the users of one chain; arguments and errors as above."""
+    before, after = accepted_inheritance(budgets, chain, lags, endless=endless)
+    return GroupLeakage(np.asarray(budgets, dtype=np.float64), Inherited(before[0], after[0]), endless)
+
+
+def audited_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1) -> Floats:
+    """An upper bound of the leakage of every window of `width` steps, in nats, (max(1, T - width + 1),).
+
+    Width 1 is the total leakage of every step; a window longer than the horizon is the sum of all budgets.
+    """
+    return audited_group(epsilons, chain, lags).windows(width)
+
+
+def audited_stationary_leakage(pattern: float | Sequence[float], chain: Both, lags: Lags = 1, width: int = 1) -> float:
+    """An upper bound of the leakage of every window of an endless stream with repeating budgets; inf for none."""
+    budgets = [pattern] if isinstance(pattern, int | float) else [float(epsilon) for epsilon in pattern]
+    window_sums(np.array(budgets), 1)
+    return audited_group(budgets, chain, lags, endless=True).largest(width)[0]
+
+
+def stated_inheritance(group: str | None, before: Shown, after: Shown) -> Inheritance:
+    """As the plan says it."""
+    return Inheritance(group=group, before=_runs(*before), after=_runs(*after))
+
+
+def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
+    """Patterns that repeat, one after the other."""
+    _, place = np.unique(nats, return_inverse=True)
+    told_apart = (place.ravel() * (int(by.max(initial=0)) + 1) + by).astype(np.float64)
+    runs, start = [], 0
+    for end, period in stretches(told_apart):
+        length = period or end - start
+        rounds, rest = divmod(end - start, length)
+        for first, size, repeats in ((start, length, rounds), (end - rest, rest, 1)):
+            if size and repeats:
+                columns = nats[first : first + size], by[first : first + size]
+                runs.append(
+                    InheritedRun(nats=tuple(columns[0].tolist()), lags=tuple(columns[1].tolist()), repeats=repeats)
+                )
+        start = end
+    return tuple(runs)
+
+
+def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) -> Shown:
+    """Of a stream that ends, in the order of the recursion."""
+    side.check_horizon(len(budgets))
+    found = inherited(budgets, side, lags, lambda t, lag, leaked: _proposed(side.loss(t, lag), leaked), _up, _with_room)
+    require_shown(*found, budgets, side.side, where, endless=False)
+    return found
+
+
+def _with_room(bound: float, lag: float) -> float:
+    """What is left of a sum of several steps' budgets loses a rounding or two."""
+    return bound if lag == 1 else math.nextafter(math.nextafter(bound, math.inf), math.inf)
+
+
+def _around(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) -> Shown:
+    """Of a period, however often it went before; inf where no bound is known.
+
+    Over k whole periods, which cost k times the pattern's sum whatever the path, a leakage B with k sum + L(B) <= B is
+    never exceeded at a release: at first nothing is inherited, and every later release inherits at most L(B). From
+    there each release bounds the next one through the chain over the gap, round and round, and whatever is reached
+    holds too.
+    """
+    pattern, period = budgets.tolist(), len(budgets)
+    releases = [step for step in range(period) if pattern[step] > 0]
+    if not releases:
+        return np.zeros(period), np.zeros(period, dtype=np.int64)
+    total = 0.0
+    for epsilon in pattern:
+        total = _up(total, epsilon)
+    periods = sorted({1, *(lag // period for lag in lags if lag % period == 0)})
+    limits = {k: side.loss(0, k * period).supremum(k * total) for k in periods}
+    best = min(periods, key=lambda k: limits[k])
+    if limits[best] == math.inf:
+        return np.full(period, math.inf), np.full(period, best * period)
+    last_of = {step: max((r for r in releases if r < step), default=releases[-1]) for step in range(period)}
+    by = np.array([(step - last_of[step] - 1) % period + 1 for step in range(period)], dtype=np.int64)
+    leaked = dict.fromkeys(releases, limits[best])
+    lowered: set[int] = set()
+    for _ in range(_ROUNDS if len(releases) > 1 else 0):
+        falling = False
+        for step in releases:
+            value = _up(pattern[step], _proposed(side.loss(step, int(by[step])), leaked[last_of[step]]))
+            falling |= value < leaked[step] * (1 - 1e-13)
+            if value < leaked[step]:
+                leaked[step] = value
+                lowered.add(step)
+        if not falling:
+            break
+    nats = np.zeros(period)
+    for step in range(period):
+        if pattern[step] > 0 and step not in lowered:
+            by[step] = best * period
+        if pattern[step] > 0:
+            nats[step] = math.nextafter(leaked[step] - pattern[step], math.inf)
+        else:
+            nats[step] = _proposed(side.loss(step, int(by[step])), leaked[last_of[step]])
+    return _raised(nats, by, budgets, side, where)
+
+
+def _raised(nats: Floats, by: Whole, budgets: Floats, side: Losses, where: str) -> Shown:
+    """Numbers around a period, raised until every inequality is shown; inf where none are found."""
+    period, wide = len(budgets), int(by.max())
+    rounds = np.resize(budgets, period + wide)
+    spent = {lag: window_sums(rounds, lag - 1) for lag in set(by.tolist()) if lag > 1}
+    for doubling in range(_RAISES):
+        needed = np.empty(period)
+        for step, lag in enumerate(by.tolist()):
+            origin = (step - lag) % period
+            passed_on = _proposed(side.loss(step + lag, lag), _up(float(budgets[origin]), float(nats[origin])))
+            between = float(spent[lag][(step - lag + 1) % period]) if lag > 1 else 0.0
+            needed[step] = _with_room(_up(between, passed_on), lag)
+        short = needed - nats
+        if (short <= 0).all():
+            require_shown(nats, by, budgets, side.side, where, endless=True)
+            return nats, by
+        nats = np.maximum(nats, np.where(short > 0, np.maximum(needed, nats + 2.0**doubling * short), nats))
+    return np.full(period, math.inf), by
+
+
+def _proposed(loss: LossFunction, leakage: float) -> float:
+    """L(leakage), lifted above what roundings may hide: relative errors e in q and d change it by at most 2 e."""
+    if leakage < _SMALLEST:
+        return leakage  # L(a) <= a needs no audit, and nothing smaller can be rounded with care
+    value = loss(leakage) * _outward(len(loss.matrix))
+    if loss.relative_error:
+        value += 2.02 * (loss.relative_error + 8 * UNIT) * -math.expm1(-leakage)
+    return min(leakage, value)
+
+
+def _outward(width: int) -> float:
+    """The factor that lifts a proposed value just above what rounding against us takes from it in the audit."""
+    return 1 + (2 * roundings(width) + 64) * UNIT
+
+
+def _up(a: float, b: float) -> float:
+    total = a + b
+    return math.nextafter(total, math.inf) if total - a != b or total - b != a else total

@@ -1,0 +1,155 @@
+"""The temporal loss function L of a transition matrix: what passes from one step's leakage to the next step's.
+
+Leakage `a` about one step passes at most log1p(G E / (1 + D E)) on to a correlated step, E = e^a - 1, where D = d(S)
+and G = q(S) - d(S) for two rows q, d and a set S of columns; L(a) is the maximum over all pairs and sets. That is
+L(a) = log1p(mu) where mu = E max (G - mu D). The corners of the maximum do not depend on `a`: the hull is built once.
+
+Source: CAO17 (the function and Algorithm 1). The hull is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from policyc.planning.leakage.hull import Pairs, Vertex
+from policyc_check.steps.laws import Law
+
+Floats = NDArray[np.float64]
+
+_LARGE, _LARGEST = 256, 16_384  # states for which one value is first sought in whole numbers
+
+
+class LossFunction(Law):
+    """The temporal loss function L of one transition matrix: `loss(alpha)`, in nats.
+
+    0 <= L(a) <= a, L(0) = 0, monotone, 1-Lipschitz. The first value is found directly, the hull when more are asked.
+
+    Args:
+        matrix: shape (n, n), row-stochastic.
+        row_tolerance: total variation, in [0, 1), within which rows are known; the bound holds for every such matrix.
+        relative_error: every true entry is within a factor exp(+-relative_error) of the one given; for the audit alone.
+
+    Raises:
+        InvalidMatrixError: E0805.
+
+    Source: CAO17.
+    """
+
+    def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0) -> None:
+        super().__init__(matrix, row_tolerance, relative_error)
+        last = {row.tobytes(): i for i, row in enumerate(self.matrix)}
+        self._row = np.array(list(last.values()))
+        self._distinct = self.matrix[self._row]
+        self._asked = False
+
+    @overload
+    def __call__(self, alpha: float) -> float: ...
+    @overload
+    def __call__(self, alpha: Floats) -> Floats: ...
+    def __call__(self, alpha: Any) -> Any:
+        """Leakage passed on from a neighboring step with leakage `alpha` (nats, >= 0; scalar or array)."""
+        if isinstance(alpha, np.ndarray) and alpha.ndim:
+            return self._array(np.asarray(alpha, dtype=np.float64))
+        a = float(alpha)
+        if not a >= 0:
+            raise ValueError("leakage is at least 0")
+        if not self._asked and a < 50 and self.row_tolerance == 0:
+            self._asked = True
+            return self._direct(a)
+        if a == math.inf:
+            return self._limit
+        breaks, vertices = self._hull
+        return vertices[bisect_right(breaks, a)].loss(a)
+
+    def _array(self, alpha: Floats) -> Floats:
+        if not (alpha >= 0).all():
+            raise ValueError("leakage is at least 0")
+        return np.array([self(a) for a in alpha.ravel().tolist()]).reshape(alpha.shape)
+
+    @cached_property
+    def _limit(self) -> float:
+        v = self._hull[1][-1]
+        return math.inf if v.mass <= 0 < v.gain else math.log1p(v.gain / v.mass) if v.gain > 0 else 0.0
+
+    def supremum(self, epsilon: float) -> float:
+        """Leakage that a constant `epsilon` > 0 never exceeds, however many steps: exact, inf where there is none."""
+        if epsilon == 0:
+            return 0.0
+        limit = max(v.supremum(epsilon) for v in self._hull[1])
+        if self.row_tolerance and limit < math.inf and epsilon + self(limit) > limit * (1 + 1e-12):
+            return (
+                math.inf
+            )  # with a tolerance a corner may hold below its own limit only on an interval; none is common
+        return limit
+
+    def budget(self, bound: float) -> float:
+        """The constant epsilon that keeps the leakage at `bound` for ever: bound - L(bound)."""
+        return bound - self(float(bound))
+
+    @property
+    def dobrushin(self) -> float:
+        """The largest total variation between two rows: the slope of L at 0."""
+        return min(1.0, self._contraction[0] + 2 * self.row_tolerance)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether two rows have disjoint supports, which makes L(a) = a: no supremum, nothing fades."""
+        touch = (self._distinct > 0).astype(np.float64)
+        return bool((touch @ touch.T == 0).any())
+
+    @property
+    def worst_rows(self) -> tuple[int, int]:
+        """The two rows (0-based) that differ most: they attain `dobrushin`."""
+        return self._contraction[1]
+
+    @cached_property
+    def _contraction(self) -> tuple[float, tuple[int, int]]:
+        rows = Pairs(self._distinct)
+        if rows.n == 1:
+            return 0.0, (0, 0)
+        pair = np.argmax(rows.excesses(0.0), keepdims=True)
+        i, j = (int(self._row[k][0]) for k in rows.rows(pair))
+        return rows.vertex(int(pair[0]), 0.0).gain, (i, j)
+
+    @cached_property
+    def _hull(self) -> tuple[list[float], list[Vertex]]:
+        """Vertices by falling D, and the alphas at which the next one takes over."""
+        rho = self.row_tolerance
+        vertices: list[Vertex] = []
+        slopes: list[float] = []
+        for found in Pairs(self._distinct).hull():
+            v = Vertex(found.gain + 2 * rho, found.mass - rho, found.rest - 2 * rho)
+            # rounding may leave a corner that is not strictly one
+            while vertices and vertices[-1].slope(v) <= (slopes[-1] if slopes else 0.0):
+                vertices.pop()
+                del slopes[-1:]
+            if vertices:
+                slopes.append(vertices[-1].slope(v))
+            vertices.append(v)
+        breaks = [0.0]
+        for v, w in pairwise(vertices):
+            breaks.append(max(breaks[-1], v.takeover(w)))
+        return breaks[1:], vertices
+
+    def _direct(self, alpha: float) -> float:
+        """One value without the hull: mu from some pairs, one pass over all at that mu, then those still above it."""
+        rows, E = Pairs(self._distinct), math.expm1(alpha)
+        if E == 0 or rows.n == 1:
+            return 0.0
+        n = rows.n
+        sample = np.arange(n) + (n // 2 - 1) * n  # each row with the one half way round
+        mu, best = rows.climb(E, 0.0, sample)
+        above = np.arange(rows.count)
+        if _LARGE <= n <= _LARGEST and rows.few_values is None:
+            least = mu / E - rows.rough_error
+            if (rows.excesses(mu, sample) > least).mean() < 0.2:  # else ties, which whole numbers cannot part
+                above = rows.roughly_above(mu, least)
+        best = rows.climb(E, mu, above)[1] or best
+        return best.loss(alpha) if best else 0.0

@@ -1,0 +1,246 @@
+"""Leakage of a schedule of budgets: what all releases together tell about one step.
+
+Backward leakage obeys B_t <= (last k budgets) + L(B_{t-k}) for every lag k, where L belongs to the law of the state k
+steps back given today's; the smallest bound is taken. k = 1 is the paper's recursion. Forward leakage is the same, run
+from the end. A step without release (epsilon 0) passes on what the last released step leaked, through the law of the
+whole gap: L is never composed over steps in which nothing was released.
+
+Source: CAO17 for k = 1. Larger lags are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from policyc.planning.leakage.losses import Losses, LossesLike, as_losses
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Lags = int | Sequence[int]
+Sum = Callable[[float, float], float]
+Pass = Callable[[int, int, float], float]
+
+LONGEST_PERIOD = 64  # of budgets whose leakage is looked for to repeat
+SHORTEST_STRETCH = 64  # steps that are worth it
+CYCLE = 6  # periods; last digits may come back only every second or third one
+
+
+def lag_set(lags: Lags) -> tuple[int, ...]:
+    """The lags meant by `lags`: 1..K for an int K, else the given ones, and always 1."""
+    chosen: Iterable[int] = range(1, lags + 1) if isinstance(lags, int) else lags
+    result = tuple(sorted({1, *chosen}))
+    if result[0] < 1:
+        raise ValueError("a lag is at least 1 step")
+    return result
+
+
+def coarse(gap: int) -> int:
+    """The gap with its five leading binary digits kept: a shorter gap has a larger L; few matrices serve all gaps."""
+    shift = max(0, gap.bit_length() - 5)
+    return gap >> shift << shift
+
+
+def inherited(
+    epsilons: Floats, side: Losses, lags: tuple[int, ...], pass_on: Pass, add: Sum, finish: Sum = lambda value, _: value
+) -> tuple[Floats, Whole]:
+    """Leakage at every step from the steps before it, B_t without the step's own budget; and the lag that bounds it.
+
+    Lag 0: nothing was released before.
+
+    Args:
+        epsilons: (T,) budgets in the order of the recursion.
+        side: gives the law for (step, lag).
+        lags: sorted, beginning with 1.
+        pass_on: (step, lag, leakage) -> bound on what passes from step - lag to step.
+        add: sum of two leakages, rounded as the caller needs.
+        finish: (bound, lag) -> the bound, with the room that the caller needs.
+    """
+    result, leaked = np.zeros(len(epsilons)), np.zeros(len(epsilons))  # without and with the step's own budget
+    shown_by = np.zeros(len(epsilons), dtype=np.int64)
+    budget = epsilons.item  # of a step; a list of all would cost more than the few steps that are looked at
+    last = -1  # the last released step
+    t = 0
+
+    def bound_at(t: int, gap: int) -> tuple[float, int]:
+        """The least bound, and its lag."""
+        value, by = math.inf, 0
+        spent, k = 0.0, 1
+        for lag in lags if gap in lags else sorted({*lags, gap}):
+            if lag > t:
+                break
+            while k < lag:
+                spent = add(spent, budget(t - k))
+                k += 1
+            if spent >= value:
+                break
+            if lag < gap:  # it ends inside the gap
+                continue
+            if lag in lags or coarse(lag) == lag:
+                bound = add(spent, pass_on(t, lag, leaked.item(t - lag)))
+                if bound < value:
+                    value, by = finish(bound, lag), lag
+            elif result.item(t - 1) < value:  # nothing was released since a step whose gap is kept
+                value, by = result.item(t - 1), 1
+        return value, by
+
+    for end, period in stretches(epsilons):
+        reach = max(period, lags[-1])  # how far back a step looks
+        cycle = CYCLE * period
+        same = 0  # steps in a row that leaked what the step one cycle earlier did
+        begin = t
+        while t < end:
+            e = budget(t)
+            value, by = bound_at(t, t - last) if last >= 0 else (0.0, 0)
+            result[t], shown_by[t] = value, by
+            leaked[t] = add(e, value)
+            if e > 0:
+                last = t
+            t += 1
+            if not period:
+                continue
+            same = same + 1 if t - 1 - cycle >= begin and leaked[t - 1] == leaked[t - 1 - cycle] else 0
+            if same >= 2 * reach and 0 < t - last <= period and t - 2 * reach - cycle >= side.settled:
+                # All that a step looks at is what it was a cycle earlier, and stays so until the budgets change.
+                rounds = -(-(end - t) // cycle)
+                for column in (result, leaked, shown_by):
+                    column[t:end] = np.tile(column[t - cycle : t], rounds)[: end - t]
+                t, last = end, next(step for step in range(end - 1, -1, -1) if budget(step) > 0)
+    return result, shown_by
+
+
+def stretches(budgets: Floats) -> list[tuple[int, int]]:
+    """(end, period) of stretches that cover all steps, in order; inside one, budgets are those one period earlier.
+
+    Period 0 where budgets do not repeat for long.
+    """
+    horizon = len(budgets)
+    free = np.ones(horizon, dtype=np.bool_)
+    found: list[tuple[int, int, int]] = []
+    for period in range(1, min(LONGEST_PERIOD, horizon // SHORTEST_STRETCH) + 1):
+        again = free.copy()
+        again[:period] = False
+        again[period:] &= budgets[period:] == budgets[:-period]
+        turns = np.flatnonzero(np.diff(again, prepend=False, append=False)).reshape(-1, 2)
+        for start, end in turns[turns[:, 1] - turns[:, 0] >= max(SHORTEST_STRETCH, 8 * period)].tolist():
+            found.append((start, end, period))
+            free[start:end] = False
+        if np.count_nonzero(free) < SHORTEST_STRETCH:
+            break
+    stretches, covered = [], 0
+    for start, end, period in sorted(found):
+        stretches += [(start, 0), (end, period)] if start > covered else [(end, period)]
+        covered = end
+    return [*stretches, (horizon, 0)] if covered < horizon else stretches
+
+
+def _check(epsilons: ArrayLike) -> Floats:
+    array = np.asarray(epsilons, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError("budgets are a list, one number a step")
+    if not (np.isfinite(array) & (array >= 0)).all():
+        step = int(np.flatnonzero(~(np.isfinite(array) & (array >= 0)))[0])
+        raise ValueError(f"the budget of step {step} is not a finite number of at least 0")
+    return array
+
+
+def _prior(epsilons: Floats, matrices: LossesLike, lags: Lags) -> Floats:
+    side = as_losses(matrices)
+    side.check_horizon(len(epsilons))
+    return inherited(epsilons, side, lag_set(lags), lambda t, k, b: side.loss(t, k)(b), lambda a, b: a + b)[0]
+
+
+def _posterior(epsilons: Floats, matrices: LossesLike, lags: Lags) -> Floats:
+    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags)[::-1]
+
+
+def backward_leakage(epsilons: ArrayLike, backward: LossesLike, lags: Lags = 1) -> Floats:
+    """Leakage of each step through the releases up to it (BPL), in nats, shape (T,).
+
+    Args:
+        epsilons: shape (T,), budget of each step; 0 is no release.
+        backward: law of the state before given the state now: (n, n), or (T - 1, n, n) with entry t - 1 between steps
+            t - 1 and t, or a side of a `Chain`, or None for no correlation.
+        lags: K for lags 1..K, or particular lags; 1 is the paper's recursion.
+
+    Source: CAO17.
+    """
+    budgets = _check(epsilons)
+    return budgets + _prior(budgets, backward, lags)
+
+
+def forward_leakage(epsilons: ArrayLike, forward: LossesLike, lags: Lags = 1) -> Floats:
+    """Leakage of each step through its own and later releases (FPL), in nats, shape (T,).
+
+    Args:
+        epsilons: as in `backward_leakage`.
+        forward: law of the state after given the state now, in the same forms.
+        lags: as in `backward_leakage`.
+
+    Source: CAO17.
+    """
+    budgets = _check(epsilons)
+    return budgets + _posterior(budgets, forward, lags)
+
+
+def total_leakage(epsilons: ArrayLike, backward: LossesLike, forward: LossesLike, lags: Lags = 1) -> Floats:
+    """Leakage of each step through all releases (TPL = BPL + FPL - epsilon), in nats, shape (T,).
+
+    Source: CAO17.
+    """
+    return window_leakage(epsilons, backward, forward, 1, lags)
+
+
+def window_leakage(
+    epsilons: ArrayLike, backward: LossesLike, forward: LossesLike, width: int, lags: Lags = 1
+) -> Floats:
+    """Leakage of each window of `width` steps through all releases, in nats, shape (T - width + 1,).
+
+    Width 1 is the total leakage of a step, width T the sum of all budgets (user level).
+
+    Source: CAO17, Theorem 2.
+    """
+    budgets = _check(epsilons)
+    if not 1 <= width <= max(1, len(budgets)):
+        raise ValueError(f"a window has between 1 and {len(budgets)} steps, not {width}")
+    before = _prior(budgets, backward, lags)
+    after = _posterior(budgets, forward, lags)
+    if width == 1:
+        return before + budgets + after
+    within = np.array([math.fsum(budgets[t : t + width]) for t in range(len(budgets) - width + 1)])
+    return np.asarray(before[: len(within)] + within + after[width - 1 :])
+
+
+def supremum(epsilon: float, matrices: LossesLike, lags: Lags = 1) -> float:
+    """Leakage that a constant budget never exceeds on one side, however many steps; inf where no such bound is known.
+
+    Where the law depends on the step, the steps until it settles are followed one by one.
+
+    Source: CAO17 for lag 1, in closed form.
+    """
+    side, chosen = as_losses(matrices), lag_set(lags)
+    if side.settled == math.inf:
+        return math.inf
+    settled = int(side.settled)
+    limit = min(side.loss(settled + k, k).supremum(k * epsilon) for k in chosen)
+    if settled == 0 or limit == math.inf:
+        return limit
+    return max(limit, float(backward_leakage(np.full(settled + chosen[-1] + 1, epsilon), side, chosen).max()))
+
+
+def largest_constant_budget(bound: float, matrices: LossesLike, lags: Lags = 1) -> float:
+    """The largest constant budget that keeps the leakage of one side within `bound` for ever: max_k (b - L_k(b)) / k.
+
+    Source: CAO17 for lag 1.
+    """
+    side, chosen = as_losses(matrices), lag_set(lags)
+    if side.settled == math.inf:
+        return 0.0
+    settled = int(side.settled)
+    steps = range(1, settled + 1) if settled else ()
+    limit = max((bound - side.loss(settled + k, k)(bound)) / k for k in chosen)
+    early = (max((bound - side.loss(t, k)(bound)) / k for k in chosen if k <= t) for t in steps)
+    return min([limit, *early])

@@ -1,0 +1,46 @@
+"""What the check refuses: one exception a kind, each with a code, a reason and a remedy.
+
+No message may contain raw data, noise, seeds or keys: a place (file, row, column, step) is named instead.
+"""
+
+from __future__ import annotations
+
+
+class KernelError(Exception):
+    """A refusal of the kernel, ready to be shown to a person.
+
+    Args:
+        code: diagnostic code, `E08` and two digits; it has a page.
+        message: what is wrong: one line, lower-case, no full stop, no Python names.
+        where: the place, such as `events.csv: row 17` or `plan.json: releases.0.schedule`.
+        because: the consequence for privacy, or the reason.
+        help: what to do.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        where: str | None = None,
+        because: str | None = None,
+        help: str | None = None,  # noqa: A002  the word every diagnostic uses
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.where = where
+        self.because = because
+        self.help = help
+
+
+class PlanFormatError(KernelError):
+    """A plan file that cannot be read: missing, truncated, of another version, with unknown fields."""
+
+
+class PlanRejectedError(KernelError):
+    """A plan whose claims do not hold, or that was altered after it was compiled."""
+
+
+class InvalidMatrixError(KernelError, ValueError):
+    """A transition matrix that is not row-stochastic, or not square."""

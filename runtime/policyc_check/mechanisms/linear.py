@@ -1,0 +1,128 @@
+"""The linear mechanism: independent whole-number noise on A x, x the protected series of whole numbers.
+
+A **strategy** is A: rows over steps, in whole units of a grid. Every cell has the same A, and cells do not mix. A
+**law** is that of the noise on each number. What all numbers tell about one user follows from how far one user moves
+them, and from the law: the same for every linear mechanism, however its values are made of the numbers afterwards.
+
+A new one is a file here with a record, its strategy and its law; `tests/check/test_strategies.py` holds what it says
+against every user of small streams, without a line written for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from policyc_check.mechanisms.mechanism import StreamMechanism
+from policyc_check.records import PositiveDecimal
+from policyc_check.users.laws import DiscreteGaussian
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_check.users.laws import Law
+    from policyc_check.users.participation import Participation
+    from policyc_check.users.profile import PrivacyProfile
+    from policyc_check.users.setting import Moves, Setting
+
+    Whole = NDArray[np.int64]
+    Numbers = tuple[Whole, Whole]
+
+
+class Strategy(ABC):
+    """A: what is measured of a series; coefficients that may be negative belong to a strategy that says so."""
+
+    @abstractmethod
+    def measured(self, raw: Whole, first: int) -> Numbers:
+        """A x, without noise, of the steps from `first` on.
+
+        Args:
+            raw: (steps, cells), whole numbers.
+            first: steps before it have been measured.
+
+        Returns:
+            The numbers, (numbers, cells), step by step, and how many of them each step has, (steps - first,).
+        """
+
+    @abstractmethod
+    def moves(self, setting: Setting) -> Moves:
+        """How far one neighbor moves A x at most, never too small."""
+
+
+class Identity(Strategy):
+    """The series itself."""
+
+    def measured(self, raw: Whole, first: int) -> Numbers:
+        """The values of the steps."""
+        return raw[first:], np.ones(len(raw) - first, dtype=np.int64)
+
+    def moves(self, setting: Setting) -> Moves:
+        """Each of the values that differ, by as much as one user adds to a step."""
+        return setting.moves_of_series
+
+
+class NonNegative(Strategy):
+    """Coefficients that are none below 0, so that parts of one user only add up."""
+
+    @abstractmethod
+    def l2_square(self, participation: Participation) -> int:
+        """At most |A d|^2 of one user who adds at most 1 to each step taken part in, in squared units of the grid."""
+
+    @abstractmethod
+    def column_sums(self) -> Whole:
+        """The sum of each step's coefficients, (horizon,)."""
+
+    def moves(self, setting: Setting) -> Moves:
+        """As far as users who add to each other."""
+        return setting.moves_of(self.l2_square, self.column_sums())
+
+
+class LinearMechanism(StreamMechanism):
+    """Independent noise of one law on what a strategy measures; see the module."""
+
+    grid: ClassVar[int] = 1
+    """Units of the strategy to one unit of the raw values."""
+
+    @abstractmethod
+    def strategy(self, setting: Setting) -> Strategy:
+        """What is measured, here."""
+
+    @property
+    @abstractmethod
+    def law(self) -> Law:
+        """Of the noise on each number, in units of the grid."""
+
+    def profile(self, setting: Setting) -> PrivacyProfile:
+        """The curve of the law for what one user moves."""
+        return self.law.profile(self.strategy(setting).moves(setting))
+
+
+class GridMechanism(LinearMechanism):
+    """With noise that is wide on its grid, over a stream whose steps are known.
+
+    On so fine a grid any change of the numbers is hidden as well as by continuous noise, to a part in a million,
+    whatever its direction: one L2 sensitivity is all that privacy asks.
+    """
+
+    stddev: PositiveDecimal
+    sampler: Literal["discrete"] = "discrete"
+
+    @model_validator(mode="after")
+    def _noise_is_wide(self) -> Self:
+        if self.stddev * self.grid < 3:
+            raise ValueError("the noise is too small for its grid")
+        return self
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """It needs to know how many steps there are."""
+        return "it needs a horizon, and this stream has no end" if setting.horizon is None else None
+
+    @property
+    def law(self) -> Law:
+        """Discrete Gaussian noise of so many units of the grid."""
+        return DiscreteGaussian(Fraction(self.stddev * self.grid) ** 2)

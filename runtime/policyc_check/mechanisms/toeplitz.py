@@ -1,0 +1,132 @@
+"""Correlated noise for running totals and windows: a lower-triangular Toeplitz matrix C is measured, and undone.
+
+What is measured is C x + z with independent noise z; what is published is W C^-1 (C x + z), so its noise W C^-1 z is
+correlated over steps in a way that cancels in the totals W. C = (1 - decay L)^(-exponent), L the shift by one step, is
+chosen for the least mean square error under the participation bound, from the setting alone. Where participations are
+so far apart that a band of coefficients does not reach from one to the next, these are chosen one by one instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from policyc_check.mechanisms.linear import GridMechanism, NonNegative
+from policyc_check.records import LARGEST_COUNT
+
+if TYPE_CHECKING:
+    from policyc_check.users.participation import Participation
+    from policyc_check.users.setting import Setting
+
+
+Whole = NDArray[np.int64]
+Part = Annotated[Decimal, Field(ge=0, le=1)]
+
+
+PIECE = 4096  # steps that are measured together
+BITS = 64  # of the coefficients beyond their grid, while they are computed
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(NonNegative):
+    """C x of the lower-triangular Toeplitz matrix C with this first column, (horizon,): >= 0, never rising."""
+
+    column: Whole
+
+    def measured(self, raw: Whole, first: int) -> tuple[Whole, Whole]:
+        """One number a step; of many steps some at a time, each with as much history as the last of them."""
+        found = np.zeros((0, raw.shape[1]), dtype=np.int64)
+        for start in range(first, len(raw), PIECE):
+            stop = min(start + PIECE, len(raw))
+            history = np.vstack([np.zeros((stop - 1, raw.shape[1]), dtype=np.int64), raw[:stop]])[start:]
+            new = np.stack([np.convolve(cell, self.column[:stop], "valid") for cell in history.T], axis=1)
+            found = np.vstack([found, new])
+        return found, np.ones(len(found), dtype=np.int64)
+
+    def l2_square(self, participation: Participation) -> int:
+        """Exact: that of a user who takes part as early and as densely as participation allows.
+
+        All inner products of columns are non-negative, and grow the earlier and the closer the columns are.
+
+        Source: KL24
+        """
+        whole = self.column.dtype.kind == "i" and self.column.ndim == 1
+        if not (whole and (self.column >= 0).all() and (np.diff(self.column) <= 0).all()):
+            raise ValueError("coefficients must be whole, non-negative and non-increasing")
+        return sum(total * total for total in earliest_user(self.column, participation).tolist())
+
+    def column_sums(self) -> Whole:
+        """What each step adds until the end."""
+        return np.cumsum(self.column)[::-1]
+
+
+class Toeplitz(GridMechanism):
+    """Measures C x, C = (1 - decay L)^(-exponent) rounded to the grid, under discrete Gaussian noise on that grid.
+
+    With a `band`, it is the first column of C, in whole units of the grid, zero after its end; decay and exponent are
+    0 then.
+
+    The coefficients are whole numbers of the grid, computed in whole numbers, and the sensitivity is exactly theirs:
+    that of a user who takes part as early and as densely as participation allows. Running totals and windows have the
+    rounded C undone exactly. On the steps themselves no such C helps: they have independent noise.
+
+    Source: DMRST22, FHU23, KL24, BW18, CKS20
+    """
+
+    name: Literal["toeplitz"] = "toeplitz"
+    decay: Part
+    exponent: Part
+    band: tuple[Annotated[int, Field(ge=0, le=LARGEST_COUNT)], ...] | None = None
+    grid: ClassVar[int] = 2**12
+
+    @model_validator(mode="after")
+    def _band_falls(self) -> Self:
+        if self.band is None:
+            return self
+        if not self.band or self.band[0] == 0 or list(self.band) != sorted(self.band, reverse=True):
+            raise ValueError("the coefficients of a band do not rise, and the first is above 0")
+        if self.decay or self.exponent:
+            raise ValueError("with a band, decay and exponent are 0")
+        return self
+
+    def strategy(self, setting: Setting) -> Convolution:
+        """C x."""
+        return Convolution(self._column(setting))
+
+    def _column(self, setting: Setting) -> NDArray[np.int64]:
+        assert setting.horizon is not None, "it does not apply to endless streams"
+        if self.band is None:
+            return _coefficients(self.decay, self.exponent, self.grid, setting.horizon)
+        column = np.zeros(setting.horizon, dtype=np.int64)
+        column[: len(self.band)] = self.band[: setting.horizon]
+        return column
+
+
+@lru_cache(maxsize=64)
+def _coefficients(decay: Decimal, exponent: Decimal, grid: int, steps: int) -> NDArray[np.int64]:
+    """The first column of C in whole units of the grid, (steps,): the same on every machine."""
+    a, g = Fraction(decay), Fraction(exponent)
+    found, value = [grid], grid << BITS
+    for j in range(1, steps):
+        value = value * a.numerator * (g.numerator + (j - 1) * g.denominator) // (a.denominator * g.denominator * j)
+        found.append((value + (1 << BITS - 1)) >> BITS)
+    return np.array(found, dtype=np.int64)
+
+
+def earliest_user(coefficients: NDArray[Any], participation: Participation) -> NDArray[Any]:
+    """C x, (steps,), for a user who takes part from the first step on, as densely as the spacing allows."""
+    steps, spacing = participation.steps, participation.spacing
+    length = participation.horizon or (steps - 1) * spacing + coefficients.size
+    rows = -(-length // spacing)
+    padded = np.zeros(rows * spacing, dtype=coefficients.dtype)
+    padded[: min(length, coefficients.size)] = coefficients[:length]
+    sums = padded.reshape(rows, spacing).cumsum(axis=0)  # over 0, spacing, 2 spacing, ... steps ago
+    sums[steps:] -= sums[:-steps].copy()
+    return np.asarray(sums.ravel()[:length])

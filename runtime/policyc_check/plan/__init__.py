@@ -1,0 +1,1 @@
+"""The records of plan.json: nothing is computed here but its digest."""

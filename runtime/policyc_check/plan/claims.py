@@ -1,0 +1,84 @@
+"""What a plan says of its own privacy."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from policyc_check.plan.targets import NeighboringRelation
+from policyc_check.records import LONGEST_STREAM, Count, Label, PositiveDecimal, Record, Steps
+
+
+class WindowClaim(Record):
+    """What any `window` steps in a row leak of one user (`leakage`), or spend (`budget`): at most so many nats."""
+
+    kind: Literal["leakage", "budget"]
+    window: Steps
+    nats: PositiveDecimal
+
+
+class Degradation(Record):
+    """What is left for users who take part in `participation` steps: epsilon (nats, rounded up) at the same delta.
+
+    `epsilon` None: nothing is, as so little noise may show such a user for certain more often than delta says.
+    """
+
+    participation: Count
+    epsilon: PositiveDecimal | None
+
+
+class UserLevelClaim(Record):
+    """All releases together are (epsilon, delta)-private for one user; `beyond`: when the participation bound fails."""
+
+    epsilon: PositiveDecimal
+    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    relation: NeighboringRelation
+    beyond: tuple[Degradation, ...]
+
+
+class InheritedRun(Record):
+    """What steps inherit at most from one side, nats, and the lag by which that is shown: a pattern that repeats.
+
+    Lag 0: nothing was released on that side.
+    """
+
+    nats: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
+    lags: tuple[Annotated[int, Field(ge=0, le=LONGEST_STREAM)], ...]
+    repeats: Steps
+
+    @model_validator(mode="after")
+    def _same_length(self) -> InheritedRun:
+        if len(self.nats) != len(self.lags):
+            raise ValueError("nats and lags must have the same length")
+        return self
+
+
+class Inheritance(Record):
+    """For the users of one chain: what every step inherits from the steps before and after it, in the order of time.
+
+    Of an endless plan, what each step of its period does.
+    """
+
+    group: Label | None
+    before: tuple[InheritedRun, ...]
+    after: tuple[InheritedRun, ...]
+
+
+class Claims(Record):
+    """What the plan says of its own privacy; recomputed by `verify`.
+
+    `total_leakage`: the largest TPL over all steps and groups, rounded up (None without an alpha-DP_T target).
+    `budget_sum`: the sum of all budgets, rounded up: what one user's whole stream is promised, whatever the
+    correlation (None for an unbounded horizon). `largest_budget`: None where no step has a budget of its own.
+    `windows`: one for each target over more than one step. `inherited`: one for each chain, where
+    leakage is promised: the numbers by which it is shown. `user_level`: one for each user-level target, in order.
+    """
+
+    total_leakage: PositiveDecimal | None
+    budget_sum: PositiveDecimal | None
+    largest_budget: PositiveDecimal | None
+    windows: tuple[WindowClaim, ...] = ()
+    inherited: tuple[Inheritance, ...] = ()
+    user_level: tuple[UserLevelClaim, ...] = ()

@@ -1,0 +1,57 @@
+"""What is counted, summed or totalled in a release."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from policyc_check.records import Label, Name, PositiveDecimal, Record, Steps
+
+
+class CountQuery(Record):
+    """Users present in a step; `by` is the cell column, or None for one number a step."""
+
+    kind: Literal["count"] = "count"
+    by: Label | None
+
+
+class SumQuery(Record):
+    """The sum of a column over the events of a step, each value clamped to low..high and rounded to whole grid steps.
+
+    All that is protected is counted in units of the grid, in whole numbers.
+    """
+
+    kind: Literal["sum"] = "sum"
+    column: Label
+    low: Decimal
+    high: Decimal
+    grid: PositiveDecimal
+    by: Label | None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> SumQuery:
+        if not self.low < self.high:
+            raise ValueError("a clamp has a low end below its high end")
+        return self
+
+
+class PrefixQuery(Record):
+    """The running total of another release, `of`, from step 0 on."""
+
+    kind: Literal["prefix"] = "prefix"
+    of: Name
+    by: Label | None
+
+
+class WindowQuery(Record):
+    """The total of another release, `of`, over the last `steps` steps, fewer at the start."""
+
+    kind: Literal["window"] = "window"
+    of: Name
+    steps: Steps
+    by: Label | None
+
+
+Query = Annotated[CountQuery | SumQuery | PrefixQuery | WindowQuery, Field(discriminator="kind")]

@@ -1,0 +1,74 @@
+"""The budget of every step, compactly: patterns that repeat."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from policyc_check.records import Label, NonNegativeDecimal, Record, Steps
+
+
+class BudgetSegment(Record):
+    """A pattern of steps that repeats: budgets (nats), noise scales, and predicted error of the published values.
+
+    All three have the pattern's length. An epsilon of 0 means: nothing is released at that step (its scale is 0).
+    `repeats` None means for ever; only the last segment of an unbounded plan has it.
+    """
+
+    epsilons: Annotated[tuple[NonNegativeDecimal, ...], Field(min_length=1)]
+    scales: tuple[NonNegativeDecimal, ...]
+    expected_errors: tuple[float, ...]
+    repeats: Steps | None
+
+    @model_validator(mode="after")
+    def _same_length(self) -> BudgetSegment:
+        if not len(self.epsilons) == len(self.scales) == len(self.expected_errors):
+            raise ValueError("epsilons, scales and expected_errors must have the same length")
+        return self
+
+
+class Schedule(Record):
+    """The budget of every step, compactly: segments one after the other."""
+
+    name: Label
+    segments: Annotated[tuple[BudgetSegment, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _ends_once(self) -> Schedule:
+        if any(segment.repeats is None for segment in self.segments[:-1]):
+            raise ValueError("only the last segment of a schedule goes on for ever")
+        return self
+
+    def _column(self, field: str, steps: int) -> list[Decimal | float]:
+        values: list[Decimal | float] = []
+        for segment in self.segments:
+            pattern = getattr(segment, field)
+            needed = -(-(steps - len(values)) // len(pattern))
+            values += list(pattern) * (needed if segment.repeats is None else min(segment.repeats, needed))
+        if len(values) < steps:
+            raise ValueError(f"the schedule ends {steps - len(values)} steps too early")
+        return values[:steps]
+
+    def epsilons(self, steps: int) -> list[Decimal]:
+        """Budgets of the first `steps` steps, in nats."""
+        return self._column("epsilons", steps)  # type: ignore[return-value]
+
+    def scales(self, steps: int) -> list[Decimal]:
+        """Noise scales of the first `steps` steps."""
+        return self._column("scales", steps)  # type: ignore[return-value]
+
+    def expected_errors(self, steps: int) -> list[float]:
+        """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
+        return self._column("expected_errors", steps)  # type: ignore[return-value]
+
+    @property
+    def length(self) -> int | None:
+        """Number of steps, None when it goes on for ever."""
+        total = 0
+        for segment in self.segments:
+            if segment.repeats is None:
+                return None
+            total += segment.repeats * len(segment.epsilons)
+        return total

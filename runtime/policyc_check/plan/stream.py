@@ -1,0 +1,116 @@
+"""Which policy a plan is of, what stream it is about, how often a user takes part, when values are published."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, PositiveInt, model_validator
+
+from policyc_check.records import Count, Label, Name, Record, Steps
+
+MOST_CELLS = 100_000
+
+
+def _inside(name: str) -> str:
+    """A file name that leads nowhere but into its own folder, on any system."""
+    path = PurePosixPath(name)
+    if not path.name or path.is_absolute() or ".." in path.parts or "\\" in name or PureWindowsPath(name).drive:
+        raise ValueError("a file of the policy lies in its folder, and its name leads nowhere else")
+    return name
+
+
+class FileRecord(Record):
+    """A file that was read or written, by its hash (SHA-256, hexadecimal); its name is relative to the policy."""
+
+    name: Annotated[Label, AfterValidator(_inside)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class PolicyRecord(Record):
+    """Which policy this plan was compiled from. `source` is the policy file; `files` what it refers to."""
+
+    name: Name
+    purpose: str
+    source: FileRecord
+    files: tuple[FileRecord, ...]
+
+
+class CellRecord(Record):
+    """Where a user can be. States are the cells in order, then `otherwise` when there is one."""
+
+    column: Label
+    cells: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_CELLS)]
+    otherwise: Label | None
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> CellRecord:
+        if len(set(self.states)) < len(self.states):
+            raise ValueError("two cells have one name")
+        return self
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The order of every matrix, vector and output."""
+        return self.cells if self.otherwise is None else (*self.cells, self.otherwise)
+
+
+class StreamRecord(Record):
+    """The event stream.
+
+    `horizon` is in steps, None when unbounded; `start` is the ISO moment of step 0, None when it is the step of the
+    first event; `population` is a public number, published unprotected.
+    """
+
+    name: Name
+    user_column: Label
+    time_column: Label
+    cell: CellRecord | None
+    step_milliseconds: PositiveInt
+    step_text: Label
+    horizon: Steps | None
+    population: Count | None
+    start: Label | None
+
+
+class ParticipationRecord(Record):
+    """In how many steps one user takes part.
+
+    Args:
+        bound: steps at most.
+        per_step: events of one user that count in a step, at most.
+        spacing: steps between two of them at least; 1 says nothing.
+        enforced: which events are kept, by the run; None when the bound is assumed.
+        assumed: why it holds without being enforced.
+    """
+
+    bound: Steps
+    per_step: Count
+    spacing: Steps
+    enforced: Literal["keep_first", "keep_sample"] | None
+    assumed: str | None
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> ParticipationRecord:
+        if (self.enforced is None) == (self.assumed is None):
+            raise ValueError("a participation bound is either enforced or assumed")
+        return self
+
+
+class Delivery(Record):
+    """When values are published; `delay` in steps, for `within` only."""
+
+    kind: Literal["realtime", "within", "offline"]
+    delay: Steps | None
+
+    @property
+    def longest_wait(self) -> int | None:
+        """How many later steps a value may wait for: 0, the delay, or None for all."""
+        return None if self.kind == "offline" else self.delay or 0
+
+
+class Notice(Record):
+    """A warning the compiler gave; it goes into the certificate."""
+
+    code: str
+    message: str

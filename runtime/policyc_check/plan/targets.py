@@ -1,0 +1,74 @@
+"""What is promised: the targets of a plan, each with the data sets it compares."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from policyc_check.records import PositiveDecimal, Record, Steps
+
+
+class NeighboringRelation(StrEnum):
+    """Which two data sets must be hard to tell apart."""
+
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_ONE = "replace_one"
+
+
+class AlphaDPT(Record):
+    """One event of one user, against an adversary who knows the chains: total leakage at most alpha nats at every step.
+
+    With a `window` of more than one step: all that one user does in that many steps in a row.
+
+    Source: CAO17
+    """
+
+    kind: Literal["alpha_dpt"] = "alpha_dpt"
+    alpha: PositiveDecimal
+    window: Steps = 1
+
+
+class EventLevel(Record):
+    """One event of one user, steps taken as independent: the budget of every step is at most epsilon nats."""
+
+    kind: Literal["event_level"] = "event_level"
+    epsilon: PositiveDecimal
+
+
+class WEvent(Record):
+    """All of one user in `window` steps in a row, steps taken as independent: they spend at most epsilon nats together.
+
+    Source: KELLARIS14
+    """
+
+    kind: Literal["w_event"] = "w_event"
+    epsilon: PositiveDecimal
+    window: Steps
+
+
+class UserLevel(Record):
+    """All events of one user, whatever their correlation: (epsilon, delta)-privacy of everything released.
+
+    Source: DR14
+    """
+
+    kind: Literal["user_level"] = "user_level"
+    epsilon: PositiveDecimal
+    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    relation: NeighboringRelation
+
+
+Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel, Field(discriminator="kind")]
+
+
+def window_of(target: Target) -> int:
+    """The steps in a row that a target covers together; 1 for one that is not about windows."""
+    return target.window if isinstance(target, AlphaDPT | WEvent) else 1
+
+
+def relation_of(target: Target) -> NeighboringRelation:
+    """Which data sets a target compares; a promise about single steps is defined for replacing a value."""
+    return target.relation if isinstance(target, UserLevel) else NeighboringRelation.REPLACE_ONE

@@ -1,0 +1,1 @@
+"""Promises about single steps: budgets, chains, and what leaks through them."""

@@ -1,0 +1,142 @@
+"""The other route to a schedule's leakage: the hull proposes every number, and it is decided here, without search.
+
+L(alpha) <= bound exactly when sum_j (q_j - e^bound d_j)^+ <= (e^bound - 1) / (e^alpha - 1) for all pairs of rows.
+The left side is rounded up and the right side down. Powers and reversals of a chain come with a bound on the relative
+error of their entries: every q_j is taken as large as it may be, every d_j as small. So what is accepted holds for the
+chain that the plan tells in decimals, to the last bit. Of numpy's exp and expm1 an error of 4 units is allowed for.
+
+Source: CAO17 (the loss function). The audit form is ours.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from policyc_check.rounding import UNIT, roundings
+from policyc_check.steps.laws import transition_matrix
+from policyc_check.steps.stationary import VANISHING
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_CHUNK = 1 << 15  # floats of a working block
+_GROUPS = 32  # of right sides that are tried by their least
+_MARGIN = 1 + 2.0**-45  # more than all roundings of a line and of a sum
+_SMALLEST = 1e-290
+_LOST = 1e-250  # entries below it may have been raised, from nothing
+_ROUNDS = 200  # around a repeating pattern
+_LARGEST = 700.0  # beyond it e^x overflows; every column with d_j >= 1e-300 is then out of the sum
+
+
+def audited_loss_bound(
+    matrix: ArrayLike, alpha: ArrayLike, bound: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0
+) -> NDArray[np.bool_]:
+    """Whether L(alpha) <= bound, by its definition, with every rounding going against us.
+
+    Args:
+        matrix: (n, n), row-stochastic.
+        alpha: shape (m,), nats, >= 0.
+        bound: shape (m,), nats.
+        row_tolerance: total variation within which every row is known.
+        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
+
+    Returns:
+        shape (m,); False means not shown, which for a bound within a few ulps of L may happen although it holds.
+    """
+    P = transition_matrix(matrix)
+    pairs, back = np.unique(
+        np.column_stack([np.ravel(alpha), np.ravel(bound)]).astype(np.float64), axis=0, return_inverse=True
+    )
+    a, b = pairs.T
+    shown = (b >= a) | (a == 0)
+    shown &= (a >= 0) & (b >= 0)
+    open_ = np.flatnonzero(~shown & (b >= 0) & np.isfinite(a))
+    if len(open_):
+        excess = _RoundedUp(P, relative_error)
+        shown[open_] = _excess_at_most(excess, *_sides_of_inequality(a[open_], b[open_], row_tolerance))
+    return np.asarray(shown[back.ravel()])
+
+
+def _sides_of_inequality(a: Floats, b: Floats, row_tolerance: float) -> tuple[Floats, Floats]:
+    """Rounded down: mu = e^b - 1, and (e^b - 1) / (e^a - 1) minus what uncertain rows may add."""
+    mu = np.expm1(np.minimum(b, _LARGEST)) * (1 - 12 * UNIT)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        right = np.exp(b - a) * (np.expm1(-b) / np.expm1(-a))
+    right = np.where(right > _SMALLEST, right * (1 - (32 + a - b) * UNIT), 0.0)
+    if row_tolerance:
+        right = right - row_tolerance * (2 + np.expm1(np.minimum(b, _LARGEST))) * (1 + 24 * UNIT)
+    return mu, right
+
+
+def _excess_at_most(excess: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.bool_]:
+    """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs of rows.
+
+    The sum is convex in mu: between two mu a pair stays below the line through its two ends, and where that line is
+    below every right side, the pair need not be summed. What is summed decides as if all had been.
+    """
+    order = np.argsort(mu)
+    mu, right = mu[order], right[order]
+    pairs = np.arange(excess.count)
+    ends = excess(pairs, mu[[0, -1]])
+    holds = np.ones(len(mu), dtype=bool)
+    holds[[0, -1]] = (ends <= right[[0, -1]]).all(axis=0)
+    spans = [(0, len(mu) - 1, pairs, ends[:, 0], ends[:, 1])]
+    while spans:
+        low, high, pairs, left, last = spans.pop()
+        inner = slice(low + 1, high)
+        if high - low < 2:
+            continue
+        keep = _may_exceed(mu[low : high + 1], right[inner], left, last)
+        pairs, left, last = pairs[keep], left[keep], last[keep]
+        if len(pairs) * (high - low) * excess.width <= 8 * _CHUNK:
+            holds[inner] &= (excess(pairs, mu[inner]) <= right[inner]).all(axis=0)
+            continue
+        middle = (low + high) // 2
+        here = excess(pairs, mu[middle : middle + 1])[:, 0]
+        holds[middle] &= bool((here <= right[middle]).all())
+        spans += [(low, middle, pairs, left, here), (middle, high, pairs, here, last)]
+    result = np.empty_like(holds)
+    result[order] = holds
+    return result
+
+
+def _may_exceed(mu: Floats, right: Floats, left: Floats, last: Floats) -> NDArray[np.bool_]:
+    """Which pairs may exceed a right side at an inner mu, given their excess at the first and at the last."""
+    starts = np.unique(np.linspace(0, len(right), _GROUPS, endpoint=False).astype(np.intp))
+    least = np.minimum.reduceat(right, starts)  # not a number stays so, and is never held
+    across = (mu[starts + 1] - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(starts))
+    line = (left * _MARGIN)[:, None] + np.minimum(last - left, 0.0)[:, None] * across
+    return np.asarray(~(line <= least).all(axis=1))
+
+
+class _RoundedUp:
+    """The excess of ordered pairs of rows, rounded up; pair number i n + j has the rows q = i and d = j."""
+
+    def __init__(self, P: Floats, relative_error: float) -> None:
+        rows = np.unique(P, axis=0)
+        self._n, self.width = rows.shape
+        self.count = self._n**2
+        self._lower = np.where(rows < _LOST, 0.0, rows)
+        self._upper = np.where((rows > 0) & (rows < VANISHING), VANISHING, rows)
+        if relative_error:
+            self._lower *= math.exp(-relative_error) * (1 - 4 * UNIT)
+            self._upper *= math.exp(relative_error) * (1 + 4 * UNIT)
+        self._factor = 1 + (roundings(self.width) + 2) * UNIT
+
+    def __call__(self, pairs: Indices, mu: Floats) -> Floats:
+        """Shape (len(pairs), len(mu))."""
+        out = np.empty((len(pairs), len(mu)))
+        step = max(1, _CHUNK // (self.width * len(mu)))
+        for start in range(0, len(pairs), step):
+            i, j = np.divmod(pairs[start : start + step], self._n)
+            d = self._lower[j]
+            difference = self._upper[i] - d
+            difference = np.where(difference > 0, np.nextafter(difference, np.inf), 0.0)[:, None, :]
+            part = d[:, None, :] * mu[:, None]
+            np.minimum(difference, part, out=part)
+            np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too
+            np.multiply(part.sum(axis=2), self._factor, out=out[start : start + step])
+        return out

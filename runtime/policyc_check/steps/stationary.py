@@ -1,0 +1,124 @@
+"""Laws that a chain leaves as they are, to twice the precision of floats: the law backward is made of them.
+
+Elimination without subtraction (Grassmann, Taksar, Heyman). Taking a state out of a chain leaves the ratios of the
+other states' probabilities as they are; and by the Markov chain tree theorem, a relative error of e in every transition
+of n states changes those ratios by at most 2 (n - 1) e. So n^3 roundings at worst: too many for floats, but here each
+is of relative size 2^-100, and only the last one, to a float, is felt.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_check.errors import InvalidMatrixError
+
+Floats = NDArray[np.float64]
+Double = tuple[Floats, Floats]  # a number as the sum of a float and a much smaller one
+
+VANISHING = 1e-280
+"""Below it products of probabilities lose digits, and soon all."""
+
+_SPLIT = 2.0**27 + 1
+
+
+def closed_classes(matrix: Floats) -> list[NDArray[np.intp]]:
+    """The sets of states that are never left, each of which has one law of its own."""
+    reach = (matrix > 0) | np.eye(len(matrix), dtype=np.bool_)
+    for _ in range(len(matrix).bit_length()):  # ways of 1, 2, 4, ... steps
+        reach = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0
+    both = reach & reach.T  # each can be reached from the other
+    first = both.argmax(axis=1)
+    return [np.flatnonzero(first == c) for c in np.unique(first).tolist() if not (reach[c] & ~both[c]).any()]
+
+
+def stationary_law(matrix: Floats) -> Floats:
+    """The unique law with law @ matrix = law, shape (n,), to full relative precision.
+
+    Raises:
+        InvalidMatrixError: E0805, when there are several such laws.
+    """
+    classes = closed_classes(matrix)
+    if len(classes) > 1:
+        a, b = (int(inside[0]) + 1 for inside in classes[:2])
+        raise InvalidMatrixError(
+            "E0805",
+            f"the chain has more than one stationary law: state {a} and state {b} can never be left for each other",
+            because="the law of earlier states given later ones depends on where the chain starts",
+            help="give the law of the first step, or leave out states that are never visited",
+        )
+    result = np.zeros(len(matrix))
+    result[classes[0]] = law_of_class(matrix, classes[0])
+    return result
+
+
+def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
+    """The stationary law on one closed set of states, in their order; two roundings from the matrix's own.
+
+    Raises:
+        InvalidMatrixError: E0805, a probability so small that floats lose it.
+    """
+    high = matrix[np.ix_(inside, inside)].astype(np.float64)
+    low = np.zeros_like(high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(len(high) - 1, 0, -1):
+            row = high[k, :k], low[k, :k]
+            column = _divided((high[:k, k], low[:k, k]), _total(row))
+            high[:k, k], low[:k, k] = column
+            flow = _times((column[0][:, None], column[1][:, None]), row)
+            high[:k, :k], low[:k, :k] = _plus((high[:k, :k], low[:k, :k]), flow)
+        law, rest = np.ones(len(high)), np.zeros(len(high))
+        for k in range(1, len(high)):
+            law[k], rest[k] = _total(_times((law[:k], rest[:k]), (high[:k, k], low[:k, k])))
+    law /= law.sum()
+    if not (law > VANISHING).all() or ((high > 0) & (high < VANISHING)).any():
+        raise vanishing()
+    return np.asarray(law)
+
+
+def vanishing() -> InvalidMatrixError:
+    """The refusal of a chain whose probabilities floats cannot tell from 0."""
+    return InvalidMatrixError(
+        "E0805",
+        "a state is so improbable that its probability vanishes in floating point",
+        because="it would be taken for a state that nobody can be in",
+        help="write 0 for what cannot happen, and probabilities of at least 1e-100 for what can",
+    )
+
+
+def _total(a: Double) -> tuple[Floats, Floats]:
+    parts = [*a[0].tolist(), *a[1].tolist()]
+    high = math.fsum(parts)
+    return np.float64(high), np.float64(math.fsum([*parts, -high]))  # type: ignore[return-value]
+
+
+def _joined(high: Floats, low: Floats) -> Double:
+    total = high + low
+    return total, low - (total - high)
+
+
+def _plus(a: Double, b: Double) -> Double:
+    total = a[0] + b[0]
+    of_b = total - a[0]
+    return _joined(total, (a[0] - (total - of_b)) + (b[0] - of_b) + (a[1] + b[1]))
+
+
+def _product(a: Floats, b: Floats) -> Double:
+    """The exact product of floats (Dekker)."""
+    total = a * b
+    a_high, b_high = _SPLIT * a - (_SPLIT * a - a), _SPLIT * b - (_SPLIT * b - b)
+    a_low, b_low = a - a_high, b - b_high
+    return total, ((a_high * b_high - total) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _times(a: Double, b: Double) -> Double:
+    high, low = _product(a[0], b[0])
+    return _joined(high, low + (a[0] * b[1] + a[1] * b[0]))
+
+
+def _divided(a: Double, b: Double) -> Double:
+    near = np.asarray(a[0] / b[0])
+    high, low = _product(near, b[0])
+    return _joined(near, ((a[0] - high) - low + a[1] - near * b[1]) / b[0])

@@ -1,0 +1,1 @@
+"""Promises about all of a user: participation, sensitivity, and the exact curves of noise."""

@@ -1,0 +1,256 @@
+"""What a plan promises about all events of one user, and the check of it.
+
+The compiler searches for noise; here the stated noise parameters are turned into privacy curves again, composed over
+all releases, and held against every promised epsilon and delta, with every rounding going against the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from functools import reduce
+
+from policyc_check.claims import Claim
+from policyc_check.mechanisms import Derived, StreamMechanism
+from policyc_check.plan.plan import Plan
+from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
+from policyc_check.plan.release import ReleasePlan
+from policyc_check.plan.targets import NeighboringRelation, UserLevel
+from policyc_check.rounding import rounded_down
+from policyc_check.users.participation import Participation
+from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.setting import Setting
+
+
+def promised_user_level(plan: Plan) -> list[UserLevel]:
+    """The user-level targets of a plan."""
+    return [target for target in plan.targets if isinstance(target, UserLevel)]
+
+
+def source_release(plan: Plan, release: ReleasePlan) -> ReleasePlan:
+    """The count or sum that a release is made of, through running totals and windows; itself for a count or sum.
+
+    Raises:
+        KeyError: there is none.
+    """
+    seen = set()
+    while isinstance(release.query, PrefixQuery | WindowQuery):
+        if release.name in seen:
+            raise KeyError(release.name)
+        seen.add(release.name)
+        release = plan.release_named(release.query.of)
+    return release
+
+
+def unit_of(plan: Plan, release: ReleasePlan) -> Decimal:
+    """What one unit of the protected whole numbers stands for: 1 for counts, the grid for sums."""
+    query = source_release(plan, release).query
+    return query.grid if isinstance(query, SumQuery) else Decimal(1)
+
+
+def contribution_of(query: CountQuery | SumQuery, per_step: int) -> int:
+    """By how many units one user moves the values of a step at most, in L1."""
+    if isinstance(query, CountQuery):
+        return per_step
+    return per_step * largest_units(query)
+
+
+def largest_units(query: SumQuery) -> int:
+    """The size of the largest clamped value, in units of the grid, rounded up."""
+    return math.ceil(max(abs(Fraction(query.low)), abs(Fraction(query.high))) / Fraction(query.grid))
+
+
+def setting_of(
+    plan: Plan, release: ReleasePlan, relation: NeighboringRelation, participation_bound: int | None = None
+) -> Setting:
+    """What the noise of a release has to hide.
+
+    Args:
+        plan: with a participation bound.
+        release: of the plan.
+        relation: of the target.
+        participation_bound: other than the plan's, to see what is left when that fails.
+    """
+    record = plan.participation
+    if record is None:
+        raise ValueError("a plan without a participation bound has no user-level setting")
+    query = source_release(plan, release).query
+    assert isinstance(query, CountQuery | SumQuery), "what others are made of is a count or a sum"
+    beyond = participation_bound is not None and participation_bound > record.bound
+    own = release.query
+    return Setting(
+        participation=Participation(
+            participation_bound or record.bound, plan.stream.horizon, 1 if beyond else record.spacing
+        ),
+        contribution=contribution_of(query, record.per_step),
+        per_step=record.per_step,
+        replaced=relation is NeighboringRelation.REPLACE_ONE,
+        signed=isinstance(query, SumQuery) and query.low < 0 < query.high,
+        cells=len(release.cells),
+        wait=plan.delivery.longest_wait,
+        workload="prefix" if isinstance(own, PrefixQuery) else "window" if isinstance(own, WindowQuery) else "identity",
+        window=own.steps if isinstance(own, WindowQuery) else None,
+    )
+
+
+def stream_profile(plan: Plan, relation: NeighboringRelation, participation_bound: int | None = None) -> PrivacyProfile:
+    """What all releases together tell about one user."""
+    return composed(
+        _stream(release).profile(setting_of(plan, release, relation, participation_bound))
+        for release in plan.releases
+        if not isinstance(release.mechanism, Derived)
+    )
+
+
+def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
+    """What independent releases tell together."""
+    return reduce(PrivacyProfile.compose, profiles)
+
+
+def _stream(release: ReleasePlan) -> StreamMechanism:
+    mechanism = release.stream_mechanism
+    if mechanism is None:
+        raise ValueError("this release has no mechanism that accounts for the whole stream")
+    return mechanism
+
+
+def beyond_bounds(plan: Plan) -> list[int]:
+    """Participation bounds for which the certificate says what is left: two and four times as many, and all steps."""
+    record = plan.participation
+    if record is None:
+        return []
+    last = plan.stream.horizon or 16 * record.bound
+    larger = {min(record.bound * factor, last) for factor in (2, 4)} | {last}
+    return sorted(larger - {record.bound})
+
+
+def check_user_level(plan: Plan) -> Iterator[Claim]:
+    """Every claim about all events of one user, recomputed."""
+    targets = promised_user_level(plan)
+    if not targets:
+        streams = [release.name for release in plan.releases if release.schedule is None]
+        if streams or plan.claims.user_level:
+            detail = "a release without budgets, or a claim about all events of a user, and no such target"
+            yield Claim("all budgets belong to a target", False, detail, "targets")
+        elif plan.participation is not None:  # it would say what is counted: up to `per_step` events of a user
+            detail = "a participation bound is stated, and no promise about all events of a user"
+            yield Claim("every user counts once in a step", False, detail, "participation")
+        return
+    for check in (_check_participation, _check_releases, _check_profiles):
+        yield from check(plan)
+
+
+def _check_participation(plan: Plan) -> Iterator[Claim]:
+    record, horizon = plan.participation, plan.stream.horizon
+    if record is None:
+        yield Claim("a user takes part in a limited number of steps", False, "no bound is stated", "participation")
+        return
+    fits = horizon is None or record.bound <= horizon
+    early = record.enforced != "keep_sample" or plan.delivery.kind == "offline"
+    how = f"enforced by {record.enforced}" if record.enforced else "assumed, not enforced"
+    detail = how if fits else f"the horizon has {horizon} steps"
+    yield Claim(
+        f"a user takes part in at most {record.bound:,} steps", fits and early, detail, "participation", "E0801"
+    )
+
+
+def _check_releases(plan: Plan) -> Iterator[Claim]:
+    """Every release has a mechanism that applies, measures what it says, or is made of another one."""
+    names: set[str] = set()
+    for index, release in enumerate(plan.releases):
+        place = f"releases.{index}"
+        name = f"`{release.name}` is measured by `{release.mechanism.described()}`"
+        reason = _reason_against(plan, release, names)
+        yield Claim(name, reason is None, reason or "it applies to this release", f"{place}.mechanism")
+        if reason is not None:
+            return
+        names.add(release.name)
+        least = _contribution(plan, release)
+        yield Claim(
+            f"one user changes `{release.name}` in a step by at most {release.l1_sensitivity}",
+            release.l1_sensitivity >= least,
+            f"recomputed {least}",
+            f"{place}.l1_sensitivity",
+        )
+
+
+def _contribution(plan: Plan, release: ReleasePlan) -> Decimal:
+    query = source_release(plan, release).query
+    assert isinstance(query, CountQuery | SumQuery), "what others are made of is a count or a sum"
+    assert plan.participation is not None, "checked before"
+    return contribution_of(query, plan.participation.per_step) * unit_of(plan, release)
+
+
+def _reason_against(plan: Plan, release: ReleasePlan, before: set[str]) -> str | None:
+    if isinstance(release.query, PrefixQuery | WindowQuery):
+        reason = _reason_against_base(plan, release, release.query.of, before)
+        if reason is not None or isinstance(release.mechanism, Derived):
+            return reason
+    mechanism = release.stream_mechanism
+    if mechanism is None:
+        return "a promise about all events of a user needs a mechanism that accounts for the whole stream"
+    for target in promised_user_level(plan):
+        setting = setting_of(plan, release, target.relation)
+        reason = mechanism.reason_not_here(setting) or mechanism.reason_against_promise(setting, target.delta)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _reason_against_base(plan: Plan, release: ReleasePlan, of: str, before: set[str]) -> str | None:
+    """Why a running total or window is not made of what it says, or None when it is."""
+    if of not in before:
+        return "what it is made of does not come before it"
+    base = plan.release_named(of)
+    if base.cells != release.cells:
+        return "it has other cells than what it is made of"
+    if isinstance(release.mechanism, Derived):
+        measured = base.stream_mechanism
+        gaps = measured is not None and measured.leaves_gaps
+        return "what it adds up has steps without a value" if gaps else None
+    if isinstance(base.query, CountQuery | SumQuery):
+        return None
+    return "what is measured is a running total or a window of a count or a sum"
+
+
+def _check_profiles(plan: Plan) -> Iterator[Claim]:
+    targets, claims = promised_user_level(plan), plan.claims.user_level
+    if len(targets) != len(claims):
+        yield Claim("every user-level target has its claim", False, "they differ in number", "claims.user_level")
+        return
+    for index, (target, claim) in enumerate(zip(targets, claims, strict=True)):
+        place = f"claims.user_level.{index}"
+        same = claim.delta == target.delta and claim.relation is target.relation and claim.epsilon <= target.epsilon
+        if not same:
+            yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
+            return
+        failing = _delta_at(plan, target.relation, claim.epsilon)
+        name = f"all events of one user together leak at most {claim.epsilon} nats at delta {claim.delta}"
+        holds = Fraction(failing) <= Fraction(claim.delta)
+        detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
+        more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
+        yield Claim(name, holds, detail + more, place, "E0843")
+        yield _check_beyond(plan, index)
+
+
+def _delta_at(plan: Plan, relation: NeighboringRelation, epsilon: Decimal) -> float:
+    """What all releases together leave to chance at `epsilon`; 1 for noise so small or large that none can be told."""
+    try:
+        return stream_profile(plan, relation).delta(rounded_down(epsilon))
+    except (ArithmeticError, ValueError):
+        return 1.0
+
+
+def _check_beyond(plan: Plan, index: int) -> Claim:
+    claim = plan.claims.user_level[index]
+    bounds = [point.participation for point in claim.beyond]
+    holds = bounds == beyond_bounds(plan)
+    for point in claim.beyond:
+        if point.epsilon is None:  # claims nothing
+            continue
+        profile = stream_profile(plan, claim.relation, point.participation).coarse
+        holds = holds and Fraction(profile.delta(rounded_down(point.epsilon))) <= Fraction(claim.delta)
+    name = "what is left for users beyond the participation bound is as stated"
+    return Claim(name, holds, f"{len(bounds)} bounds recomputed", f"claims.user_level.{index}.beyond")

@@ -1,0 +1,196 @@
+"""Sums of independent privacy losses on a lattice, and their delta, with a relative accuracy that does not fade.
+
+The loss of a release is log Pr(output) / Pr'(output), drawn under Pr; losses of independent releases add, and
+delta(epsilon) = E (1 - exp(epsilon - loss))^+. A law on a lattice is convolved by fast Fourier transform after tilting
+it by exp(tilt loss) so that its mass sits around epsilon: the rounding of the transform is then small against the part
+of the law that delta reads, be delta 0.1 or 1e-250. What rounding may hide is added, what falls beyond the window is
+bounded by Chernoff's inequality and added, and what wraps around from below only adds: each delta is an upper bound.
+
+A law is brought onto a lattice by splitting every atom between its two neighbors so that its mass under both Pr and
+Pr' stays: that replaces exp(-loss) by a spread with the same mean, so no delta, a convex function of it, gets smaller.
+
+Source: DGKKM22 (splitting atoms).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+UNIT = 2.0**-52
+REACH = 13.0  # standard deviations in the window on either side: what is outside is about 1e-37 of it
+
+
+@dataclass(frozen=True, eq=False)
+class LossLaw:
+    """A privacy loss on the lattice offset + step (first + 0, 1, 2, ...).
+
+    Args:
+        step: nats, > 0.
+        offset: nats.
+        first: index of the first atom.
+        log_probabilities: natural logarithms, shape (atoms,); -inf where there is none.
+        lost: probability that the loss is infinite.
+    """
+
+    step: float
+    offset: float
+    first: int
+    log_probabilities: Floats
+    lost: float = 0.0
+
+    @property
+    def losses(self) -> Floats:
+        """The loss of every atom, in nats, increasing."""
+        return np.asarray(self.offset + self.step * (self.first + np.arange(self.log_probabilities.size)))
+
+    @property
+    def variance(self) -> float:
+        """Of the loss, in squared nats."""
+        return _tilted(self, 0.0)[2] * self.step**2
+
+    def within(self, deviations: float) -> LossLaw:
+        """Without atoms so many deviations from the mean: those above are lost, those below count as the lowest kept.
+
+        Of use for laws with tails as light as the normal one's.
+        """
+        _, mean, variance, weights = _tilted(self, 0.0)
+        reach = deviations * math.sqrt(variance) + 8  # small noise is heavier than normal beyond its few atoms
+        low = max(0, math.floor(mean - reach) - self.first)
+        high = min(weights.size, math.ceil(mean + reach) - self.first + 1)
+        kept = self.log_probabilities[low:high].copy()
+        kept[0] = np.logaddexp.reduce(self.log_probabilities[: low + 1])
+        lost = self.lost + float(np.exp(self.log_probabilities[high:]).sum()) * (1 + 1e-12)
+        return LossLaw(self.step, self.offset, self.first + low, kept, lost)
+
+    def onto(self, step: float) -> LossLaw:
+        """A law on the multiples of `step` whose delta is nowhere smaller."""
+        return law_onto(step, self.losses, np.exp(self.log_probabilities), self.lost)
+
+
+def law_onto(step: float, losses: Floats, probabilities: Floats, lost: float) -> LossLaw:
+    """A law on the multiples of `step` whose delta is nowhere smaller than that of atoms anywhere.
+
+    Args:
+        step: nats, > 0.
+        losses: of the atoms, in nats, increasing.
+        probabilities: of the atoms.
+        lost: probability that the loss is infinite.
+    """
+    below = np.floor(losses / step)
+    up = probabilities * np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
+    first = int(below[0])
+    index = (below - first).astype(np.int64)
+    size = int(index[-1]) + 2
+    masses = np.bincount(index, probabilities - up, size) + np.bincount(index + 1, up, size)
+    with np.errstate(divide="ignore"):
+        return LossLaw(step, 0.0, first, np.log(masses), lost)
+
+
+def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> float:
+    """Upper bound on delta at `epsilon` (nats) of independent losses on one step, each law so many times."""
+    step = parts[0][0].step
+    offset = sum(times * law.offset for law, times in parts)
+    kept = sum(times * math.log1p(-law.lost) for law, times in parts)
+    target = (epsilon - offset) / step  # in lattice indices from here on
+    if target >= sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
+        return min(1.0, -math.expm1(kept) * (1 + 4 * UNIT))
+    tilt = _saddle(parts, target)
+    size, lowest, F, log_mass, rounding = _transform(parts, tilt)
+    law = np.maximum(np.fft.irfft(F, size) + rounding, 0.0)
+    start = lowest % size
+    index = lowest + np.arange(size)
+    above = index > target
+    gap = step * (index[above] - target)
+    gap = gap + 4 * UNIT * np.maximum(1.0, np.abs(offset) + step * np.abs(index[above]))
+    law = np.concatenate([law[start:], law[:start]])[above]
+    distance = index[above] - target
+    value = float(np.sum(law * np.exp(-tilt * distance) * -np.expm1(-gap))) * math.exp(log_mass - tilt * target)
+    value += _beyond(parts, tilt, lowest + size, value * 1e-12)
+    times = sum(times for _, times in parts)
+    slack = 1e-12 + 4 * UNIT * (10 + math.log2(size) + 2 * times + abs(log_mass) + abs(tilt * target))
+    return min(1.0, value * (1 + slack) - math.expm1(kept))
+
+
+def _tilted(law: LossLaw, tilt: float) -> tuple[float, float, float, Floats]:
+    """Log of the mean of exp(tilt index), mean and variance of the index under the tilted law, and that law."""
+    index = law.first + np.arange(law.log_probabilities.size)
+    weights: Floats = tilt * index.astype(np.float64)
+    weights += law.log_probabilities
+    top = float(weights.max())
+    weights -= top
+    np.exp(weights, out=weights)
+    total = float(weights.sum())
+    weights /= total
+    mean = float(weights @ index)
+    return top + math.log(total), mean, float(weights @ (index - mean) ** 2), weights
+
+
+def _moments(parts: Sequence[tuple[LossLaw, int]], tilt: float) -> tuple[float, float, float]:
+    log_mass = mean = variance = 0.0
+    for law, times in parts:
+        one = _tilted(law, tilt)
+        log_mass, mean, variance = log_mass + times * one[0], mean + times * one[1], variance + times * one[2]
+    return log_mass, mean, variance
+
+
+def _saddle(parts: Sequence[tuple[LossLaw, int]], target: float) -> float:
+    """A tilt >= 0 that brings the mean index near the target: Newton's method, kept within a bracket."""
+    low, high, tilt = 0.0, math.inf, 0.0
+    for _ in range(60):
+        _, mean, variance = _moments(parts, tilt)
+        if abs(mean - target) <= 0.1 * math.sqrt(variance) + 0.01 or (tilt == 0 and mean >= target):
+            break
+        low, high = (tilt, high) if mean < target else (low, tilt)
+        step = tilt + (target - mean) / variance if variance > 0 else math.inf
+        if not low < step < high or step > 4 * tilt + 1:
+            step = (low + high) / 2 if high < math.inf else 2 * tilt + 1
+        tilt = step
+    return tilt
+
+
+def _transform(
+    parts: Sequence[tuple[LossLaw, int]], tilt: float
+) -> tuple[int, int, NDArray[np.complex128], float, float]:
+    """Window size and start, the transform of the tilted sum, the log of what tilting multiplied it by, and rounding.
+
+    Each of the log2(size) stages of a transform of a probability law adds at most 4 roundings of 1 to every number of
+    it; its n-th power multiplies that by n; transforming back takes the mean, and adds the roundings of its own stages.
+    """
+    log_mass, mean, variance = _moments(parts, tilt)
+    reach = math.ceil(REACH * math.sqrt(variance)) + 8
+    whole = sum(times * (law.log_probabilities.size - 1) for law, times in parts) + 1
+    size = 2 ** math.ceil(math.log2(max(2, min(2 * reach, whole))))
+    lowest = sum(times * law.first for law, times in parts) if whole <= size else math.floor(mean) - size // 2
+    F = np.ones(size // 2 + 1, dtype=np.complex128)
+    first, rest = np.zeros(F.size), np.ones(F.size)  # |F| less one factor of each kind, times its power; and |F|
+    for law, times in parts:
+        weights = _tilted(law, tilt)[3]
+        place = (law.first + np.arange(weights.size)) % size
+        one = np.fft.rfft(np.bincount(place, weights, size))
+        F *= one**times
+        power = np.abs(one) ** (times - 1)
+        first = first * power * np.abs(one) + times * power * rest
+        rest *= power * np.abs(one)
+    stages = math.log2(size) + 1
+    count = sum(times for _, times in parts)
+    rounding = 2 * UNIT * (stages * float(first.mean()) + (stages + 2 * count) * float(rest.mean()))
+    return size, lowest, F, log_mass, rounding
+
+
+def _beyond(parts: Sequence[tuple[LossLaw, int]], tilt: float, top: int, enough: float) -> float:
+    """Chernoff's bound on the mass at and above index `top`: any tilt gives one, less tilt where tails are heavy."""
+    if top > sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
+        return 0.0
+    bound, more = 1.0, REACH / max(1.0, math.sqrt(_moments(parts, tilt)[2]))
+    for further in (tilt + more / 2**halving for halving in range(6)):
+        bound = min(bound, math.exp(min(0.0, _moments(parts, further)[0] - further * top)))
+        if bound <= enough:
+            break
+    return bound

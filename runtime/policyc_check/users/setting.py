@@ -1,0 +1,149 @@
+"""What the noise of one release has to hide, and how it is published: all that a stream mechanism may depend on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from policyc_check.users.participation import Participation, changed_counts
+from policyc_check.users.strategies import largest_sum
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How far neighbors differ at most in what is measured, all numbers of all cells together.
+
+    Args:
+        l2_square: L2 squared, in squared units.
+        l1: L1, in units.
+        alike: where each number that differs is a value of the series: how many there are, and by how much at most.
+    """
+
+    l2_square: int
+    l1: int
+    alike: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Public facts about one release under a user-level promise; values are whole numbers of units.
+
+    Args:
+        participation: in how many steps, how densely, over which horizon (None: endless) one user takes part.
+        contribution: by how many units, in L1 over cells, one user moves the values of a step at most, >= 1. A count
+            has per_step; a clamped sum per_step times the largest clamped size in units of its grid.
+        replaced: neighbors replace one user by another; else they add or remove one.
+        signed: contributions may be negative as well as positive.
+        cells: values a step, >= 1.
+        wait: how many later steps a value may wait for: 0, d, or None for all (offline).
+        workload: what is released of the steps: themselves, their running total, or totals of `window` steps. The raw
+            values that are measured are those of the steps.
+        window: for `window`, how many steps.
+        per_step: events of one user that count in a step, at most; None says nothing, as `contribution` bounds them.
+    """
+
+    participation: Participation
+    contribution: int = 1
+    replaced: bool = False
+    signed: bool = False
+    cells: int = 1
+    wait: int | None = 0
+    workload: Literal["identity", "prefix", "window"] = "identity"
+    window: int | None = None
+    per_step: int | None = None
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps of the stream; None when endless."""
+        return self.participation.horizon
+
+    @property
+    def changes(self) -> int:
+        """How many raw values of the series differ between neighbors at most, each by `shift`."""
+        if self.replaced and self.signed:
+            return self.participation.steps  # where both users take part with opposite signs, which is the worst
+        return changed_counts(self.participation, replaced=self.replaced, by_cell=self.cells > 1)
+
+    @property
+    def shift(self) -> int:
+        """By how many units each of the `changes` differs at most."""
+        return self.contribution * (2 if self.replaced and self.signed else 1)
+
+    @property
+    def earliest_changes(self) -> list[int]:
+        """The steps of the `changes`, as early as they can be: the worst for noise that grows from step to step."""
+        k, spacing = self.participation.steps, self.participation.spacing
+        first = [spacing * n for n in range(k)]
+        if self.changes == k:
+            return first
+        if self.cells > 1:  # both users in the same steps, in different cells
+            return sorted(first * 2)
+        if spacing == 1:
+            return list(range(self.changes))
+        return sorted(first + [step + 1 for step in first[: self.changes - k]])
+
+    @property
+    def l2_sensitivity(self) -> float:
+        """How far one neighbor moves the raw series, in units, L2 over all steps and cells, rounded up."""
+        root = math.sqrt(self.changes)
+        return self.shift * (root if root.is_integer() else math.nextafter(root, math.inf))
+
+    @property
+    def l1_sensitivity(self) -> int:
+        """How far one neighbor moves the raw series, in units, L1 over all steps and cells."""
+        return self.shift * self.changes
+
+    @property
+    def moves_of_series(self) -> Moves:
+        """Of the series itself."""
+        return Moves(self.changes * self.shift**2, self.changes * self.shift, (self.changes, self.shift))
+
+    def moves_of(self, square: Callable[[Participation], int], columns: NDArray[np.int64]) -> Moves:
+        """Of linear combinations whose coefficients are all >= 0; arguments as of the two below."""
+        return Moves(self.moved_square(square), self.moved_l1(columns))
+
+    def moved_square(self, square: Callable[[Participation], int]) -> int:
+        """How far one neighbor moves linear combinations of the raw series at most, L2 squared, in units squared.
+
+        Args:
+            square: the same for one user added or removed who adds at most 1 to a step, all coefficients being >= 0.
+        """
+        moved = square(self.participation)
+        if self.replaced:
+            moved *= 4 if self.signed else 2  # the cross term of two non-negative series only helps
+            if self.cells == 1 and not self.signed:  # else, the steps that differ, each by a part of either
+                moved = min(moved, square(Participation(self.changes, self.horizon)))
+        return moved * self.contribution**2
+
+    @property
+    def numbers_changed(self) -> int:
+        """Over how many values of its step each of the `changes` may be spread: its parts add up to `shift` at most."""
+        places = min(self.per_step or self.contribution, self.cells)
+        return places * 2 if self.replaced and self.signed else places
+
+    def cells_moved(self, blocks: int | None) -> int:
+        """In how many cells of so many blocks of steps (None: any number) neighbors differ at most, all counted."""
+        most = self.changes * self.numbers_changed
+        return most if blocks is None else min(most, blocks * self.cells)
+
+    def moved_l1(self, columns: NDArray[np.int64]) -> int:
+        """How far one neighbor moves linear combinations of the raw series at most, L1, in units.
+
+        Cells do not mix, so what a step moves is at most its column's L1 norm times what it changes by in L1, however
+        that is spread over cells.
+
+        Args:
+            columns: L1 norms of the columns, whole numbers >= 0, shape (horizon,); of an endless stream, all there are.
+        """
+        moved = largest_sum(columns, self.participation)
+        if self.replaced:
+            moved *= 2
+            if self.cells == 1 and not self.signed:  # else, the steps that differ, each by a part of either
+                moved = min(moved, largest_sum(columns, Participation(self.changes, self.horizon)))
+        return moved * self.contribution

@@ -1,0 +1,140 @@
+"""Subsampling in time: Gaussian noise on steps chosen at random without looking at the data, and then published.
+
+Since the chosen steps are public and do not depend on the data, delta is the mean over them of the Gaussian delta of
+what they show of one user: delta(epsilon) = sum over m of Pr(m of the user's steps are chosen) times
+gaussian_delta(epsilon, sqrt(m) presence / stddev). (Accounting of a mixture whose choice stays hidden is another thing
+and gives too small a delta here.) A user who takes part more often loses more, so k participations are the worst case.
+
+Under stratified choice, one step of every block, the number m is a sum of independent yes/no draws whose probabilities
+add up to a given total, wherever the participations fall. The mean of a convex function of such a sum is largest where
+all probabilities are equal (HOE56), a binomial law. delta is convex in m where it is small; where it is not, a convex
+function above it takes its place.
+
+Source: KOGA22 (the mechanism; its own theorems are looser)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_check.rounding import UNIT
+from policyc_check.users.gaussian import gaussian_delta
+
+Floats = NDArray[np.float64]
+
+NEVER = 1e-300  # a probability far below any delta
+CLOSE = 1e-12
+ROUNDING = 1e-11  # every weight is raised by this, and by what its own recurrence may have lost
+
+
+@dataclass(frozen=True, eq=False)
+class StepSample:
+    """How many of one user's steps a public random choice of steps shows.
+
+    Args:
+        law: of that number, shape (most + 1,), rounded up.
+        convex: whether it is the worst law for convex functions only.
+    """
+
+    law: Floats
+    convex: bool = False
+
+    def delta(self, epsilon: float, mu: float) -> float:
+        """Upper bound on delta at `epsilon` when one shown step has `mu` = presence / stddev."""
+        return self.mean(lambda m: gaussian_delta(epsilon, math.sqrt(m) * mu))
+
+    def mean(self, delta_of: Callable[[int], float]) -> float:
+        """Upper bound on delta, where `delta_of(m)` is that of m shown steps, >= 0 and increasing."""
+        first, last = (0, self.law.size - 1) if self.convex else self._counted(delta_of)
+        deltas = np.ones(self.law.size)  # what is too rare to matter counts as if all were lost
+        deltas[first : last + 1] = [delta_of(m) for m in range(first, last + 1)]
+        deltas[:first] = deltas[first]
+        if self.convex:
+            slope = 0.0
+            for m in range(1, deltas.size):
+                slope = max(slope, float(deltas[m] - deltas[m - 1]))
+                deltas[m] = deltas[m - 1] + slope
+        return min(1.0, float(self.law @ deltas))
+
+    def _counted(self, delta_of: Callable[[int], float]) -> tuple[int, int]:
+        """The first and last numbers of shown steps outside which bounds are close enough: a relative 1e-12 in all."""
+        usual = int(np.argmax(self.law))
+        least = float(self.law[usual]) * delta_of(usual)
+        below, above = np.cumsum(self.law), np.cumsum(self.law[::-1])[::-1]
+        first = int(np.searchsorted(below, CLOSE))
+        last = int(np.searchsorted(-above, -max(CLOSE * least, NEVER)))
+        return min(first, usual), max(min(last, self.law.size - 1), usual)
+
+
+def poisson_sample(participations: int, rate: float | Fraction) -> StepSample:
+    """Every step is chosen independently with probability `rate` in (0, 1].
+
+    Source: KOGA22
+    """
+    _check(participations >= 1 and 0 < rate <= 1)
+    return StepSample(_binomial(participations, float(rate)))
+
+
+def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSample:
+    """`size` of `horizon` steps are chosen, all such sets equally likely.
+
+    Source: KOGA22
+    """
+    _check(1 <= participations <= horizon and 1 <= size <= horizon)
+    weights = np.zeros(participations + 1)
+    low, high = max(0, size + participations - horizon), min(participations, size)
+    m = np.arange(low, high)  # ratios of neighbors in the hypergeometric law
+    up = (participations - m) * (size - m)
+    weights[low : high + 1] = _law(up / ((m + 1) * (horizon - participations - size + m + 1)))
+    return StepSample(weights)
+
+
+def stratified_sample(participations: int, horizon: int, block: int) -> StepSample:
+    """One step of every `block` is chosen, the last block being shorter where the horizon is no multiple of it.
+
+    The bound holds wherever the participations fall.
+
+    Source: KOGA22, HOE56
+    """
+    _check(1 <= participations <= horizon and 1 <= block <= horizon)
+    blocks, rest = divmod(horizon, block)
+    short = min(participations, rest)  # steps of a shorter block are likelier to be chosen
+    total = Fraction(short, rest or 1) + Fraction(participations - short, block)
+    most = min(participations, blocks + (rest > 0))  # blocks a user takes part in
+    return StepSample(_binomial(most, min(1.0, float(total / most))), convex=True)
+
+
+def _binomial(trials: int, probability: float) -> Floats:
+    """The binomial law, shape (trials + 1,), rounded up."""
+    if probability in {0.0, 1.0}:
+        law = np.zeros(trials + 1)
+        law[trials if probability else 0] = 1.0
+        return law
+    m = np.arange(trials)
+    return _law((trials - m) / (m + 1) * (probability / (1 - probability)))
+
+
+def _law(ratios: Floats) -> Floats:
+    """A law with one mode from the ratios of neighbors, each right to a few roundings: (ratios + 1,), rounded up.
+
+    Logarithms are added from the mode outward, so that what matters most has lost least; n sums lose at most n
+    roundings of the largest, and dividing by the sum of all weights loses what these have lost on average.
+    """
+    mode = int(np.searchsorted(-ratios, -1.0))
+    steps = np.log(ratios)
+    logs = np.concatenate([-np.cumsum(steps[:mode][::-1])[::-1], [0.0], np.cumsum(steps[mode:])])
+    masses = np.exp(logs)
+    lost = (np.abs(np.arange(logs.size) - mode) * (np.abs(logs) + 4) + 8) * UNIT
+    total = masses.sum()
+    return np.asarray(masses / total * (1 + ROUNDING + 1.1 * lost + 1.1 * float(masses @ lost / total)))
+
+
+def _check(holds: bool) -> None:
+    if not holds:
+        raise ValueError("participations, sizes and blocks are at least 1 and fit the horizon; rates are in (0, 1]")

@@ -1,0 +1,92 @@
+"""Noise on what a strategy measures: drawn in one place for every linear mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import policyc_runtime.randomness as samplers
+from policyc_check.mechanisms import linear as checked
+from policyc_check.rounding import rounded_down
+from policyc_check.users.discrete_noise import discrete_gaussian_bound
+from policyc_check.users.laws import Coins, DiscreteGaussian, DiscreteLaplace, Law
+from policyc_runtime.calibration import gaussian_stddev, least_noise, raised, require_room
+from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
+
+if TYPE_CHECKING:
+    from policyc_check.users.setting import Setting
+    from policyc_runtime.randomness import Randomness
+
+Whole = NDArray[np.int64]
+
+
+@singledispatch
+def drawn(law: Law, size: int, randomness: Randomness) -> Whole:  # noqa: ARG001
+    """Independent noise of a law, (size,)."""
+    raise TypeError(f"no noise of this law can be drawn: {type(law).__name__}")
+
+
+@drawn.register(DiscreteGaussian)
+def _(law: DiscreteGaussian, size: int, randomness: Randomness) -> Whole:
+    return samplers.discrete_gaussian(law.variance, size, randomness)
+
+
+@drawn.register(DiscreteLaplace)
+def _(law: DiscreteLaplace, size: int, randomness: Randomness) -> Whole:
+    return samplers.discrete_laplace(law.scale, size, randomness)
+
+
+@drawn.register(Coins)
+def _(law: Coins, size: int, randomness: Randomness) -> Whole:
+    return samplers.symmetric_binomial(law.half, size, randomness)
+
+
+class LinearMechanism(checked.LinearMechanism, StreamMechanism):
+    """The linear mechanism of the check, drawn."""
+
+    def measure(
+        self, setting: Setting, raw: Whole, records: Sequence[StepRecord], randomness: Randomness
+    ) -> list[StepRecord]:
+        """What the strategy measures at the steps that have no record yet, with fresh noise: a record a step."""
+        numbers, counts = self.strategy(setting).measured(raw, len(records))
+        noisy = numbers + drawn(self.law, numbers.size, randomness).reshape(numbers.shape)
+        if (counts == 1).all():
+            return [tuple(row) for row in noisy.tolist()]
+        ends = np.cumsum(counts)
+        return [tuple(part.ravel().tolist()) for part in np.split(noisy, ends[:-1])] if len(counts) else []
+
+    def values(self, setting: Setting, records: Sequence[StepRecord]) -> NDArray[np.float64]:
+        """The records themselves."""
+        return np.array(records, dtype=np.float64).reshape(len(records), setting.cells)
+
+
+class GridMechanism(checked.GridMechanism, LinearMechanism):
+    """The same on a fine grid."""
+
+    whole_values: ClassVar[bool] = False
+
+    @classmethod
+    def _least(cls, setting: Setting, epsilon: Decimal, delta: Decimal, **fixed: Any) -> Self:
+        """The least noise that keeps a promise, the other parameters being fixed."""
+        nats, failing = rounded_down(epsilon), rounded_down(delta)
+        square = cls(stddev=Decimal(1), **fixed).strategy(setting).moves(setting).l2_square
+
+        def holds(stddev: float) -> bool:
+            variance = Fraction(Decimal(repr(stddev)) * cls.grid) ** 2
+            return variance > 9 and discrete_gaussian_bound(variance, square).delta(nats) <= failing
+
+        stddev = least_noise(holds, gaussian_stddev(nats, failing, square**0.5) / cls.grid)
+        require_room(stddev * cls.grid)
+        return cls(stddev=Decimal(repr(stddev)), **fixed)
+
+    def with_noise(self, factor: float) -> Self:
+        """The same with a standard deviation `factor` times as large."""
+        stddev = raised(float(self.stddev), factor)
+        require_room(stddev * self.grid)
+        return type(self).model_validate({**self.model_dump(), "stddev": Decimal(repr(stddev))})

@@ -1,0 +1,195 @@
+"""What steps inherit is decided by inequalities on the plan's numbers: whoever found them, and however wrongly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import policyc.planning.leakage.audited as search
+from policyc import PolicyError, compile_policy
+from policyc.planning.leakage.audited import accepted_inheritance, stated_inheritance
+from policyc_check.errors import PlanRejectedError
+from policyc_check.plan.claims import Inheritance, InheritedRun
+from policyc_check.plan.plan import Plan, load_plan
+from policyc_check.steps.chains import Chain
+from policyc_check.steps.inheritance import audited_inheritance, leakage_of_group
+from policyc_check.verify import verified_claims
+
+CHAIN = [[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.05, 0.25, 0.7]]
+
+
+def loss(matrix: np.ndarray, leaked: float) -> float:
+    """L(leaked) by its definition, over all pairs of rows and all sets of columns."""
+    n, most = len(matrix), 0.0
+    for q in matrix:
+        for d in matrix:
+            for members in range(1, 2**n):
+                chosen = [bool(members >> j & 1) for j in range(n)]
+                high, low = q[chosen].sum(), d[chosen].sum()
+                most = max(most, np.log((high * np.expm1(leaked) + 1) / (low * np.expm1(leaked) + 1)))
+    return float(most)
+
+
+def recursion(budgets: list[float], matrix: np.ndarray) -> list[float]:
+    """What steps inherit from before by CAO17's recursion, step by step."""
+    found = [0.0]
+    for epsilon in budgets[:-1]:
+        found.append(loss(matrix, found[-1] + epsilon))
+    return found
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[Chain, list[float], tuple[int, ...]]:
+    n = draw(st.integers(2, 3))
+    rows = [[draw(st.integers(1, 9)) for _ in range(n)] for _ in range(n)]
+    matrix = np.array(rows, dtype=float) / np.sum(rows, axis=1, keepdims=True)
+    budgets = draw(st.lists(st.sampled_from([0.0, 0.1, 0.3, 1.0]), min_size=1, max_size=12))
+    return Chain(matrix), budgets, draw(st.sampled_from([(1,), (1, 2), (1, 3)]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(streams())
+def test_what_is_accepted_is_at_most_the_papers_recursion(case: tuple[Chain, list[float], tuple[int, ...]]) -> None:
+    """Numbers that the check accepts are at least zero, at most the recursion of one lag; and equal it for lag 1."""
+    chain, budgets, lags = case
+    (before, by), (after, _) = accepted_inheritance(budgets, chain, lags, endless=False)
+    exact = recursion(budgets, chain.backward), recursion(budgets[::-1], chain.forward)[::-1]
+    if all(budgets):
+        assert (before <= np.array(exact[0]) * (1 + 1e-12) + 1e-13).all()
+        assert (after <= np.array(exact[1]) * (1 + 1e-12) + 1e-13).all()
+    if lags == (1,) and all(budgets):
+        assert before == pytest.approx(exact[0], abs=1e-13)
+        assert after == pytest.approx(exact[1], abs=1e-13)
+    assert set(by.tolist()) <= {0, *range(1, len(budgets))}
+
+
+def held(runs: tuple[InheritedRun, ...], budgets: list[float], *, endless: bool = False) -> bool:
+    chain = Chain(CHAIN)
+    stated = Inheritance(
+        group=None, before=runs, after=(InheritedRun(nats=(99.0,) * len(budgets), lags=AFTER, repeats=1),)
+    )
+    try:
+        audited_inheritance(stated, np.array(budgets), chain.backward_side(), chain.forward_side(), endless=endless)
+    except PlanRejectedError:
+        return False
+    return True
+
+
+BUDGETS = [0.4, 0.0, 0.3, 0.3, 0.0, 0.0, 0.5]
+AFTER = (1, 1, 1, 1, 1, 1, 0)
+
+
+def test_every_number_below_what_follows_is_refused() -> None:
+    """A number lowered by a part in a million, wherever it is above 0, is named; a larger one is nobody's harm."""
+    (before, by), _ = accepted_inheritance(BUDGETS, Chain(CHAIN), (1, 2), endless=False)
+    assert held((InheritedRun(nats=tuple(before), lags=tuple(by), repeats=1),), BUDGETS)
+    for step in range(len(BUDGETS)):
+        for factor, fine in ((1 - 1e-6, before[step] == 0), (0.5, before[step] == 0)):
+            lower = before.copy()
+            lower[step] *= factor
+            assert held((InheritedRun(nats=tuple(lower), lags=tuple(by), repeats=1),), BUDGETS) == fine
+    last = before.copy()
+    last[-1] += 1.0
+    assert held((InheritedRun(nats=tuple(last), lags=tuple(by), repeats=1),), BUDGETS)
+
+
+@pytest.mark.parametrize(
+    "lags",
+    [
+        (0, 0, 1, 1, 1, 1, 1),  # step 1 inherits from step 0
+        (0, 1, 1, 0, 1, 1, 1),
+        (0, 1, 3, 1, 1, 1, 1),  # before the first step
+        (1, 1, 1, 1, 1, 1, 1),
+        (0, 1, 1, 1, 1, 1),  # too few
+        (0, 1, 1, 1, 1, 1, 1, 1),
+    ],
+)
+def test_lags_that_show_nothing_are_refused(lags: tuple[int, ...]) -> None:
+    """No release is left out, and no step looks back before the first, however large the numbers."""
+    enough = (9.0,) * len(lags) if lags[1:2] != (0,) and lags.count(0) < 2 else (9.0, 0.0, *(9.0,) * (len(lags) - 2))
+    assert not held((InheritedRun(nats=enough, lags=lags, repeats=1),), BUDGETS)
+
+
+def test_around_a_period_the_same_inequalities_hold() -> None:
+    """Of an endless pattern what is accepted is the limit of a long stream; nothing below it, and no lag of 0."""
+    pattern = [0.3, 0.0, 0.1]
+    chain = Chain(CHAIN)
+    before, after = accepted_inheritance(pattern, chain, (1, 3), endless=True)
+    long = accepted_inheritance(pattern * 60, chain, (1, 3), endless=False)
+    assert before[0] == pytest.approx(long[0][0][90:93], rel=1e-9)
+    assert after[0] == pytest.approx(long[1][0][90:93], rel=1e-9)
+    stated = stated_inheritance(None, before, after)
+
+    def accepted(entry: Inheritance) -> bool:
+        try:
+            audited_inheritance(entry, np.array(pattern), chain.backward_side(), chain.forward_side(), endless=True)
+        except PlanRejectedError:
+            return False
+        return True
+
+    assert accepted(stated)
+    for side in ("before", "after"):
+        (run,) = getattr(stated, side)
+        for step in range(3):
+            nats = [value * (1 - 1e-6) if place == step else value for place, value in enumerate(run.nats)]
+            assert not accepted(stated.model_copy(update={side: (run.model_copy(update={"nats": tuple(nats)}),)}))
+        none = run.model_copy(update={"nats": (0.0, 0.0, 0.0), "lags": (0, 0, 0)})
+        assert not accepted(stated.model_copy(update={side: (none,)}))
+
+
+def test_a_wrong_search_is_found(gallery: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search forgets a tenth of what passes on, and believes itself: the check of its plan does not."""
+    right = search.inherited
+
+    def wrong(*arguments: object) -> tuple[np.ndarray, np.ndarray]:
+        nats, lags = right(*arguments)  # type: ignore[arg-type]
+        return 0.9 * nats, lags
+
+    policy = tmp_path / "traffic.policy"
+    policy.write_text((gallery / "traffic.policy").read_text(encoding="utf-8"))
+    good = compile_policy(policy).plan
+    monkeypatch.setattr(search, "inherited", wrong)
+    monkeypatch.setattr(search, "require_shown", lambda *_, **__: None)
+    with pytest.raises(PolicyError, match="leakage passed on between steps is larger than the plan says"):
+        compile_policy(policy)
+    monkeypatch.undo()
+    assert all(claim.holds for claim in verified_claims(good))
+
+
+def test_altered_numbers_of_a_plan_are_refused(gallery: Path, tmp_path: Path) -> None:
+    """Each run of a sealed plan: its numbers lowered, its lags made 0, itself dropped or doubled."""
+    policy = tmp_path / "traffic.policy"
+    policy.write_text((gallery / "traffic.policy").read_text(encoding="utf-8"))
+    file = tmp_path / "plan.json"
+    file.write_text(compile_policy(policy).plan.to_json())
+    plan = load_plan(file)
+    assert leakage_of_group(plan, plan.correlation.chains[0]).largest()[0] <= 1
+    content = json.loads(plan.to_json())
+    altered = 0
+    for side in ("before", "after"):
+        runs = content["claims"]["inherited"][0][side]
+        for index, run in enumerate(runs):
+            for change in (
+                {**run, "nats": [value * 0.99 for value in run["nats"]]},
+                {**run, "lags": [0] * len(run["lags"])},
+                {**run, "repeats": run["repeats"] + 1},
+                None,
+            ):
+                other = json.loads(json.dumps(content))
+                other["claims"]["inherited"][0][side] = [
+                    *runs[:index],
+                    *([] if change is None else [change]),
+                    *runs[index + 1 :],
+                ]
+                forged = Plan.model_validate_json(json.dumps(other)).sealed()
+                assert not all(claim.holds for claim in verified_claims(forged)), (side, index, change)
+                altered += 1
+    assert altered >= 16
+    for entries in ([], content["claims"]["inherited"] * 2):
+        other = {**content, "claims": {**content["claims"], "inherited": entries}}
+        assert not all(claim.holds for claim in verified_claims(Plan.model_validate_json(json.dumps(other)).sealed()))
