@@ -127,13 +127,22 @@ def pairs(
 def _fits(entry: Measurement, estimator: Estimator, given: Courses | None) -> bool:
     """Steps without a value need an estimator that fills them; straight lines are for those alone.
 
-    What a mechanism estimated already is estimated again only where that was tried.
+    What a mechanism estimated already is estimated again only where that was tried; what waits for a whole block of
+    steps does not wait again for an estimator that looks at later ones.
     """
+    if waits_twice(entry, estimator):
+        return False
     if entry.mechanism.leaves_gaps:
         return estimator.fills
     if entry.mechanism.estimates and given is None:
         return not estimator.plain
     return not isinstance(estimator, Linear)
+
+
+def waits_twice(entry: Measurement, estimator: Estimator) -> bool:
+    """Whether values would wait for their block, and then as long again for the steps that the estimator looks at."""
+    wait = entry.setting.wait
+    return bool(wait) and entry.mechanism.ready(entry.setting, 1) == 0 and estimator.looks_ahead(wait)
 
 
 def _with_errors(found: Sequence[Pair], constraints: ConstraintSet, objective: Objective, given: Courses) -> list[Pair]:

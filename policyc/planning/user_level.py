@@ -241,7 +241,9 @@ def _unused(entry: Measurement, policy: Policy) -> Refused:
     """A mechanism whose values the estimator that the policy names is not for."""
     name = policy.estimate.name
     reason = f"it has a value at every step, and `{name}` is for steps without one"
-    if entry.mechanism.estimates:
+    if entry.setting.wait and entry.mechanism.ready(entry.setting, 1) == 0:
+        reason = f"its values wait for a block of steps already, and `{name}` would wait again; write `estimate auto`"
+    elif entry.mechanism.estimates:
         reason = f"its values are estimates already, and `{name}` expects plain noise; write `estimate auto`"
     return Refused(entry.mechanism.name, reason)
 

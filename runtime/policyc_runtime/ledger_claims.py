@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
@@ -14,7 +16,7 @@ from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
 from policyc_runtime.measuring import waiting_steps
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Plan, ReleasePlan
 
 UNREADABLE = (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -186,7 +188,8 @@ def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         if not rows:
             continue
         name = f"the published values of `{release.name}` are what its estimator makes of the noisy ones"
-        noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in ledger.drawn(release.name)])
+        drawn = [json.loads(entry.noisy) for entry in ledger.drawn(release.name)]
+        noisy = partial(_noisy_then, plan, release, drawn, stored_noisy(plan, release, drawn))
         values = [json.loads(entry.published) for entry in rows]
         count = values.index(None) if None in values else len(values)
         shape = (count, len(release.cells))
@@ -196,10 +199,21 @@ def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         step: int | None = 0
         if plain and values[count:] == [None] * (len(values) - count) and published.size == shape[0] * shape[1]:
             known, used = [entry.known for entry in rows], [entry.process for entry in rows]
-            used += used[-1:] * (len(noisy) - len(used))  # of steps that wait: no other step's value asks for it
-            step = unexplained_value(plan, release, noisy, published.reshape(shape), known, used)
+            used += used[-1:] * (len(drawn) - len(used))  # of steps that wait: no other step's value asks for it
+            step = unexplained_value(plan, release, noisy, len(drawn), published.reshape(shape), known, used)
         detail = f"{count:,} steps estimated again" if step is None else f"at step {step} they are not"
         yield Claim(name, step is None, detail, str(ledger.path), "E0823")
+
+
+def _noisy_then(
+    plan: Plan, release: ReleasePlan, drawn: list[list[int] | None], now: NDArray[np.float64], measured: int
+) -> NDArray[np.float64]:
+    """Noisy values as they were when so many steps had been measured; `now`, of all, if later ones change nothing."""
+    from policyc_runtime.measuring import stored_noisy
+
+    if plan.delivery.longest_wait == 0 or measured == len(drawn):
+        return now[:measured]
+    return stored_noisy(plan, release, drawn[:measured])
 
 
 def _spending(ledger: Ledger, plan: Plan) -> Claim:

@@ -7,7 +7,7 @@ that differ by a billionth, and against the constraints, which hold in any case.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +31,8 @@ REAL = 1e-6  # relative: values that are not whole are compared so
 def unexplained_value(
     plan: Plan,
     release: ReleasePlan,
-    noisy: Array,
+    noisy: Callable[[int], Array],
+    measured: int,
     published: Array,
     known: Sequence[int],
     processes: Sequence[str],
@@ -41,19 +42,21 @@ def unexplained_value(
     Args:
         plan: of the ledger.
         release: one of its releases.
-        noisy: (t, cells) noisy values of all steps.
-        published: (s, cells) published values of the first steps, s <= t: all that have any.
+        noisy: from how many steps were measured to their noisy values then, (t, cells): where values wait for later
+            steps, more of them change what is known of the earlier ones.
+        measured: how many steps were measured in all.
+        published: (s, cells) published values of the first steps, s <= measured: all that have any.
         known: by step, how many steps had noisy values when this one was estimated.
         processes: by step, what the estimator took users to move like; empty where nothing is said.
     """
     first = 0
     while first < len(published):
         stop = next((t for t in range(first, len(published)) if known[t] != known[first]), len(published))
-        if not stop <= known[first] <= len(noisy):
+        if not stop <= known[first] <= measured:
             return first
         used = list(processes[first : known[first]])
         wrong = _differing_row(
-            plan, release, noisy[: known[first]], published[:first], published[first:stop], used if any(used) else None
+            plan, release, noisy(known[first]), published[:first], published[first:stop], used if any(used) else None
         )
         if wrong is not None:
             return first + wrong

@@ -283,6 +283,8 @@ def _planned(one: Combination) -> Iterator[str]:
         yield "E0752"
     if estimate in ("filter", "smoother") and mechanism in ("lmmse", "fast", "dft") and not known:
         yield "E0755"
+    if estimate == "filter" and mechanism == "dft" and one.wait:  # it would wait again
+        yield "E0755"
     if (estimate == "linear" and mechanism not in SKIPPING) or (estimate in ("none", "mle") and mechanism in SKIPPING):
         yield "E0755"
     if (mechanism == "fast" and one.by_cell) or (mechanism in ("binary_tree", "toeplitz") and one.horizon != "ends"):

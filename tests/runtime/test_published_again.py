@@ -116,11 +116,24 @@ def test_another_machine_s_rounding_near_a_tie_is_no_forgery() -> None:
     noisy = np.array([[70.0, 70.0, 61.0]] * 3)  # one user too many: any of the three cells gives one up
     rows = {tuple(cells) for cells in ([69, 70, 61], [70, 69, 61], [70, 70, 60])}
     verdicts = [
-        unexplained_value(plan, part, noisy, np.array([values] * 3, dtype=np.float64), [3] * 3, [""] * 3)
+        unexplained_value(
+            plan,
+            part,
+            lambda steps: noisy[:steps],
+            len(noisy),
+            np.array([values] * 3, dtype=np.float64),
+            [3] * 3,
+            [""] * 3,
+        )
         for values in sorted(rows)
     ]
     assert verdicts == [None] * 3
-    assert unexplained_value(plan, part, noisy, np.array([[60.0, 79.0, 61.0]] * 3), [3] * 3, [""] * 3) == 0
+    assert (
+        unexplained_value(
+            plan, part, lambda steps: noisy[:steps], len(noisy), np.array([[60.0, 79.0, 61.0]] * 3), [3] * 3, [""] * 3
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
