@@ -8,7 +8,7 @@ from pydantic import Field
 
 from policyc_check.mechanisms.linear import Identity, LinearMechanism, Strategy
 from policyc_check.records import MOST_COINS
-from policyc_check.users.laws import Coins, Law
+from policyc_check.users.noise import Coins, Law
 
 if TYPE_CHECKING:
     from policyc_check.users.setting import Setting

@@ -13,7 +13,7 @@ import numpy as np
 
 from policyc_check.mechanisms.linear import GridMechanism, Strategy
 from policyc_check.records import Steps
-from policyc_check.users.laws import DiscreteLaplace, Law
+from policyc_check.users.noise import DiscreteLaplace, Law
 from policyc_check.users.setting import Moves
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 LONGEST = 20_000  # steps of a block: its transform takes the square of that
-
-
 ROWS = 256  # of a transform at a time
 
 

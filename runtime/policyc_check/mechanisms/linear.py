@@ -4,8 +4,8 @@ A **strategy** is A: rows over steps, in whole units of a grid. Every cell has t
 **law** is that of the noise on each number. What all numbers tell about one user follows from how far one user moves
 them, and from the law: the same for every linear mechanism, however its values are made of the numbers afterwards.
 
-A new one is a file here with a record, its strategy and its law; `tests/check/test_strategies.py` holds what it says
-against every user of small streams, without a line written for it.
+A new one is a file here with a record, its strategy and its law; `tests/check/test_strategies.py` holds what a strategy
+says against every user of small streams, once it stands in the list there.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pydantic import model_validator
 
 from policyc_check.mechanisms.mechanism import StreamMechanism
 from policyc_check.records import PositiveDecimal
-from policyc_check.users.laws import DiscreteGaussian
+from policyc_check.users.noise import DiscreteGaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_check.users.laws import Law
+    from policyc_check.users.noise import Law
     from policyc_check.users.participation import Participation
     from policyc_check.users.profile import PrivacyProfile
     from policyc_check.users.setting import Moves, Setting

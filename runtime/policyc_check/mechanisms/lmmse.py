@@ -21,17 +21,9 @@ if TYPE_CHECKING:
 
 
 PLAIN = 2  # first steps, published as they are measured: a prediction needs two values
-
-
 LEAST_WEIGHT = Decimal(2) ** -13  # below, noise on the grid would not fit 64 bits: nothing is measured any more
-
-
 DIGITS = 12  # of a falling weight, the same on every machine
-
-
 ROUNDED = 1 + Fraction(10) ** (3 - DIGITS)  # more than two such roundings
-
-
 Share = Annotated[Decimal, Field(gt=0, le=1)]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from policyc_check.mechanisms.linear import Identity, LinearMechanism, Strategy
 from policyc_check.records import PositiveDecimal
-from policyc_check.users.laws import DiscreteLaplace, Law
+from policyc_check.users.noise import DiscreteLaplace, Law
 
 if TYPE_CHECKING:
     from policyc_check.users.setting import Setting

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 Sampling = Literal["poisson", "fixed_size", "stratified"]
-
-
 LEAST_SHOWN = 5  # times delta: the least probability of being shown, below which delta itself excuses showing
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 Whole = NDArray[np.int64]
 Part = Annotated[Decimal, Field(ge=0, le=1)]
-
-
 PIECE = 4096  # steps that are measured together
 BITS = 64  # of the coefficients beyond their grid, while they are computed
 

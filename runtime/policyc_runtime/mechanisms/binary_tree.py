@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
 
 Array = NDArray[np.float64]
-
-
 Series = NDArray[np.int64]
 
 

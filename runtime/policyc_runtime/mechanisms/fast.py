@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 PROPORTIONAL, INTEGRAL, REMEMBERED = 0.9, 0.1, 5  # of the controller, as in the source
-
-
 SET_POINT, STRIDE = 0.1, 5.0  # relative error that keeps the interval; how fast it grows
-
-
 SLOWEST = 1000  # steps between samples at most
 
 

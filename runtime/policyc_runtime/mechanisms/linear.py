@@ -15,7 +15,7 @@ import policyc_runtime.randomness as samplers
 from policyc_check.mechanisms import linear as checked
 from policyc_check.rounding import rounded_down
 from policyc_check.users.discrete_noise import discrete_gaussian_bound
-from policyc_check.users.laws import Coins, DiscreteGaussian, DiscreteLaplace, Law
+from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, Law
 from policyc_runtime.calibration import gaussian_stddev, least_noise, raised, require_room
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 COIN_BITS = 8  # binomial noise is 2^8 to 2^9 steps of its grid wide: at most a million coins a value
-
-
 WEIGHTS = [Decimal(n) / 20 for n in range(1, 21)]
-
-
 STRETCH = 1000  # steps that stand for an endless stream
 
 

@@ -28,14 +28,8 @@ if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
 
 Array = NDArray[np.float64]
-
-
 BLOCK = 512  # steps whose part in later values is computed together
-
-
 LONGEST_BAND = 64  # coefficients that are chosen one by one
-
-
 DIGITS = Decimal("1e-9")  # of decay and exponent
 
 

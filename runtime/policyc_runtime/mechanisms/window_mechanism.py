@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 STILL_STEPS = 1000
-
-
 STILL_COUNT = 10**9
 
 
