@@ -187,7 +187,11 @@ def _unit(place: Place) -> Fault | None:
     finding = f"unexpected `{place.found}` after a number"
     if nearest(place.found, ["steps"]):
         if not number.isdigit():
-            finding, remedy = f"`{number}` is no number of steps", _whole_steps(number)
+            try:
+                value = Decimal(number)
+            except ArithmeticError:
+                return None  # a word that begins with a digit is no numeral
+            finding, remedy = f"`{number}` is no number of steps", _whole_steps(value)
         else:
             remedy = f"did you mean `{number} steps`?"
     elif place.found in {"ms", "s", "min", "h", "d", "w"}:
@@ -202,9 +206,8 @@ def _unit(place: Place) -> Fault | None:
     return Fault(Diagnostic("E0122", finding, place.span, help=remedy), repair=())
 
 
-def _whole_steps(number: str) -> str:
+def _whole_steps(value: Decimal) -> str:
     """What to write instead of a number of steps with a point, an exponent or a sign."""
-    value = Decimal(number)
     if value > LONGEST_HORIZON:
         return f"there are at most {LONGEST_HORIZON:_} steps; a stream without an end has `horizon unbounded`"
     if value < 1:

@@ -114,3 +114,11 @@ def test_steps_are_whole(right: str, tmp_path: Path) -> None:
 def test_a_list_is_no_decimal_comma(written: str) -> None:
     """Numbers of a list are parted by commas, with and without blanks."""
     parse_policy(Source("p", f"signal f(1, p = {written})"))
+
+
+@pytest.mark.parametrize("number", ["1440policy", "30x", "1e99999999999999999999", "5_", "1__0"])
+def test_words_that_begin_with_a_digit_are_findings(number: str) -> None:
+    """Whatever stands before `steps`, a policy is refused with findings, and with nothing else."""
+    text = 'policy p "x"\nstream s { user u time t step 1min horizon ' + number + " steps }\nrelease r = count(s)\n"
+    with pytest.raises(PolicyError):
+        parse_policy(Source("p", text))
