@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, SerializeAsAny
@@ -20,16 +21,22 @@ Budgeted = StepMechanism | WindowMechanism
 """Mechanisms whose steps have budgets: a plan gives them a schedule."""
 
 
-def _load(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if value.get("accounting") == "none":
-        return Derived.model_validate(value)
-    if value.get("accounting") == "stream":
-        return load_kind(stream_mechanism_kinds)(value)
-    if value.get("accounting") == "window":
-        return load_kind(window_mechanism_kinds)(value)
-    return load_kind(step_mechanism_kinds)(value)
+Kinds = Callable[[], dict[str, type[Any]]]
 
 
-AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(_load)]]
+def loader(step: Kinds, stream: Kinds, window: Kinds) -> Callable[[Any], Any]:
+    """A validator that turns a mechanism's fields into its record, of the kinds that are given by `accounting`."""
+
+    def load(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if value.get("accounting") == "none":
+            return Derived.model_validate(value)
+        return load_kind({"stream": stream, "window": window}.get(str(value.get("accounting")), step))(value)
+
+    return load
+
+
+AnyMechanism = SerializeAsAny[
+    Annotated[Mechanism, BeforeValidator(loader(step_mechanism_kinds, stream_mechanism_kinds, window_mechanism_kinds))]
+]

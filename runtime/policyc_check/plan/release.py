@@ -78,8 +78,3 @@ class ReleasePlan(Record):
     def window_mechanism(self) -> WindowMechanism | None:
         """The mechanism that publishes when counts have moved, if it is one."""
         return self.mechanism if isinstance(self.mechanism, WindowMechanism) else None
-
-    @property
-    def recorded(self) -> StreamMechanism | WindowMechanism | None:
-        """The mechanism whose steps give away records, from which values are computed; None for any other."""
-        return self.stream_mechanism or self.window_mechanism

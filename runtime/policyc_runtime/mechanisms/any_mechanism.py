@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from policyc_check.kinds import load_kind
-from policyc_check.mechanisms.mechanism import Derived, Mechanism
+from policyc_check.mechanisms.any_mechanism import loader
+from policyc_check.mechanisms.mechanism import Mechanism
 from policyc_runtime.mechanisms.mechanism import StepMechanism, mechanism_kinds, stream_mechanism_kinds
 from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, window_mechanism_kinds
 
@@ -15,16 +15,6 @@ Budgeted = StepMechanism | WindowMechanism
 """Mechanisms whose steps have budgets: a plan gives them a schedule."""
 
 
-def _load(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if value.get("accounting") == "none":
-        return Derived.model_validate(value)
-    if value.get("accounting") == "stream":
-        return load_kind(stream_mechanism_kinds)(value)
-    if value.get("accounting") == "window":
-        return load_kind(window_mechanism_kinds)(value)
-    return load_kind(mechanism_kinds)(value)
-
-
-AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(_load)]]
+AnyMechanism = SerializeAsAny[
+    Annotated[Mechanism, BeforeValidator(loader(mechanism_kinds, stream_mechanism_kinds, window_mechanism_kinds))]
+]
