@@ -96,7 +96,7 @@ def _comparable(plan: Plan, release: ReleasePlan) -> dict[str, Any]:
     content = release.model_dump(mode="json")
     content["candidates"].sort(key=_kind)
     if release.schedule is None:
-        content["expected_errors"] = release.errors(plan.stream.horizon or 1)
+        content["expected_errors"] = release.errors(plan.expected_steps)
     return content
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
-from policyc.emit.blocks.mechanism import typical_error, unit_words, where_released
+from policyc.emit.blocks.mechanism import stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.wording import chance
 from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -74,8 +74,8 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
         errors += typical_error(plan, predicted.without_postprocessing)
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {typical_error(plan, predicted.prior_alone)}"
-    simulated = chance(predicted).strip(" ()")
-    errors += f" (mean {unit} {predicted.published:.4g}{', ' if simulated else ''}{simulated})"
+    told = [f"mean {unit} {predicted.published:.4g}", chance(predicted).strip(" ()"), stretch_words(plan, release)]
+    errors += f" ({', '.join(words for words in told if words)})"
     taken = "" if release.share is None else f", {100 * float(release.share):.3g} % of every step's budget"
     values = "1 value" if len(release.cells) == 1 else f"{len(release.cells)} values"
     lines = [

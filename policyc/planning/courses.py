@@ -49,8 +49,13 @@ class Courses:
         """Whether it is known where values lie, and not only how they move."""
         return not self.still and (self.process is None or self.process.mean is not None)
 
-    def far_from_bounds(self, constraints: ConstraintSet) -> bool:
-        """Whether values of the declared process come near no bound, so that nothing but the process counts."""
+    def far_from_bounds(self, constraints: ConstraintSet, noise: float = 0.0) -> bool:
+        """Whether values of the declared process come near no bound, so that nothing but the process counts.
+
+        Args:
+            constraints: of the release.
+            noise: the standard deviation of what is added to them before they are held against their bounds, >= 0.
+        """
         if self.process is None:
             return False
         if constraints.couples_steps or constraints.total is not None:
@@ -60,9 +65,9 @@ class Courses:
         lower, upper = constraints.cell_bounds
         if self.process.mean is None:
             return True
-        reach = FAR * self.process.stddev
-        low, high = self.process.mean - reach, self.process.mean + reach
-        return bool(low >= self.least and (low >= lower).all() and (high <= upper).all())
+        mean, reach = self.process.mean, FAR * float(np.hypot(self.process.stddev, noise))
+        inside = (mean - reach >= lower).all() and (mean + reach <= upper).all()
+        return bool(inside and mean - FAR * self.process.stddev >= self.least)
 
 
 def courses(policy: Policy, steps: int, *, least: float = 0.0) -> Courses | None:

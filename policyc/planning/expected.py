@@ -140,7 +140,7 @@ def _may_lower(plan: Plan, release: ReleasePlan, errors: Array | None = None) ->
         return len(release.constraints) > 0
     if errors is None and whole_values(plan, release):
         return False
-    variances = noise_stddevs(plan, release, plan.stream.horizon or 1) ** 2
+    variances = noise_stddevs(plan, release, plan.expected_steps) ** 2
     found = of_variances(variances, plan.objective) if errors is None else errors
     typical = float(np.nanmean(found)) ** (0.5 if plan.objective == "mean_squared_error" else 1.0)
     return bool(typical < ROUNDED)
@@ -148,7 +148,7 @@ def _may_lower(plan: Plan, release: ReleasePlan, errors: Array | None = None) ->
 
 def _least(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement) -> _Found:
     """The errors of a stream that stands still."""
-    there, steps = still(policy, base.steps), plan.stream.horizon or 1
+    there, steps = still(policy, base.steps), plan.expected_steps
     if base.mechanism.leaves_gaps:
         variance = base.variance_of_all()
         method = "variance of the mean of all measured values, which no estimate of a still stream is below"
@@ -171,15 +171,15 @@ def _simulated(given: Courses, plan: Plan, found: Estimated) -> _Found:
     if not math.isfinite(found.error):
         return _Found("noise", "variance of the noise alone", because="no values of the signal keep the constraints")
     known = found.stderr if math.isfinite(found.stderr) else None
-    errors = np.full(plan.stream.horizon or 1, found.error)
+    errors = np.full(plan.expected_steps, found.error)
     return _Found("simulated", f"{given.said}, through mechanism and estimator, simulated", errors, known)
 
 
 def _noise(policy: Policy, plan: Plan, one: PlannedRelease, release: ReleasePlan) -> Array:
     """Expected errors of the noisy values, (steps,); NaN without one."""
     if one.measurement is not None:
-        return one.measurement.errors(policy.objective)[: plan.stream.horizon or 1]
-    return of_variances(noise_stddevs(plan, release, plan.stream.horizon or 1) ** 2, policy.objective)
+        return one.measurement.errors(policy.objective)
+    return of_variances(noise_stddevs(plan, release, plan.expected_steps) ** 2, policy.objective)
 
 
 def _measured_base(plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> Measurement:
@@ -213,12 +213,10 @@ def _totals(plan: Plan, release: ReleasePlan) -> tuple[Total | None, Total | Non
 
 def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
     """The errors of all steps, equal ones that follow each other taken together; of many, the means of stretches."""
-    if horizon is None:
-        return [ErrorRun(error=float(errors[-1]), steps=None)]
     runs = [ErrorRun(error=error, steps=len(list(run))) for error, run in groupby(errors.tolist())]
-    if len(runs) <= MOST_RUNS:
-        return runs
-    return [ErrorRun(error=float(np.nanmean(part)), steps=len(part)) for part in np.array_split(errors, MOST_RUNS)]
+    if len(runs) > MOST_RUNS:
+        runs = [ErrorRun(error=float(np.nanmean(part)), steps=len(part)) for part in np.array_split(errors, MOST_RUNS)]
+    return runs if horizon is not None else [*runs[:-1], ErrorRun(error=runs[-1].error, steps=None)]
 
 
 def _candidates(

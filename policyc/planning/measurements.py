@@ -16,12 +16,12 @@ from policyc.semantics.policy import Signal, Wish
 from policyc_check.errors import KernelError
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
+from policyc_runtime.plan import STRETCH
 
 Array = NDArray[np.float64]
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
 LEAST_DELTA = Decimal("1e-200")
-STRETCH = 1000  # steps that stand for an endless stream
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
 from policyc.planning.courses import Courses, courses, declared_signal
-from policyc.planning.measurements import STRETCH, Measurement, Objective
+from policyc.planning.measurements import Measurement, Objective
 from policyc.planning.trials import FEW_STEPS, Estimated, Trial, known_errors
 from policyc.semantics.policy import Policy, Signal
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
+from policyc_runtime.plan import STRETCH
 
 Array = NDArray[np.float64]
 

@@ -163,7 +163,8 @@ def known_errors(
         return None
     if isinstance(estimator, NearestValues):
         known = not mechanism.estimates or mechanism.declared
-        return entry.errors(objective) if known else None
+        noise = float(np.sqrt(np.nanmax(entry.variances())))  # it moves noisy values, which lie further out
+        return entry.errors(objective) if known and given.far_from_bounds(constraints, noise) else None
     if mechanism.estimates or not mechanism.independent or not isinstance(estimator, SeriesFilter | SeriesSmoother):
         return None
     if estimator.signal is None or not estimator.signal.complete or estimator.signal != given.model:

@@ -9,7 +9,7 @@ import numpy as np
 
 from policyc.diagnostics import Diagnostic
 from policyc.planning.courses import Courses, courses
-from policyc.planning.measurements import STRETCH, Objective
+from policyc.planning.measurements import Objective
 from policyc.semantics.policy import LinearConstraint, Policy, Release
 from policyc.semantics.rules.utility import check_utility
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
@@ -68,7 +68,7 @@ def _course(policy: Policy, plan: Plan) -> Courses | None:
     if len(measured) != 1:
         return None
     least = -math.inf if isinstance(measured[0], SumQuery) and measured[0].low < 0 else 0.0
-    return courses(policy, plan.stream.horizon or STRETCH, least=least)
+    return courses(policy, plan.expected_steps, least=least)
 
 
 def _spread(given: Courses, objective: Objective) -> tuple[float, bool]:

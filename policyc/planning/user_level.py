@@ -18,7 +18,7 @@ from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
 from policyc.planning.expected import PlannedRelease, finished
 from policyc.planning.made import least_together, weights
-from policyc.planning.measurements import STRETCH, Measurement, measurements, shares, with_signal
+from policyc.planning.measurements import Measurement, measurements, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
 from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
@@ -177,7 +177,7 @@ def _measured(
     single = sum(not isinstance(part.query, PrefixQuery | WindowQuery) for part in plan.releases) == 1
     query = source_release(plan, release).query
     low = float(query.low) if isinstance(query, SumQuery) else 0.0
-    length = plan.stream.horizon or STRETCH
+    length = plan.expected_steps
     given = courses(policy, length, least=-math.inf if low < 0 else 0.0) if single else None
     if _made_of_totals(plan, release):
         none = Refused("every mechanism", "it is a total of totals, made of these")

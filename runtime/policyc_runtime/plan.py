@@ -15,6 +15,9 @@ from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.mechanisms import AnyMechanism, StepMechanism, StreamMechanism, WindowMechanism
 
 
+STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
+
+
 class Candidate(Record):
     """One combination that was considered; `predicted_error` None when it does not apply, `reason` why."""
 
@@ -122,6 +125,11 @@ class Plan(checked.Plan):
 
     signal: SignalModel | None = None
     releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
+
+    @property
+    def expected_steps(self) -> int:
+        """The steps that expected errors are means over: all of them, or the first 1,000 of an endless stream."""
+        return self.stream.horizon or STRETCH
 
     @property
     def drops(self) -> bool:

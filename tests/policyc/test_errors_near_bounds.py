@@ -64,6 +64,7 @@ WAYS = {
     "subsample": ("", "subsample(rate = 0.3)", "offline", "auto"),
     "filter_subsample": ("", "filter_subsample(rate = 0.3)", "offline", "auto"),
     "no mean": ("signal ar1(sd = 20, autocorrelation = 0.9)", "gaussian()", "realtime", "auto"),
+    "small spread": ("signal ar1(mean = 20, sd = 3, autocorrelation = 0.7)", "toeplitz()", "realtime", "mle()"),
     "small mean": ("signal ar1(mean = 0, sd = 20, autocorrelation = 0.9)", "gaussian()", "realtime", "auto"),
 }
 DEMANDS = ["there >= 0", "there >= 0, there <= 25, integer(there)", "there - previous(there) <= 5, there >= 0"]

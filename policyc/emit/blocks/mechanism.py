@@ -11,7 +11,7 @@ from itertools import groupby
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, quoted, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
-from policyc_check.plan.queries import SumQuery
+from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
 from policyc_check.users.claims import source_release
 from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
@@ -191,7 +191,7 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         "objective": objective_words(plan, release),
         "rows": rows,
         "method": sentence_case(predicted.method),
-        "sentence": _accuracy_sentence(plan, release) + _dropped_sentence(plan),
+        "sentence": _accuracy_sentence(plan, release) + _stretch_sentence(plan, release) + _dropped_sentence(plan),
     }
 
 
@@ -233,6 +233,31 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
         if predicted.published > predicted.prior_alone * 1.05:
             verdict = " Who knows what was public before errs less without the release."
     return f"{text}; {compared}.{verdict}"
+
+
+def stretch_words(plan: Plan, release: ReleasePlan) -> str:
+    """Which steps errors are means over, where a stream is endless and its steps differ."""
+    if plan.stream.horizon is not None or release.schedule is not None:
+        return ""
+    return f"over the first {plan.expected_steps:,} steps"
+
+
+def _stretch_sentence(plan: Plan, release: ReleasePlan) -> str:
+    words = stretch_words(plan, release)
+    if not words:
+        return ""
+    grows = "; those of a running total grow with the number of steps" if _totals_all(plan, release) else ""
+    return f" Errors are means {words} of the endless stream{grows}."
+
+
+def _totals_all(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether noise of all steps so far adds up in it."""
+    query = release.query
+    while isinstance(query, PrefixQuery | WindowQuery):
+        if isinstance(query, PrefixQuery):
+            return True
+        query = plan.release_named(query.of).query
+    return False
 
 
 def where_released(plan: Plan, release: ReleasePlan) -> str:

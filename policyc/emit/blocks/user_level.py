@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 
 from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
-from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
+from policyc.emit.blocks.mechanism import GENERATOR, described, parameters, stretch_words
 from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, said, span, user
@@ -265,7 +265,7 @@ def _implied_bounds(plan: Plan, groups: Groups) -> Json:
 
 def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
     description, sources = described(release.mechanism)
-    stddevs = noise_stddevs(plan, release, plan.stream.horizon or 1)
+    stddevs = noise_stddevs(plan, release, plan.expected_steps)
     low, high = about(float(np.nanmin(stddevs))), about(float(np.nanmax(stddevs)))
     if isinstance(release.mechanism, Derived):
         hides = "nothing of its own: it is computed from what is protected already"
@@ -281,7 +281,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         "parameters": parameters(release.mechanism),
         "generator": GENERATOR,
         "hides": hides,
-        "noise_stddev": low if low == high else f"{low} to {high}",
+        "noise_stddev": low if low == high else f"{low} to {high} {stretch_words(plan, release)}".rstrip(),
         "time_scope": span(plan),
         "stretches": [],
         "table": "steps.csv",
