@@ -14,7 +14,6 @@ from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.mechanisms import AnyMechanism, StepMechanism, StreamMechanism, WindowMechanism
 
-
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
 
 
