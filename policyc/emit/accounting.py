@@ -87,7 +87,7 @@ class Accounting:
     def repeats(self) -> tuple[float, ...]:
         """The budgets that an endless stream repeats, nats, where they are not all one; else nothing."""
         found = repeating_budgets(self.plan) if self.plan.stream.horizon is None else None
-        return () if found is None or len(found) == 1 else tuple(found)
+        return () if found is None or len(found) == 1 else tuple(found.tolist())
 
     def inherited(self, record: ChainRecord, row_tolerance: float = 0.0) -> tuple[Array, Array]:
         """What each step of `repeats` inherits at most from before and from after, nats; inf for no bound."""

@@ -32,8 +32,8 @@ from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import CellRecord, Delivery, FileRecord, Notice, PolicyRecord, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel, WEvent
-from policyc_check.steps.budgets import budget_sum, largest_budget, repeating_budgets, total_budgets, window_budget
-from policyc_check.steps.inheritance import GroupLeakage, Inherited
+from policyc_check.steps.budgets import budget_sum, repeating_budgets, total_budgets, window_budget
+from policyc_check.steps.inheritance import GroupLeakage
 from policyc_runtime.mechanisms import Budgeted, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -169,7 +169,7 @@ def _with_shares(releases: Sequence[ReleasePlan]) -> tuple[ReleasePlan, ...]:
 
 def _claims(draft: Plan) -> Claims:
     total = budget_sum(draft)
-    largest = round_up(largest_budget(draft))
+    largest = round_up(window_budget(draft, 1))
     leakage: Decimal | None = None
     alphas = [target.alpha for target in draft.targets if isinstance(target, AlphaDPT)]
     groups = [stated_leakage(draft, record) for record in draft.correlation.chains] if alphas else []
@@ -188,9 +188,10 @@ def _claims(draft: Plan) -> Claims:
 def stated_leakage(draft: Plan, record: ChainRecord) -> tuple[Inheritance, GroupLeakage]:
     """What the plan says of one chain's leakage between steps, and what follows from it."""
     steps = draft.stream.horizon
-    budgets = np.array(total_budgets(draft, steps) if steps is not None else repeating_budgets(draft) or (math.inf,))
+    found = repeating_budgets(draft) if steps is None else total_budgets(draft, steps)
+    budgets = np.array([math.inf]) if found is None else found
     before, after = accepted_inheritance(budgets, record.chain(), record.lags, endless=steps is None)
-    group = GroupLeakage(budgets, Inherited(before[0], after[0]), steps is None)
+    group = GroupLeakage(budgets, before[0], after[0], steps is None)
     return stated_inheritance(record.group, before, after), group
 
 

@@ -16,6 +16,7 @@ from policyc.planning.courses import FAR, declared_signal
 from policyc.planning.expected import BOUNDED, COUPLED, GAINS
 from policyc.planning.trials import Estimated, controlled
 from policyc.semantics.policy import Policy
+from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -88,7 +89,7 @@ def _near_bounds(plan: Plan, part: ReleasePlan, steps: int) -> bool:
 def _moments(plan: Plan, part: ReleasePlan, steps: int) -> tuple[Array, Array]:
     """Means and variances (steps, cells) of the true counts of users who move as declared."""
     chains, population = [record.chain() for record in plan.correlation.chains], plan.stream.population or 0
-    laws = [counts_of_states(plan, part, chain.marginals(steps)) for chain in chains]
+    laws = [counts_of_states(plan, part, marginals(chain, steps)) for chain in chains]
     users = population / len(chains)
     return users * np.sum(laws, axis=0), users * np.sum([law * (1 - law) for law in laws], axis=0)
 

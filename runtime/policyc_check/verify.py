@@ -21,7 +21,7 @@ from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import ReleasePlan
 from policyc_check.plan.targets import EventLevel, UserLevel
-from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, largest_budget
+from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
 from policyc_check.users.claims import check_user_level
 
@@ -258,7 +258,7 @@ def _check_budgets(plan: Plan) -> Iterator[Claim]:
         without = not _scheduled(plan) and claimed is None and plan.claims.budget_sum is None
         yield Claim("no step has a budget of its own", without, "claims and releases compared", "claims")
         return
-    largest = largest_budget(plan)
+    largest = window_budget(plan, 1)
     for target in plan.targets:
         if isinstance(target, EventLevel):
             holds = largest <= Fraction(target.epsilon)

@@ -21,7 +21,7 @@ from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
-from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.measuring import ready_steps, whole_values
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
 from policyc_runtime.randomness import SimulationRandomness
@@ -251,7 +251,7 @@ def expected_counts(plan: Plan, part: ReleasePlan, chains: Sequence[Chain], step
     """What the chains alone predict, (steps, cells): the population times the law of a user, nothing rounded."""
     population = plan.stream.population or 0
     users = [population // len(chains) + (group < population % len(chains)) for group in range(len(chains))]
-    states = sum(n * chain.marginals(steps) for n, chain in zip(users, chains, strict=True))
+    states = sum(n * marginals(chain, steps) for n, chain in zip(users, chains, strict=True))
     return counts_of_states(plan, part, np.asarray(states, dtype=np.float64))
 
 

@@ -19,7 +19,7 @@ from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import estimator_kinds
-from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
@@ -87,7 +87,7 @@ postprocess r {{ sum(r) == population, r >= 0, integer(r) }}
 
     def prior(self) -> Array:
         """(horizon, cells) the expectation that is public."""
-        return self.population * Chain(self.moves, initial="stationary").marginals(self.horizon)
+        return self.population * marginals(Chain(self.moves, initial="stationary"), self.horizon)
 
 
 def at_every_step(plan: Plan, epsilon: float) -> Plan:

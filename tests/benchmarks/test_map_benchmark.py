@@ -19,7 +19,7 @@ from policyc_check.plan.stream import Delivery, FileRecord, PolicyRecord, Stream
 from policyc_check.plan.targets import EventLevel
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import estimator_kinds, map_counts
-from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
@@ -100,7 +100,7 @@ def test_exact_counts_are_a_hundred_times_faster_than_the_emitted_model() -> Non
     module = ModuleType("map_model")
     exec(compile(render_map_model(plan), "map_model.py", "exec"), module.__dict__)
     rng = np.random.default_rng(5)
-    law = plan.correlation.chains[0].chain().marginals(STEPS)
+    law = marginals(plan.correlation.chains[0].chain(), STEPS)
     noisy = np.rint(np.array([rng.multinomial(POPULATION, row) for row in law]) + rng.laplace(0, 20, (STEPS, 3)))
     given = {step: dict(zip(CELLS, row.tolist(), strict=True)) for step, row in enumerate(noisy)}
     seconds: dict[str, list[float]] = {"whole release": [], "counts alone": [], "emitted model": []}
@@ -149,7 +149,7 @@ def test_flows_of_a_sticky_chain_are_faster_than_by_gradients() -> None:
     rng = np.random.default_rng(5)
     chain = plan.correlation.chains[0].chain()
     scales = np.array([float(scale) for scale in release.schedule.scales(STEPS)])
-    law = chain.marginals(STEPS)
+    law = marginals(chain, STEPS)
     true = CountProcess(float(users), 3, chain).drawn(STEPS, 1, rng)[:, 0]
     noisy = np.rint(true + rng.laplace(0, 20, (STEPS, 3)))
 

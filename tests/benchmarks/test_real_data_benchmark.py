@@ -17,6 +17,7 @@ import numpy as np
 from policyc import compile_policy
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import every_estimator
+from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources import read_events
 
@@ -43,7 +44,7 @@ def test_real_data(gallery, table, full, tmp_path):
             plan = compile_policy(path).plan
             part = plan.releases[0]
             truth = read_events(source, plan).counts[part.name] if truth is None else truth
-            law = plan.correlation.chains[0].chain().marginals(len(truth))
+            law = marginals(plan.correlation.chains[0].chain(), len(truth))
             prior = float(np.mean((plan.stream.population * law - truth) ** 2))
             errors = measured(plan, truth, seeds)
             rows.append([noise, budget, prior, *errors.values(), part.estimator.described(), part.predicted.published])

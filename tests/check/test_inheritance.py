@@ -17,7 +17,7 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.plan import Plan, load_plan
 from policyc_check.steps.chains import Chain
-from policyc_check.steps.inheritance import audited_inheritance, leakage_of_group
+from policyc_check.steps.inheritance import audited_leakage, leakage_of_group
 from policyc_check.verify import verified_claims
 
 CHAIN = [[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.05, 0.25, 0.7]]
@@ -74,7 +74,7 @@ def held(runs: tuple[InheritedRun, ...], budgets: list[float], *, endless: bool 
         group=None, before=runs, after=(InheritedRun(nats=(99.0,) * len(budgets), lags=AFTER, repeats=1),)
     )
     try:
-        audited_inheritance(stated, np.array(budgets), chain.backward_side(), chain.forward_side(), endless=endless)
+        audited_leakage(stated, np.array(budgets), chain.backward_side(), chain.forward_side(), endless=endless)
     except PlanRejectedError:
         return False
     return True
@@ -127,7 +127,7 @@ def test_around_a_period_the_same_inequalities_hold() -> None:
 
     def accepted(entry: Inheritance) -> bool:
         try:
-            audited_inheritance(entry, np.array(pattern), chain.backward_side(), chain.forward_side(), endless=True)
+            audited_leakage(entry, np.array(pattern), chain.backward_side(), chain.forward_side(), endless=True)
         except PlanRejectedError:
             return False
         return True

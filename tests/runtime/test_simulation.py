@@ -8,6 +8,7 @@ from plans import FLEET, make_plan, make_release
 
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
+from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.output import write_release
 from policyc_runtime.simulation import simulate, simulate_counts
 
@@ -17,7 +18,7 @@ def test_counts_have_the_chains_law() -> None:
     chain = Chain(forward=np.array(FLEET), initial=np.array([1.0, 0.0, 0.0, 0.0]))
     generator = np.random.default_rng(2)
     draws = np.array([simulate_counts([chain], 50, 4, generator) for _ in range(4000)])
-    law = chain.marginals(4)
+    law = marginals(chain, 4)
     spread = np.sqrt(50 * law * (1 - law) / 4000)
     assert (np.abs(draws.mean(axis=0) - 50 * law) <= 5 * spread + 1e-12).all()
     assert np.allclose(draws.var(axis=0), 50 * law * (1 - law), rtol=0.2, atol=1e-12)

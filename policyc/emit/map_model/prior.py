@@ -106,7 +106,7 @@ def _law(plan: Plan, cells: int, start: str, suffix: str) -> list[str]:
     if start == "uniform":
         constants = listed(f"FIRST_LAW{suffix}", [repr(1.0 / cells)] * cells)
     elif start == "initial" and chain is not None:
-        constants = listed(f"FIRST_LAW{suffix}", [repr(float(share)) for share in chain.marginals(1)[0]])
+        constants = listed(f"FIRST_LAW{suffix}", [repr(float(share)) for share in chain.marginal(0)])
     else:
         constants = []  # the frequencies of the noisy values of step 0
     if chain is None:

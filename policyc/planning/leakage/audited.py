@@ -22,7 +22,7 @@ from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.rounding import UNIT, roundings
 from policyc_check.steps.budgets import window_sums
 from policyc_check.steps.chains import Chain
-from policyc_check.steps.inheritance import GroupLeakage, Inherited, require_shown
+from policyc_check.steps.inheritance import GroupLeakage, require_shown
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -61,7 +61,7 @@ def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, end
 def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool = False) -> GroupLeakage:
     """What releases of these budgets tell about the users of one chain; arguments and errors as above."""
     before, after = accepted_inheritance(budgets, chain, lags, endless=endless)
-    return GroupLeakage(np.asarray(budgets, dtype=np.float64), Inherited(before[0], after[0]), endless)
+    return GroupLeakage(np.asarray(budgets, dtype=np.float64), before[0], after[0], endless)
 
 
 def audited_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1) -> Floats:

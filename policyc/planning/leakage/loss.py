@@ -19,14 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.hull import Pairs, Vertex
-from policyc_check.steps.laws import Law
+from policyc_check.errors import InvalidMatrixError
+from policyc_check.rounding import UNIT, roundings
+from policyc_check.steps.chains import transition_matrix
 
 Floats = NDArray[np.float64]
 
 _LARGE, _LARGEST = 256, 16_384  # states for which one value is first sought in whole numbers
 
 
-class LossFunction(Law):
+class LossFunction:
     """The temporal loss function L of one transition matrix: `loss(alpha)`, in nats.
 
     0 <= L(a) <= a, L(0) = 0, monotone, 1-Lipschitz. The first value is found directly, the hull when more are asked.
@@ -43,7 +45,14 @@ class LossFunction(Law):
     """
 
     def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0) -> None:
-        super().__init__(matrix, row_tolerance, relative_error)
+        if not 0 <= row_tolerance < 1:
+            raise InvalidMatrixError("E0805", f"a row tolerance lies between 0 and 1, not at {row_tolerance:g}")
+        self.matrix = transition_matrix(matrix)
+        self.row_tolerance = float(row_tolerance)
+        self.relative_error = float(relative_error)
+        if relative_error:  # rows whose rounding took them away from 1 were divided by their sum
+            missed = float(np.abs(np.sum(matrix, axis=1) - 1).max())
+            self.relative_error += 1.01 * missed + (roundings(len(self.matrix)) + 3) * UNIT if missed > 0.9e-14 else 0.0
         last = {row.tobytes(): i for i, row in enumerate(self.matrix)}
         self._row = np.array(list(last.values()))
         self._distinct = self.matrix[self._row]

@@ -115,14 +115,15 @@ def _state(policy: Policy, index: int) -> str:
 
 def _two_starts(chain: MarkovCorrelation) -> Iterator[Diagnostic]:
     """E0412: a start that is not stationary has backward matrices of its own."""
-    if chain.forward is None or chain.backward is None or chain.initial in {None, "stationary"}:
+    if chain.backward is None or chain.initial in {None, "stationary"}:
         return
+    instead = "write `forward` in its place" if chain.forward is None else "leave `backward` out"
     yield Diagnostic(
         "E0412",
         "`backward` contradicts a start that is not stationary",
         chain.span,
         because="the law of where a user was then differs from step to step, and follows from `forward` and `initial`",
-        help="leave `backward` out, or write `initial = stationary`",
+        help=f"{instead}, or write `initial = stationary`",
     )
 
 

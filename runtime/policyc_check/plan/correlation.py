@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.records import Label, Matrix, Record
-from policyc_check.rounding import UNIT, roundings
+from policyc_check.rounding import UNIT
+from policyc_check.steps.chains import Chain, transition_matrix
 
-if TYPE_CHECKING:
-    from policyc_check.steps.chains import Chain
-
-
-SMALLEST_PROBABILITY = 1e-100
+SMALLEST_PROBABILITY = Decimal("1e-100")
+LARGEST_MISS = Decimal("1e-9")  # of a row of printed decimals, beside 1
 LARGEST_LAG = 10_000
 
 
@@ -40,24 +38,10 @@ class ChainRecord(Record):
 
     def chain(self) -> Chain:
         """The chain as arrays; InvalidMatrixError when it is none."""
-        from policyc_check.steps.chains import Chain
-
-        def array(values: Matrix | tuple[Decimal, ...] | None) -> NDArray[np.float64] | None:
-            if values is None:
-                return None
-            result = np.array(values, dtype=np.float64)
-            if (result[np.array(values, dtype=object) > 0] < SMALLEST_PROBABILITY).any():
-                raise InvalidMatrixError(
-                    "E0805",
-                    "a probability is positive and below 1e-100",
-                    because="it would vanish in floating point and be taken for impossible",
-                    help="write 0 for what cannot happen",
-                )
-            return result
-
-        initial = self.initial if self.initial == "stationary" else array(self.initial)
-        backward = None if self.forward is not None else array(self.backward)
-        return Chain(array(self.forward), backward, initial, self._relative_error())
+        initial = self.initial if self.initial is None or self.initial == "stationary" else _floats([self.initial])[0]
+        forward = None if self.forward is None else _floats(self.forward)
+        backward = None if self.backward is None or self.forward is not None else _floats(self.backward)
+        return Chain(forward, backward, initial, relative_error=1.01 * UNIT)
 
     def reversal_gap(self) -> float | None:
         """How far `backward` is from the reversal of `forward`, its largest entry; None where only one is stated.
@@ -69,20 +53,25 @@ class ChainRecord(Record):
         """
         if self.forward is None or self.backward is None:
             return None
-        chain = self.chain()
-        stated = self.model_copy(update={"forward": None}).chain().backward
-        if stated.shape != chain.forward.shape:
+        chain, stated = self.chain(), transition_matrix(_floats(self.backward))
+        if len(stated) != chain.states:
             return math.inf
         visited = chain.stationary() > 0
         return float(np.abs(stated - chain.backward)[visited].max())
 
-    def _relative_error(self) -> float:
-        """By what the floats of the matrices may differ from the decimals, each row divided by its sum."""
-        matrices = [matrix for matrix in (self.forward, self.backward) if matrix is not None]
-        missed = [float(abs(sum(row, Decimal(-1)))) for matrix in matrices for row in matrix]
-        divided = max((roundings(len(matrix)) + 4) * UNIT for matrix in matrices) if max(missed) > 0.5e-14 else 0.0
-        kept = max((off for off in missed if off < 2e-14), default=0.0)
-        return max(divided, 1.01 * (kept + UNIT))
+
+def _floats(rows: Sequence[Sequence[Decimal]]) -> list[list[float]]:
+    """Each row divided by its sum, as near as floats come; rows that sum to something else as they are."""
+    if any(0 < p < SMALLEST_PROBABILITY for row in rows for p in row):
+        raise InvalidMatrixError(
+            "E0805",
+            "a probability is positive and below 1e-100",
+            because="it would vanish in floating point and be taken for impossible",
+            help="write 0 for what cannot happen",
+        )
+    with localcontext(prec=50):
+        sums = [total if abs((total := sum(row, Decimal(0))) - 1) < LARGEST_MISS else Decimal(1) for row in rows]
+        return [[float(p / total) for p in row] for row, total in zip(rows, sums, strict=True)]
 
 
 class Correlation(Record):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -18,35 +19,22 @@ Floats = NDArray[np.float64]
 
 LARGEST_HORIZON = 1_000_000
 LONGEST_PERIOD = 4096  # steps of a pattern that repeats for ever
-_FINE = 2.0**80  # budgets are added as whole multiples of 1 / _FINE, rounded up
+_FINE = 2**80  # floats are added as whole multiples of 1 / _FINE, rounded up
 
 
-def total_budgets(plan: Plan, steps: int) -> NDArray[np.float64]:
+def total_budgets(plan: Plan, steps: int) -> Floats:
     """Budgets of all releases together, nats, (steps,), rounded up."""
-    columns = [release.budgets.epsilons(steps) for release in plan.releases]
-    rounded: dict[tuple[Decimal, ...], float] = {}
-    values = np.empty(steps, dtype=np.float64)
-    for step, row in enumerate(zip(*columns, strict=True)):
-        if row not in rounded:
-            rounded[row] = rounded_up(sum(map(Fraction, row), Fraction(0)))
-        values[step] = rounded[row]
-    return values
+    rows, spent = _rows(plan.releases, steps)
+    rounded = {row: rounded_up(total) for row, total in spent.items()}
+    return np.array([rounded[row] for row in rows], dtype=np.float64)
 
 
-def repeating_budgets(plan: Plan) -> list[float] | None:
+def repeating_budgets(plan: Plan) -> Floats | None:
     """The budgets of one period of an endless plan, nats, rounded up; None when they do not repeat from the start."""
     if any(len(release.budgets.segments) > 1 for release in plan.releases):
         return None
     period = math.lcm(*(len(release.budgets.segments[0].epsilons) for release in plan.releases))
-    return None if period > LONGEST_PERIOD else total_budgets(plan, period).tolist()
-
-
-def largest_budget(plan: Plan) -> Fraction:
-    """The largest budget of one step, all releases together, exact."""
-    if len(plan.releases) == 1 and plan.releases[0].window_mechanism is None:
-        segments = plan.releases[0].budgets.segments
-        return max(Fraction(epsilon) for segment in segments for epsilon in set(segment.epsilons))
-    return window_budget(plan, 1)
+    return None if period > LONGEST_PERIOD else total_budgets(plan, period)
 
 
 def window_budget(plan: Plan, width: int) -> Fraction:
@@ -54,44 +42,27 @@ def window_budget(plan: Plan, width: int) -> Fraction:
 
     Of an endless plan every window is met: what comes before its patterns, one common period of them, and one window.
     """
-    width = min(width, plan.stream.horizon or width)
+    steps = plan.stream.horizon
+    width = min(width, steps or width)
     adaptive = sum((r.window_mechanism.spent(width) for r in plan.releases if r.window_mechanism), Fraction(0))
     releases = [release for release in plan.releases if release.window_mechanism is None]
-    return adaptive + (_fullest_window(plan, releases, width) if releases else 0)
-
-
-def _fullest_window(plan: Plan, releases: list[ReleasePlan], width: int) -> Fraction:
-    """The same for releases whose budgets are fixed beforehand."""
-    steps = plan.stream.horizon
+    if not releases:
+        return adaptive
     if steps is None:
         segments = [release.budgets.segments for release in releases]
         begun = max(sum(len(s.epsilons) * (s.repeats or 0) for s in row[:-1]) for row in segments)
         steps = begun + math.lcm(*(len(row[-1].epsilons) for row in segments)) + width - 1
         if steps > LARGEST_HORIZON:
             raise PlanRejectedError("E0801", f"{steps:,} steps, more than can be checked", where="releases")
-    rows = list(zip(*(release.budgets.epsilons(steps) for release in releases), strict=True))
-    spent = {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
+    rows, spent = _rows(releases, steps)
     unit = math.lcm(*(value.denominator for value in spent.values()))
     whole = {row: int(value * unit) for row, value in spent.items()}
-    total = largest = sum(whole[row] for row in rows[:width])
-    for leaving, entering in zip(rows, rows[width:], strict=False):
-        total += whole[entering] - whole[leaving]
-        largest = max(largest, total)
-    return Fraction(largest, unit)
+    return adaptive + Fraction(max(_sliding([whole[row] for row in rows], width)), unit)
 
 
 def budget_sum(plan: Plan) -> Fraction | None:
     """The sum of all budgets, exact; None for an endless plan."""
-    total = Fraction(0)
-    for release in plan.releases:
-        if release.window_mechanism is not None and plan.stream.horizon is not None:
-            total += release.window_mechanism.spent(plan.stream.horizon)
-            continue
-        for segment in release.budgets.segments:
-            if segment.repeats is None:
-                return None
-            total += sum(map(Fraction, segment.epsilons), Fraction(0)) * segment.repeats
-    return total
+    return None if plan.stream.horizon is None else window_budget(plan, plan.stream.horizon)
 
 
 def window_sums(budgets: Floats, width: int) -> Floats:
@@ -104,19 +75,9 @@ def window_sums(budgets: Floats, width: int) -> Floats:
         raise PlanRejectedError("E0801", "a budget or a window is no number that can be added up")
     if width == 1:
         return budgets
-    exact = [math.ceil(epsilon * _FINE) for epsilon in budgets.tolist()]
-    total = sum(exact[:width])
-    sums = [total]
-    for leaving, entering in zip(exact, exact[width:], strict=False):
-        total += entering - leaving
-        sums.append(total)
-    rounded = {value: _float_up(Fraction(value, int(_FINE))) for value in set(sums)}
+    sums = _sliding([math.ceil(epsilon * float(_FINE)) for epsilon in budgets.tolist()], width)
+    rounded = {value: rounded_up(Fraction(value, _FINE)) for value in set(sums)}
     return np.array([rounded[value] for value in sums])
-
-
-def _float_up(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def all_up(a: Floats, b: Floats) -> Floats:
@@ -129,3 +90,19 @@ def all_down(a: Floats, b: Floats) -> Floats:
     """Differences of two arrays, rounded down where they are not exact."""
     total = a - b
     return np.where((total + b != a) | (a - total != b), np.nextafter(total, -np.inf), total)
+
+
+def _rows(
+    releases: Sequence[ReleasePlan], steps: int
+) -> tuple[list[tuple[Decimal, ...]], dict[tuple[Decimal, ...], Fraction]]:
+    """The budgets of each step, one a release; and their exact sum, once for all steps that are alike."""
+    rows = list(zip(*(release.budgets.epsilons(steps) for release in releases), strict=True))
+    return rows, {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
+
+
+def _sliding(values: Sequence[int], width: int) -> list[int]:
+    """The sum of every `width` values in a row; of fewer, of all."""
+    sums = [sum(values[:width])]
+    for leaving, entering in zip(values, values[width:], strict=False):
+        sums.append(sums[-1] + entering - leaving)
+    return sums

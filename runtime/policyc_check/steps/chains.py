@@ -1,7 +1,8 @@
 """Markov chains of one user's state, and the laws that leakage is passed through.
 
 A chain is told forward (next given now), backward (before given now), or both. What is missing follows from the other
-by Bayes' rule: P_B,t = diag(p_t)^-1 P_F^T diag(p_{t-1}), which depends on the step unless the start is stationary.
+by Bayes' rule: over k steps P_B = diag(p_t)^-1 (P_F^k)^T diag(p_{t-k}), which is the same at every step only where the
+laws p_t of the state are. Every law comes with a bound on the relative error of its entries.
 
 Source: CAO17 (backward and forward correlation). The law over several steps is ours.
 """
@@ -9,6 +10,7 @@ Source: CAO17 (backward and forward correlation). The law over several steps is 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -17,12 +19,61 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.rounding import UNIT, roundings
-from policyc_check.steps.laws import PowersSide, Side, StartedSide, reversal, reversal_error, transition_matrix
-from policyc_check.steps.stationary import closed_classes, law_of_class, stationary_law
+from policyc_check.steps.stationary import VANISHING, closed_classes, law_of_class, stationary_law, vanishing
 
 Floats = NDArray[np.float64]
 
 _PATIENCE = 2000  # steps in which a chain is expected to forget its start
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law of a user's state some steps away, given the state now.
+
+    Args:
+        matrix: shape (n, n), row-stochastic.
+        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
+    """
+
+    matrix: Floats
+    relative_error: float = 0.0
+
+
+class Side:
+    """One direction of a chain: the law of the state any number of steps away.
+
+    Args:
+        matrix: law of the state one step away, given the state now, shape (n, n).
+        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
+        reversed_by: the chain whose laws of the state turn powers of `matrix` around; None where they are not turned.
+    """
+
+    def __init__(self, matrix: ArrayLike, relative_error: float = 0.0, reversed_by: Chain | None = None) -> None:
+        self._powers = {1: Law(transition_matrix(matrix), relative_error)}
+        self._chain = reversed_by
+        self._reversals: dict[tuple[int, int], Law] = {}
+
+    @property
+    def settled(self) -> float:
+        """From this step on the law does not depend on the step; inf for never."""
+        return self._chain.settled if self._chain else 0.0
+
+    def law(self, step: int, lag: int) -> Law:
+        """The law of the state `lag` steps away, given the state at `step`."""
+        power = self._power(lag)
+        if self._chain is None:
+            return power
+        step = int(max(lag, min(step, self.settled + lag)))
+        if (step, lag) not in self._reversals:
+            law = reversal(power.matrix, self._chain.marginal(step - lag), self._chain.marginal(step))
+            error = 2 * (power.relative_error + self._chain.marginal_error(step - lag))
+            self._reversals[step, lag] = Law(law, error + (roundings(len(law)) + 6) * UNIT)
+        return self._reversals[step, lag]
+
+    def _power(self, lag: int) -> Law:
+        if lag not in self._powers:
+            self._powers[lag] = product(self._power(lag - lag // 2), self._power(lag // 2))
+        return self._powers[lag]
 
 
 class Chain:
@@ -30,8 +81,8 @@ class Chain:
 
     Args:
         forward: (n, n), row i the law of the next state given state i now.
-        backward: (n, n), row i the law of the state before given state i now. Given alone, `forward` is its reversal
-            under its own stationary law; given together, both are used as they are.
+        backward: (n, n), row i the law of the state before given state i now, where the law of a user's
+            state stays the same. Given together with `forward`, both are used as they are.
         initial: law of the first state, shape (n,); `stationary` (or None) for the law that stays the same.
         relative_error: every true probability is within a factor exp(+-relative_error) of the one given.
 
@@ -46,51 +97,45 @@ class Chain:
         initial: ArrayLike | Literal["stationary"] | None = None,
         relative_error: float = 0.0,
     ) -> None:
-        if forward is None and backward is None:
-            raise InvalidMatrixError("E0805", "a chain needs a matrix, forward or backward")
-        self._backward = None if backward is None else transition_matrix(backward)
-        self._forward = None if forward is None else transition_matrix(forward)
-        if self._forward is not None and self._backward is not None and len(self._forward) != len(self._backward):
-            raise InvalidMatrixError(
-                "E0805",
-                f"the matrices have {len(self._forward)} and {len(self._backward)} states: they must be of one chain",
-            )
-        self.relative_error = float(relative_error)
+        told = [transition_matrix(matrix) for matrix in (forward, backward) if matrix is not None]
         self.is_stationary_start = initial is None or isinstance(initial, str)
-        self._told_backward = backward is not None
-        self._told_forward = forward is not None
-        self._sides: dict[tuple[str, float], Side] = {}  # kept: a side holds hulls, which cost
-        self._stationary: Floats | None = None
-        self._laws = [] if self.is_stationary_start else [self._start(initial)]
+        if not told or (forward is None and not self.is_stationary_start):
+            missing = "a matrix, forward or backward" if not told else "the matrix forward where the start is given"
+            raise InvalidMatrixError("E0805", f"a chain needs {missing}")
+        self.states = len(told[0])
+        if self.states != len(told[-1]):
+            sizes = f"the matrices have {self.states} and {len(told[-1])} states"
+            raise InvalidMatrixError("E0805", f"{sizes}: they must be of one chain")
+        self.relative_error = float(relative_error)
+        self._matrix = told[0]
+        self._ahead = Side(told[0], self.relative_error, self if forward is None else None)
+        self._back = Side(told[-1], self.relative_error, self if backward is None else None)
         self._settled: float = 0 if self.is_stationary_start else math.inf
+        if not self.is_stationary_start:
+            self._laws = [self._start(np.asarray(initial, dtype=np.float64))]
 
-    def _start(self, initial: ArrayLike | None) -> Floats:
-        law = np.asarray(initial, dtype=np.float64)
+    def _start(self, law: Floats) -> Floats:
         if law.shape != (self.states,) or not np.isfinite(law).all() or (law < 0).any() or abs(law.sum() - 1) > 1e-9:
             raise InvalidMatrixError("E0805", f"a first law is {self.states} probabilities that sum to 1")
         return np.asarray(law / law.sum())
 
-    @property
-    def states(self) -> int:
-        """Number of states n."""
-        return len(self._forward if self._forward is not None else self._backward)  # type: ignore[arg-type]
+    def backward_side(self) -> Side:
+        """Laws of earlier states given the state now."""
+        return self._back
+
+    def forward_side(self) -> Side:
+        """Laws of later states given the state now."""
+        return self._ahead
 
     @property
     def forward(self) -> Floats:
         """Law of the next state given the state now, shape (n, n)."""
-        if self._forward is None:
-            assert self._backward is not None
-            law = self.stationary()
-            self._forward = reversal(self._backward, law, law)
-        return self._forward
+        return self._ahead.law(1, 1).matrix
 
     @property
     def backward(self) -> Floats:
-        """Law of the state before given the state now under the stationary law (or as given), shape (n, n)."""
-        if self._backward is None:
-            law = self.stationary()
-            self._backward = reversal(self.forward, law, law)
-        return self._backward
+        """Law of the first state given the second, shape (n, n); of every step where the start is stationary."""
+        return self._back.law(1, 1).matrix
 
     def stationary(self) -> Floats:
         """The law that the chain leaves as it is, shape (n,), to full relative precision.
@@ -98,11 +143,11 @@ class Chain:
         Raises:
             InvalidMatrixError: E0805, when there are several such laws.
         """
-        if self._stationary is None:
-            given = self._forward if self._forward is not None else self._backward
-            assert given is not None
-            self._stationary = stationary_law(given)
         return self._stationary
+
+    @cached_property
+    def _stationary(self) -> Floats:
+        return stationary_law(self._matrix)
 
     @property
     def settled(self) -> float:
@@ -127,7 +172,7 @@ class Chain:
 
     @cached_property
     def _transposed(self) -> Floats:
-        return np.ascontiguousarray(self.forward.T)
+        return np.ascontiguousarray(self._matrix.T)
 
     def marginal_error(self, step: int) -> float:
         """Within what factor exp(+-error) of the true law at `step` is `marginal`, up to a factor common to all states.
@@ -151,43 +196,70 @@ class Chain:
     @cached_property
     def _unsettled(self) -> float:
         """The spread of log ratios between the last law and an invariant one, and twice the error of that."""
-        law = self._laws[-1]
-        spread = 0.0
-        for inside in closed_classes(self.forward):
+        law, spread = self._laws[-1], 0.0
+        for inside in closed_classes(self._matrix):
             if (law[inside] > 0).any():
-                ratios = law[inside] / law_of_class(self.forward, inside)
+                ratios = law[inside] / law_of_class(self._matrix, inside)
                 spread = max(spread, math.log(ratios.max() / ratios.min()) if ratios.min() > 0 else math.inf)
         return spread + 2 * self._stationary_error + 8 * UNIT
 
-    def marginals(self, horizon: int) -> Floats:
-        """Laws of the steps 0..horizon - 1, shape (horizon, n)."""
-        if horizon:
-            self.marginal(horizon - 1)
-        kept = self._laws[:horizon] if self._laws else [self.stationary()]
-        result = np.empty((horizon, self.states))
-        result[: len(kept)] = kept[:horizon]
-        result[len(kept) :] = kept[-1]
-        return result
 
-    def backward_side(self, row_tolerance: float = 0.0) -> Side:
-        """Laws of earlier states given the state now, for `backward_leakage`."""
-        key = ("backward", row_tolerance)
-        if key not in self._sides:
-            same = self._told_backward or self.is_stationary_start
-            backward = self.backward if same else self.forward
-            error = self._error_of(told=self._told_backward)
-            self._sides[key] = PowersSide(backward, row_tolerance, error) if same else StartedSide(self, row_tolerance)
-        return self._sides[key]
+def transition_matrix(matrix: ArrayLike) -> Floats:
+    """Check that a matrix is row-stochastic, and return it with rows that sum to 1 within 1e-14.
 
-    def forward_side(self, row_tolerance: float = 0.0) -> Side:
-        """Laws of later states given the state now, for `forward_leakage`."""
-        key = ("forward", row_tolerance)
-        if key not in self._sides:
-            self._sides[key] = PowersSide(self.forward, row_tolerance, self._error_of(told=self._told_forward))
-        return self._sides[key]
+    Args:
+        matrix: shape (n, n), probabilities; rows may miss 1 by 1e-9, as printed decimals do.
 
-    def _error_of(self, *, told: bool) -> float:
-        """Relative error of a matrix that was given, or made of the other by the stationary law."""
-        if told:
-            return self.relative_error
-        return reversal_error(self.states, self.relative_error, self._stationary_error)
+    Raises:
+        InvalidMatrixError: E0805, for a matrix that is not square, finite, non-negative and row-stochastic.
+    """
+    try:
+        P = np.array(matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidMatrixError("E0805", "a transition matrix must be a table of numbers") from None
+    if P.ndim != 2 or P.shape[0] != P.shape[1] or P.shape[0] == 0:
+        shape = " x ".join(map(str, P.shape)) or "a single number"
+        raise InvalidMatrixError("E0805", f"a transition matrix must be square, this one is {shape}")
+    for broken, what in ((~np.isfinite(P), "is not a finite number"), (P < 0, "is negative")):
+        if broken.any():
+            row, column = np.argwhere(broken)[0]
+            raise InvalidMatrixError("E0805", f"the probability in row {row + 1}, column {column + 1} {what}")
+    sums = P.sum(axis=1)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > 1e-9:
+        raise InvalidMatrixError(
+            "E0805", f"row {worst + 1} of the transition matrix sums to {sums[worst]:.12g}, not 1",
+            because="a row lists the probabilities of all states, given one",
+            help="divide the row by its sum, or correct the entry that is off",
+        )  # fmt: skip
+    # a matrix that went through here once is left as it is: audits must see the very floats
+    return np.asarray(P / np.where(np.abs(sums - 1) > 1e-14, sums, 1.0)[:, None])
+
+
+def reversal(forward: Floats, law_before: Floats, law_after: Floats) -> Floats:
+    """Law of the state before given the state after: diag(after)^-1 P^T diag(before), shape (n, n).
+
+    A state that cannot be reached has no row of its own: it gets a reachable state's row, which adds no pair.
+
+    Raises:
+        InvalidMatrixError: E0805, where a reachable state's probability underflows.
+    """
+    backward = np.ascontiguousarray(forward.T)
+    joint = backward * law_before
+    reached = law_after > 0
+    possible = (backward > 0) & (law_before > 0)
+    if (~reached & possible.any(axis=1)).any() or (joint[possible] < VANISHING).any():
+        raise vanishing()
+    joint[~reached] = joint[int(law_after.argmax())]
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def product(first: Law, second: Law) -> Law:
+    """One law after another; entries too small for floats are raised, and none becomes 0 that is not."""
+    A, B = first.matrix, second.matrix
+    matrix = A @ B
+    small = matrix < VANISHING
+    if small.any():
+        matrix[small & ((A > 0).astype(np.float32) @ (B > 0).astype(np.float32) > 0)] = VANISHING
+    # 1.01 n UNIT: in whatever order n products without negative ones are summed
+    return Law(matrix, first.relative_error + second.relative_error + 1.01 * len(A) * UNIT)

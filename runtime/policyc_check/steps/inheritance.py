@@ -34,7 +34,7 @@ from policyc_check.steps.budgets import (
     total_budgets,
     window_sums,
 )
-from policyc_check.steps.laws import Side
+from policyc_check.steps.chains import Side
 from policyc_check.steps.loss_bound import audited_loss_bound
 
 Floats = NDArray[np.float64]
@@ -42,17 +42,67 @@ Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Inherited:
-    """What each step inherits at most from before and from after, nats, (T,) each; of an endless stream, a period."""
+class GroupLeakage:
+    """What all releases together tell about the users of one chain; of an endless stream, of one period.
 
+    Args:
+        budgets: nats, rounded up, (T,).
+        before: what each step inherits at most from the steps before it, nats, (T,).
+        after: what it inherits from those after it.
+        endless: whether the budgets repeat for ever.
+    """
+
+    budgets: Floats
     before: Floats
     after: Floats
+    endless: bool
+
+    def largest(self, width: int = 1) -> tuple[float, int]:
+        """The largest leakage about `width` steps in a row, nats, rounded up, and the first of these steps."""
+        leakage = self.windows(width)
+        return float(leakage.max()), int(leakage.argmax())
+
+    def windows(self, width: int) -> Floats:
+        """The leakage about every `width` steps in a row, nats, rounded up, (max(1, T - width + 1),); endless: (T,).
+
+        It is what the first inherits from before, the budgets of all, and what the last inherits from after: given the
+        states of the window, what lies on both sides is independent. A window longer than the stream is the whole.
+
+        Source: CAO17 (Theorem 2)
+        """
+        horizon = len(self.budgets)
+        if not self.endless:
+            within = window_sums(self.budgets, width)
+            if width >= horizon:
+                return within
+            return all_up(all_up(self.before[: len(within)], within), self.after[width - 1 :])
+        within = window_sums(np.resize(self.budgets, horizon + width - 1), width)
+        return all_up(all_up(self.before, within), np.roll(self.after, 1 - width))
 
 
-def audited_inheritance(
+def leakage_of_group(plan: Plan, record: ChainRecord) -> GroupLeakage:
+    """What a plan states about one chain, every inequality shown.
+
+    Raises:
+        PlanRejectedError: E0801, one is not, or nothing is stated.
+        InvalidMatrixError: E0805, the chain is none.
+    """
+    stated = [entry for entry in plan.claims.inherited if entry.group == record.group]
+    if len(stated) != 1:
+        raise _refused("what steps inherit is not stated, as an earlier version did not", "claims.inherited")
+    horizon = plan.stream.horizon
+    budgets = repeating_budgets(plan) if horizon is None else total_budgets(plan, horizon)
+    if budgets is None:
+        detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
+        raise PlanRejectedError("E0801", detail, where="releases")
+    chain = record.chain()
+    return audited_leakage(stated[0], budgets, chain.backward_side(), chain.forward_side(), endless=horizon is None)
+
+
+def audited_leakage(
     stated: Inheritance, budgets: Floats, backward: Side, forward: Side, *, endless: bool
-) -> Inherited:
-    """The numbers that a plan states, once every inequality between them is shown.
+) -> GroupLeakage:
+    """What follows from the numbers that a plan states, once every inequality between them is shown.
 
     Args:
         stated: by the plan, about one chain.
@@ -68,20 +118,17 @@ def audited_inheritance(
         raise _refused("a budget is not a finite number of at least 0", "releases")
     if endless and (backward.settled or forward.settled):
         raise _refused("an endless stream needs a chain whose law does not change from step to step", "correlation")
-    horizon = len(budgets)
-    nats, lags = _expanded(stated.before, horizon)
-    require_shown(nats, lags, budgets, backward, "before", endless=endless)
-    later, ahead = _expanded(stated.after, horizon)
-    require_shown(later[::-1], ahead[::-1], budgets[::-1], forward.reversed(), "after", endless=endless)
-    return Inherited(nats, later)
+    before, lags = _expanded(stated.before, len(budgets))
+    require_shown(before, lags, budgets, backward, "before", endless=endless)
+    after, lags = _expanded(stated.after, len(budgets))
+    require_shown(after[::-1], lags[::-1], budgets[::-1], forward, "after", endless=endless)
+    return GroupLeakage(budgets, before, after, endless)
 
 
 def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where: str, *, endless: bool) -> None:
     """Nothing when every step's inequality is shown, in the order of the recursion."""
-    horizon = len(budgets)
-    side.check_horizon(horizon)
-    steps, released = np.arange(horizon), np.flatnonzero(budgets > 0)
-    first = released[0] if released.size else horizon  # up to it nothing is inherited
+    steps, released = np.arange(len(budgets)), np.flatnonzero(budgets > 0)
+    first = released[0] if released.size else len(budgets)  # up to it nothing is inherited
     shown = (lags == 0) & (nats >= 0) & (steps <= (-1 if endless and released.size else first))
     for lag in np.unique(lags[lags > 0]).tolist():
         here = steps[(lags == lag) & (endless | (steps >= lag))]
@@ -98,19 +145,16 @@ def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) ->
     """Whether the inequality of this lag is shown at each of some steps; around a period where steps reach below 0."""
     horizon = len(budgets)
     origin = (steps - lag) % horizon
-    leaked = all_up(budgets[origin], nats[origin])
-    left = nats[steps]
+    leaked, left = all_up(budgets[origin], nats[origin]), nats[steps]
     if lag > 1:
         rounds = np.resize(budgets, horizon + lag) if lag > steps.min() else budgets
         spent = window_sums(rounds, lag - 1)  # entry s: steps s .. s + lag - 2
         left = all_down(left, spent[(steps - lag + 1) % horizon])
     found = np.zeros(len(steps), dtype=np.bool_)
-    moving = steps < side.settled + lag  # each of these has a law of its own
-    groups = [(side.law(int(steps[row]), lag), np.array([row])) for row in np.flatnonzero(moving)]
-    if not moving.all():
-        groups.append((side.law(int(steps[~moving][-1]), lag), np.flatnonzero(~moving)))
-    for law, rows in groups:
-        found[rows] = audited_loss_bound(law.matrix, leaked[rows], left[rows], law.row_tolerance, law.relative_error)
+    own = np.clip(steps, lag, side.settled + lag)  # between them each step has a law of its own
+    for step in np.unique(own).tolist():
+        law, rows = side.law(int(step), lag), own == step
+        found[rows] = audited_loss_bound(law.matrix, leaked[rows], left[rows], law.relative_error)
     return found
 
 
@@ -131,58 +175,3 @@ def _refused(message: str, where: str) -> PlanRejectedError:
         because="the inequality that would show it does not hold",
         help="compile the policy again; if it persists, report it with the chain",
     )
-
-
-@dataclass(frozen=True)
-class GroupLeakage:
-    """What all releases together tell about the users of one chain.
-
-    Args:
-        budgets: nats, rounded up, (T,); of an endless stream, a period.
-        inherited: from before and from after.
-        endless: whether the budgets repeat for ever.
-    """
-
-    budgets: Floats
-    inherited: Inherited
-    endless: bool
-
-    def largest(self, width: int = 1) -> tuple[float, int]:
-        """The largest leakage about `width` steps in a row, nats, rounded up, and the first of these steps."""
-        leakage = self.windows(width)
-        return float(leakage.max()), int(leakage.argmax())
-
-    def windows(self, width: int) -> Floats:
-        """The leakage about every `width` steps in a row, nats, rounded up, (max(1, T - width + 1),); endless: (T,).
-
-        It is what the first inherits from before, the budgets of all, and what the last inherits from after: given the
-        states of the window, what lies on both sides is independent. A window longer than the stream is the whole.
-
-        Source: CAO17 (Theorem 2)
-        """
-        before, after, horizon = self.inherited.before, self.inherited.after, len(self.budgets)
-        if not self.endless:
-            within = window_sums(self.budgets, width)
-            return within if width >= horizon else all_up(all_up(before[: len(within)], within), after[width - 1 :])
-        within = window_sums(np.resize(self.budgets, horizon + width - 1), width)
-        return all_up(all_up(before, within), np.roll(after, 1 - width))
-
-
-def leakage_of_group(plan: Plan, record: ChainRecord) -> GroupLeakage:
-    """What a plan states about one chain, every inequality shown.
-
-    Raises:
-        PlanRejectedError: E0801, one is not, or nothing is stated.
-        InvalidMatrixError: E0805, the chain is none.
-    """
-    stated = [entry for entry in plan.claims.inherited if entry.group == record.group]
-    if len(stated) != 1:
-        raise _refused("what steps inherit is not stated, as an earlier version did not", "claims.inherited")
-    endless = plan.stream.horizon is None
-    budgets = repeating_budgets(plan) if plan.stream.horizon is None else total_budgets(plan, plan.stream.horizon)
-    if budgets is None:
-        detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
-        raise PlanRejectedError("E0801", detail, where="releases")
-    chain, array = record.chain(), np.asarray(budgets, dtype=np.float64)
-    inherited = audited_inheritance(stated[0], array, chain.backward_side(), chain.forward_side(), endless=endless)
-    return GroupLeakage(array, inherited, endless)

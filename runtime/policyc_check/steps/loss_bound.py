@@ -1,4 +1,4 @@
-"""The other route to a schedule's leakage: the hull proposes every number, and it is decided here, without search.
+"""Whether at most so much of a leakage passes through a law: decided by the definition, without search.
 
 L(alpha) <= bound exactly when sum_j (q_j - e^bound d_j)^+ <= (e^bound - 1) / (e^alpha - 1) for all pairs of rows.
 The left side is rounded up and the right side down. Powers and reversals of a chain come with a bound on the relative
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from policyc_check.rounding import UNIT, roundings
-from policyc_check.steps.laws import transition_matrix
 from policyc_check.steps.stationary import VANISHING
 
 Floats = NDArray[np.float64]
@@ -27,12 +26,11 @@ _GROUPS = 32  # of right sides that are tried by their least
 _MARGIN = 1 + 2.0**-45  # more than all roundings of a line and of a sum
 _SMALLEST = 1e-290
 _LOST = 1e-250  # entries below it may have been raised, from nothing
-_ROUNDS = 200  # around a repeating pattern
 _LARGEST = 700.0  # beyond it e^x overflows; every column with d_j >= 1e-300 is then out of the sum
 
 
 def audited_loss_bound(
-    matrix: ArrayLike, alpha: ArrayLike, bound: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0
+    matrix: ArrayLike, alpha: ArrayLike, bound: ArrayLike, relative_error: float = 0.0
 ) -> NDArray[np.bool_]:
     """Whether L(alpha) <= bound, by its definition, with every rounding going against us.
 
@@ -40,13 +38,11 @@ def audited_loss_bound(
         matrix: (n, n), row-stochastic.
         alpha: shape (m,), nats, >= 0.
         bound: shape (m,), nats.
-        row_tolerance: total variation within which every row is known.
         relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
 
     Returns:
         shape (m,); False means not shown, which for a bound within a few ulps of L may happen although it holds.
     """
-    P = transition_matrix(matrix)
     pairs, back = np.unique(
         np.column_stack([np.ravel(alpha), np.ravel(bound)]).astype(np.float64), axis=0, return_inverse=True
     )
@@ -55,20 +51,17 @@ def audited_loss_bound(
     shown &= (a >= 0) & (b >= 0)
     open_ = np.flatnonzero(~shown & (b >= 0) & np.isfinite(a))
     if len(open_):
-        excess = _RoundedUp(P, relative_error)
-        shown[open_] = _excess_at_most(excess, *_sides_of_inequality(a[open_], b[open_], row_tolerance))
+        excess = _RoundedUp(np.asarray(matrix, dtype=np.float64), relative_error)
+        shown[open_] = _excess_at_most(excess, *_sides_of_inequality(a[open_], b[open_]))
     return np.asarray(shown[back.ravel()])
 
 
-def _sides_of_inequality(a: Floats, b: Floats, row_tolerance: float) -> tuple[Floats, Floats]:
-    """Rounded down: mu = e^b - 1, and (e^b - 1) / (e^a - 1) minus what uncertain rows may add."""
+def _sides_of_inequality(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Rounded down: mu = e^b - 1, and (e^b - 1) / (e^a - 1)."""
     mu = np.expm1(np.minimum(b, _LARGEST)) * (1 - 12 * UNIT)
     with np.errstate(invalid="ignore", divide="ignore"):
         right = np.exp(b - a) * (np.expm1(-b) / np.expm1(-a))
-    right = np.where(right > _SMALLEST, right * (1 - (32 + a - b) * UNIT), 0.0)
-    if row_tolerance:
-        right = right - row_tolerance * (2 + np.expm1(np.minimum(b, _LARGEST))) * (1 + 24 * UNIT)
-    return mu, right
+    return mu, np.where(right > _SMALLEST, right * (1 - (32 + a - b) * UNIT), 0.0)
 
 
 def _excess_at_most(excess: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.bool_]:

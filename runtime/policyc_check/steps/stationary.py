@@ -1,14 +1,14 @@
-"""Laws that a chain leaves as they are, to twice the precision of floats: the law backward is made of them.
+"""Laws that a chain leaves as they are: the law backward is made of them.
 
 Elimination without subtraction (Grassmann, Taksar, Heyman). Taking a state out of a chain leaves the ratios of the
 other states' probabilities as they are; and by the Markov chain tree theorem, a relative error of e in every transition
 of n states changes those ratios by at most 2 (n - 1) e. So n^3 roundings at worst: too many for floats, but here each
-is of relative size 2^-100, and only the last one, to a float, is felt.
+is of relative size 1e-40, and only the last one, to a float, is felt.
 """
 
 from __future__ import annotations
 
-import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from policyc_check.errors import InvalidMatrixError
 
 Floats = NDArray[np.float64]
-Double = tuple[Floats, Floats]  # a number as the sum of a float and a much smaller one
 
 VANISHING = 1e-280
 """Below it products of probabilities lose digits, and soon all."""
 
-_SPLIT = 2.0**27 + 1
+_DIGITS = 40
 
 
 def closed_classes(matrix: Floats) -> list[NDArray[np.intp]]:
@@ -55,25 +54,22 @@ def stationary_law(matrix: Floats) -> Floats:
 
 
 def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
-    """The stationary law on one closed set of states, in their order; two roundings from the matrix's own.
+    """The stationary law on one closed set of states, in their order; a rounding from the matrix's own.
 
     Raises:
         InvalidMatrixError: E0805, a probability so small that floats lose it.
     """
-    high = matrix[np.ix_(inside, inside)].astype(np.float64)
-    low = np.zeros_like(high)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(len(high) - 1, 0, -1):
-            row = high[k, :k], low[k, :k]
-            column = _divided((high[:k, k], low[:k, k]), _total(row))
-            high[:k, k], low[:k, k] = column
-            flow = _times((column[0][:, None], column[1][:, None]), row)
-            high[:k, :k], low[:k, :k] = _plus((high[:k, :k], low[:k, :k]), flow)
-        law, rest = np.ones(len(high)), np.zeros(len(high))
-        for k in range(1, len(high)):
-            law[k], rest[k] = _total(_times((law[:k], rest[:k]), (high[:k, k], low[:k, k])))
-    law /= law.sum()
-    if not (law > VANISHING).all() or ((high > 0) & (high < VANISHING)).any():
+    with localcontext(prec=_DIGITS):
+        flow = np.array([[+Decimal(p) for p in row] for row in matrix[np.ix_(inside, inside)].tolist()], dtype=object)
+        for k in range(len(flow) - 1, 0, -1):
+            to, out = np.flatnonzero(flow[:k, k]), np.flatnonzero(flow[k, :k])
+            flow[to, k] /= flow[k, out].sum()
+            flow[np.ix_(to, out)] += np.multiply.outer(flow[to, k], flow[k, out])
+        exact = np.full(len(flow), Decimal(1))
+        for k in range(1, len(flow)):
+            exact[k] = exact[:k] @ flow[:k, k]
+        law = (exact / exact.sum()).astype(np.float64)
+    if (law <= VANISHING).any() or ((matrix > 0) & (matrix < VANISHING)).any():
         raise vanishing()
     return np.asarray(law)
 
@@ -86,39 +82,3 @@ def vanishing() -> InvalidMatrixError:
         because="it would be taken for a state that nobody can be in",
         help="write 0 for what cannot happen, and probabilities of at least 1e-100 for what can",
     )
-
-
-def _total(a: Double) -> tuple[Floats, Floats]:
-    parts = [*a[0].tolist(), *a[1].tolist()]
-    high = math.fsum(parts)
-    return np.float64(high), np.float64(math.fsum([*parts, -high]))  # type: ignore[return-value]
-
-
-def _joined(high: Floats, low: Floats) -> Double:
-    total = high + low
-    return total, low - (total - high)
-
-
-def _plus(a: Double, b: Double) -> Double:
-    total = a[0] + b[0]
-    of_b = total - a[0]
-    return _joined(total, (a[0] - (total - of_b)) + (b[0] - of_b) + (a[1] + b[1]))
-
-
-def _product(a: Floats, b: Floats) -> Double:
-    """The exact product of floats (Dekker)."""
-    total = a * b
-    a_high, b_high = _SPLIT * a - (_SPLIT * a - a), _SPLIT * b - (_SPLIT * b - b)
-    a_low, b_low = a - a_high, b - b_high
-    return total, ((a_high * b_high - total) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-def _times(a: Double, b: Double) -> Double:
-    high, low = _product(a[0], b[0])
-    return _joined(high, low + (a[0] * b[1] + a[1] * b[0]))
-
-
-def _divided(a: Double, b: Double) -> Double:
-    near = np.asarray(a[0] / b[0])
-    high, low = _product(near, b[0])
-    return _joined(near, ((a[0] - high) - low + a[1] - near * b[1]) / b[0])

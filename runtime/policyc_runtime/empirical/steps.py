@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel, Target, WEvent, window_of
 from policyc_check.steps.budgets import total_budgets
+from policyc_check.steps.chains import reversal
 from policyc_check.steps.inheritance import leakage_of_group
-from policyc_check.steps.laws import reversal
 from policyc_check.users.setting import Setting
 from policyc_runtime.empirical.attack import Attack, Played, Progress
 from policyc_runtime.empirical.proof import Scores

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+
+
+def marginals(chain: Chain, steps: int) -> Array:
+    """Laws of the state at the steps 0..steps - 1, shape (steps, n)."""
+    last = chain.marginal(max(steps - 1, 0))  # once a chain has settled, its law is this very one
+    laws = list(takewhile(lambda law: law is not last, map(chain.marginal, range(steps))))
+    result = np.empty((steps, chain.states))
+    result[: len(laws)] = np.reshape(laws, (-1, chain.states))
+    result[len(laws) :] = last
+    return result
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class CountProcess:
             return np.full((steps, self.cells), self.population / self.cells)
         if first >= self.settled:
             return self.population * np.tile(self.chain.marginal(first), (steps, 1))
-        return self.population * self.chain.marginals(first + steps)[first:]
+        return self.population * marginals(self.chain, first + steps)[first:]
 
     def start(self) -> Array:
         """The covariance of step 0, (cells, cells)."""

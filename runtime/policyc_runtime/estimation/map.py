@@ -60,7 +60,7 @@ class Map(Estimator):
         if self.prior == "uniform":
             return np.full(cells, 1.0 / cells)
         if self.prior == "initial" and chain is not None:
-            return np.asarray(chain.marginals(1)[0], dtype=np.float64)
+            return np.asarray(chain.marginal(0), dtype=np.float64)
         if self.prior == "frequency" and first_noisy is not None:
             counts = np.maximum(first_noisy, LEAST_SEEN)
             return np.asarray(counts / counts.sum())

@@ -124,13 +124,13 @@ def estimator(value: dict[str, Any]) -> Any:
 def sealed(plan: Plan) -> Plan:
     """The plan with claims recomputed exactly and its digest."""
     from policyc.planning.assemble import stated_leakage
-    from policyc_check.steps.budgets import budget_sum, largest_budget
+    from policyc_check.steps.budgets import budget_sum, window_budget
 
     total = budget_sum(plan)
     claims = Claims(
         total_leakage=plan.claims.total_leakage,
         budget_sum=None if total is None else rounded(total),
-        largest_budget=rounded(largest_budget(plan)),
+        largest_budget=rounded(window_budget(plan, 1)),
     )
     inherited = tuple(stated_leakage(plan, record)[0] for record in plan.correlation.chains)
     claims = claims.model_copy(update={"inherited": inherited})

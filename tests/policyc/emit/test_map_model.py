@@ -75,7 +75,7 @@ def variant(
 def noisy_values(plan: Plan, steps: int = STEPS) -> Array:
     rng = np.random.default_rng(8)
     assert plan.stream.population is not None
-    true = rng.multinomial(plan.stream.population, plan.correlation.chains[0].chain().marginals(1)[0], steps)
+    true = rng.multinomial(plan.stream.population, plan.correlation.chains[0].chain().marginal(0), steps)
     return np.asarray(np.rint(true + rng.laplace(0, 12, true.shape)))
 
 

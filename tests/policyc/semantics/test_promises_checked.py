@@ -74,6 +74,15 @@ def test_the_reversal_of_a_chain_is_accepted(findings, rooms_policy):
         assert codes(findings(contradicting)[1]) == ["E0413"]
 
 
+def test_a_backward_matrix_alone_needs_a_stationary_start(findings, rooms_policy):
+    """From another start no single matrix says where users were, with `forward` or without."""
+    alone = rooms_policy.replace("forward", "backward")
+    assert not findings(alone)[1]
+    (found,) = findings(alone.replace("initial = stationary", "initial = [0.2, 0.3, 0.5]"))[1]
+    assert found.code == "E0412"
+    assert "write `forward` in its place" in found.help
+
+
 def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
     """Rows without a common state are no obstacle when they have one some steps later (lags)."""
     text = rooms_policy.replace("288 steps", "unbounded") + "deliver realtime\n"

@@ -57,14 +57,6 @@ def test_trivial_bounds():
     assert audited_loss_bound(np.eye(2), alpha, bound).tolist() == [True, True, False, False, False, False]
 
 
-def test_row_tolerance():
-    """Uncertain rows are audited by the same inequality, widened."""
-    P = MATRICES["slide_F"]
-    L = LossFunction(P, row_tolerance=0.01)
-    assert audited_loss_bound(P, ALPHAS[1:6], L(ALPHAS[1:6]) * (1 + 1e-13), 0.01).all()
-    assert not audited_loss_bound(P, ALPHAS[1:6], L(ALPHAS[1:6]) * (1 - 1e-9), 0.01).any()
-
-
 @given(st.integers(2, 5), st.integers(0, 10**6), st.lists(st.floats(0, 2), min_size=1, max_size=30), st.integers(1, 4))
 @settings(max_examples=50, deadline=None)
 def test_audited_leakage(n, seed, epsilons, lags):
