@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from policyc_check.users.binomial_noise import BinomialLoss
-from policyc_check.users.composition import composed_delta
-from policyc_check.users.profile import COARSE, PrivacyProfile
+from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.calibration import gaussian_epsilon, least, log_excess
 
 Curve = Callable[[float], float]
@@ -36,7 +34,7 @@ def probability_beyond(profile: PrivacyProfile, epsilon: float) -> float:
     """
     if not epsilon > 0:
         raise ValueError("epsilon is positive")
-    curve, bound = _curve(profile), 1.0
+    curve, bound = profile.coarse.delta, 1.0
     if curve(epsilon) == 0:
         return 0.0
     for halvings in range(1, FINEST + 1):
@@ -58,7 +56,7 @@ def group_delta(profile: PrivacyProfile, epsilon: float, size: int) -> float:
     """
     if size < 1:
         raise ValueError("at least one user")
-    return min(_one_by_one(_curve(profile), epsilon, size, growth) for growth in (_variance(profile), 0.0))
+    return min(_one_by_one(profile.coarse.delta, epsilon, size, growth) for growth in (profile.variance, 0.0))
 
 
 def group_epsilon(profile: PrivacyProfile, delta: float, size: int) -> float:
@@ -68,7 +66,7 @@ def group_epsilon(profile: PrivacyProfile, delta: float, size: int) -> float:
     """
     if not profile.losses:
         return gaussian_epsilon(delta, math.nextafter(profile.mu * size, math.inf))
-    curve, variance = _curve(profile), _variance(profile)
+    curve, variance = profile.coarse.delta, profile.variance
     start = max(1e-6, gaussian_epsilon(delta, math.sqrt(variance) * size))
 
     def root(growth: float) -> float:
@@ -98,15 +96,3 @@ def _one_by_one(curve: Curve, epsilon: float, size: int, growth: float) -> float
         total += math.exp(min(spent, LARGEST)) * delta
         spent += part
     return min(1.0, total * (1 + ROUNDING))
-
-
-def _variance(profile: PrivacyProfile) -> float:
-    return profile.mu**2 + math.fsum(loss.variance for loss in profile.losses)
-
-
-def _curve(profile: PrivacyProfile) -> Curve:
-    """Upper bounds on delta, computed soon: binomial noise alone, without a lattice, is brought onto a coarse one."""
-    if profile.mu > 0 or len(profile.losses) != 1 or not isinstance(loss := profile.losses[0], BinomialLoss):
-        return profile.coarse.delta
-    laws = loss.onto(math.sqrt(loss.variance / loss.changes) / COARSE)
-    return lambda epsilon: composed_delta(epsilon, laws)

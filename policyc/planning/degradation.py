@@ -35,7 +35,7 @@ def user_level_claims(plan: Plan) -> Claims:
 
 def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
     """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least; inf for none."""
-    spread = math.sqrt(profile.mu**2 + math.fsum(loss.variance for loss in profile.losses))
+    spread = math.sqrt(profile.variance)
     low = high = max(gaussian_epsilon(delta, spread), 1e-6)  # many small losses are nearly normal
     factor = 1.01
     while profile.delta(high) > delta:

@@ -14,8 +14,8 @@ import numpy as np
 
 from policyc_check.errors import KernelError
 from policyc_check.records import LARGEST_SCALE, MOST_COINS
-from policyc_check.users.discrete_noise import discrete_gaussian_profile, discrete_laplace_profile
 from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.subsampling import ROUNDING, StepSample
 
@@ -148,7 +148,7 @@ def discrete_gaussian_stddev(epsilon: float, delta: float, changes: int, shift: 
         shift: by how much each of them differs at most, >= 1.
 
     Returns:
-        A stddev of 10 digits; with variance = Fraction(stddev)^2, discrete_gaussian_profile(...).delta(epsilon) <=
+        A stddev of 10 digits; with variance = Fraction(stddev)^2, its curve has delta(epsilon) <=
         delta without tolerance, and no stddev below it by more than a relative 1e-6 is enough.
 
     Source: CKS20
@@ -156,7 +156,7 @@ def discrete_gaussian_stddev(epsilon: float, delta: float, changes: int, shift: 
     start = gaussian_stddev(epsilon, delta, shift * math.sqrt(changes))
 
     def profile(stddev: Decimal | float) -> PrivacyProfile:
-        return discrete_gaussian_profile(Fraction(stddev) ** 2, changes, shift)
+        return DiscreteGaussian(Fraction(stddev) ** 2).alike(changes, shift)
 
     return _calibrated(profile, epsilon, delta, start)
 
@@ -171,7 +171,7 @@ def discrete_laplace_scale(epsilon: float, delta: float, changes: int, shift: in
         shift: by how much each of them differs at most, >= 1.
 
     Returns:
-        A scale of 10 digits, for which discrete_laplace_profile(...).delta(epsilon) <= delta without tolerance.
+        A scale of 10 digits, for which whose curve has delta(epsilon) <= delta without tolerance.
 
     Source: CKS20
     """
@@ -181,7 +181,7 @@ def discrete_laplace_scale(epsilon: float, delta: float, changes: int, shift: in
         return most
 
     def profile(scale: Decimal | float) -> PrivacyProfile:
-        return discrete_laplace_profile(Fraction(scale), changes, shift)
+        return DiscreteLaplace(Fraction(scale)).alike(changes, shift)
 
     # Many small losses are nearly normal, and as wide as those of Gaussian noise whose stddev is the scale.
     start = min(float(pure), gaussian_stddev(epsilon, delta, shift * math.sqrt(changes)))
@@ -213,8 +213,13 @@ def least_epsilon(profile: PrivacyProfile, delta: float) -> float:
         return 0.0
     if profile.delta(LARGEST_EPSILON) > delta:
         return math.inf
-    start = gaussian_epsilon(delta, math.sqrt(profile.mu**2 + math.fsum(loss.variance for loss in profile.losses)))
+    start = gaussian_epsilon(delta, math.sqrt(profile.variance))
     return least_near(lambda epsilon: log_excess(profile.delta(epsilon), delta), max(start, 1e-9), 1e-9)
+
+
+def sample_delta(sample: StepSample, epsilon: float, mu: float) -> float:
+    """Upper bound on delta at `epsilon` under continuous noise, when one shown step has `mu` = presence / stddev."""
+    return sample.mean(lambda m: gaussian_delta(epsilon, math.sqrt(m) * mu))
 
 
 def sample_epsilon(sample: StepSample, delta: float, mu: float) -> float:
@@ -222,10 +227,10 @@ def sample_epsilon(sample: StepSample, delta: float, mu: float) -> float:
 
     Of another number of participations than the noise was made for, it is how the promise degrades.
     """
-    if sample.delta(0.0, mu) <= delta:
+    if sample_delta(sample, 0.0, mu) <= delta:
         return 0.0
     start = gaussian_epsilon(delta, mu * math.sqrt(float(sample.law @ np.arange(sample.law.size))))
-    return least_near(lambda epsilon: log_excess(sample.delta(epsilon, mu), delta), max(start, 1e-9), 1e-9)
+    return least_near(lambda epsilon: log_excess(sample_delta(sample, epsilon, mu), delta), max(start, 1e-9), 1e-9)
 
 
 def sample_stddev(sample: StepSample, epsilon: float, delta: float, presence: float) -> float:
@@ -246,13 +251,13 @@ def sample_stddev(sample: StepSample, epsilon: float, delta: float, presence: fl
         raise ValueError("the presence is positive and finite")
     high = gaussian_stddev(epsilon, delta / (1 + 2 * ROUNDING), math.sqrt(sample.law.size - 1))
     low = high / 2
-    while sample.delta(epsilon, 1 / low) <= delta:
+    while sample_delta(sample, epsilon, 1 / low) <= delta:
         high, low = low, low / 2
         if high < 1e-9:
             raise ValueError("the sample shows a user with a probability below delta: no noise is needed")
-    unit = least(lambda s: log_excess(sample.delta(epsilon, 1 / s), delta), low, high, 1e-10)
+    unit = least(lambda s: log_excess(sample_delta(sample, epsilon, 1 / s), delta), low, high, 1e-10)
     stddev = unit * presence
-    while sample.delta(epsilon, presence / stddev) > delta:
+    while sample_delta(sample, epsilon, presence / stddev) > delta:
         stddev *= 1 + 1e-13
     return stddev
 

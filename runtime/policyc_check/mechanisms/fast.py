@@ -47,6 +47,6 @@ class Fast(StreamMechanism):
 
     def profile(self, setting: Setting) -> PrivacyProfile:
         """The exact curve of discrete Laplace noise on every sampled value that one user changes."""
-        from policyc_check.users.discrete_noise import discrete_laplace_profile
+        from policyc_check.users.noise import DiscreteLaplace
 
-        return discrete_laplace_profile(Fraction(self.scale), self._changes(setting), setting.shift)
+        return DiscreteLaplace(Fraction(self.scale)).alike(self._changes(setting), setting.shift)

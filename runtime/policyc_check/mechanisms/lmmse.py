@@ -100,15 +100,15 @@ class Lmmse(StreamMechanism):
 
         Of Gaussian noise it takes that of the first steps, relative to its grid the coarsest, for that of all.
         """
-        from policyc_check.users.binomial_noise import binomial_profile
-        from policyc_check.users.discrete_noise import discrete_gaussian_bound
+        from policyc_check.users.noise import Coins, DiscreteGaussian
+        from policyc_check.users.setting import Moves
 
         if self.noise == "binomial":
             moves = Counter(self._steps_moved(w, setting) for w in self._weights_met(setting) if w > 0)
-            profiles = [binomial_profile(self._half, changes, shift) for shift, changes in sorted(moves.items())]
+            profiles = [Coins(self._half).alike(changes, shift) for shift, changes in sorted(moves.items())]
             return reduce(PrivacyProfile.compose, profiles)
         moved = math.ceil(self._l2_square(setting) * self.grid**2)
-        return discrete_gaussian_bound(Fraction(self.stddev * self.grid) ** 2, moved)
+        return DiscreteGaussian(Fraction(self.stddev * self.grid) ** 2).any_way(Moves(moved, 0))
 
     def _steps_moved(self, weight: Fraction, setting: Setting) -> int:
         """By how many steps of the grid one change moves weighted values that are rounded to it, at most, L1.

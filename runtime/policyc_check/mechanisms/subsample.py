@@ -66,10 +66,10 @@ class Subsample(StreamMechanism):
     def profile(self, setting: Setting) -> PrivacyProfile:
         """The exact mixture over how many of one user's steps are shown."""
         from policyc_check.users.profile import PrivacyProfile
-        from policyc_check.users.sampled_noise import SampledGaussianLoss
+        from policyc_check.users.subsampling import SampledGaussianLoss
 
         sample = _sample(setting, self.rate, self.sampling)
-        return PrivacyProfile(losses=(SampledGaussianLoss(sample, float(Fraction(self.stddev) ** 2), setting.shift),))
+        return PrivacyProfile(losses=(SampledGaussianLoss(sample, Fraction(self.stddev) ** 2, setting.shift),))
 
 
 def _size(rate: Decimal, steps: int) -> int:

@@ -23,8 +23,40 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-UNIT = 2.0**-52
+GAP = 2.0**-52  # between 1 and the next float
 REACH = 13.0  # standard deviations in the window on either side: what is outside is about 1e-37 of it
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """A privacy loss of finitely many values, anywhere.
+
+    Args:
+        losses: nats, increasing, shape (atoms,).
+        probabilities: of them, shape (atoms,).
+        lost: probability that the loss is infinite.
+    """
+
+    losses: Floats
+    probabilities: Floats
+    lost: float = 0.0
+
+    @property
+    def variance(self) -> float:
+        """Of the loss, in squared nats, about."""
+        mean = float(self.losses @ self.probabilities)
+        return max(float((self.losses - mean) ** 2 @ self.probabilities), 1e-30)
+
+    def onto(self, step: float) -> LossLaw:
+        """A law on the multiples of `step` (nats, > 0) whose delta is nowhere smaller."""
+        below = np.floor(self.losses / step)
+        up = self.probabilities * np.clip(np.expm1(below * step - self.losses) / math.expm1(-step), 0.0, 1.0)
+        first = int(below[0])
+        index = (below - first).astype(np.int64)
+        size = int(index[-1]) + 2
+        masses = np.bincount(index, self.probabilities - up, size) + np.bincount(index + 1, up, size)
+        with np.errstate(divide="ignore"):
+            return LossLaw(step, 0.0, first, np.log(masses), self.lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,51 +78,14 @@ class LossLaw:
     lost: float = 0.0
 
     @property
-    def losses(self) -> Floats:
-        """The loss of every atom, in nats, increasing."""
-        return np.asarray(self.offset + self.step * (self.first + np.arange(self.log_probabilities.size)))
-
-    @property
     def variance(self) -> float:
         """Of the loss, in squared nats."""
         return _tilted(self, 0.0)[2] * self.step**2
 
-    def within(self, deviations: float) -> LossLaw:
-        """Without atoms so many deviations from the mean: those above are lost, those below count as the lowest kept.
-
-        Of use for laws with tails as light as the normal one's.
-        """
-        _, mean, variance, weights = _tilted(self, 0.0)
-        reach = deviations * math.sqrt(variance) + 8  # small noise is heavier than normal beyond its few atoms
-        low = max(0, math.floor(mean - reach) - self.first)
-        high = min(weights.size, math.ceil(mean + reach) - self.first + 1)
-        kept = self.log_probabilities[low:high].copy()
-        kept[0] = np.logaddexp.reduce(self.log_probabilities[: low + 1])
-        lost = self.lost + float(np.exp(self.log_probabilities[high:]).sum()) * (1 + 1e-12)
-        return LossLaw(self.step, self.offset, self.first + low, kept, lost)
-
     def onto(self, step: float) -> LossLaw:
         """A law on the multiples of `step` whose delta is nowhere smaller."""
-        return law_onto(step, self.losses, np.exp(self.log_probabilities), self.lost)
-
-
-def law_onto(step: float, losses: Floats, probabilities: Floats, lost: float) -> LossLaw:
-    """A law on the multiples of `step` whose delta is nowhere smaller than that of atoms anywhere.
-
-    Args:
-        step: nats, > 0.
-        losses: of the atoms, in nats, increasing.
-        probabilities: of the atoms.
-        lost: probability that the loss is infinite.
-    """
-    below = np.floor(losses / step)
-    up = probabilities * np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
-    first = int(below[0])
-    index = (below - first).astype(np.int64)
-    size = int(index[-1]) + 2
-    masses = np.bincount(index, probabilities - up, size) + np.bincount(index + 1, up, size)
-    with np.errstate(divide="ignore"):
-        return LossLaw(step, 0.0, first, np.log(masses), lost)
+        index = self.first + np.arange(self.log_probabilities.size)
+        return Atoms(np.asarray(self.offset + self.step * index), np.exp(self.log_probabilities), self.lost).onto(step)
 
 
 def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> float:
@@ -100,7 +95,7 @@ def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> floa
     kept = sum(times * math.log1p(-law.lost) for law, times in parts)
     target = (epsilon - offset) / step  # in lattice indices from here on
     if target >= sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
-        return min(1.0, -math.expm1(kept) * (1 + 4 * UNIT))
+        return min(1.0, -math.expm1(kept) * (1 + 4 * GAP))
     tilt = _saddle(parts, target)
     size, lowest, F, log_mass, rounding = _transform(parts, tilt)
     law = np.maximum(np.fft.irfft(F, size) + rounding, 0.0)
@@ -108,13 +103,13 @@ def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> floa
     index = lowest + np.arange(size)
     above = index > target
     gap = step * (index[above] - target)
-    gap = gap + 4 * UNIT * np.maximum(1.0, np.abs(offset) + step * np.abs(index[above]))
+    gap = gap + 4 * GAP * np.maximum(1.0, np.abs(offset) + step * np.abs(index[above]))
     law = np.concatenate([law[start:], law[:start]])[above]
     distance = index[above] - target
     value = float(np.sum(law * np.exp(-tilt * distance) * -np.expm1(-gap))) * math.exp(log_mass - tilt * target)
     value += _beyond(parts, tilt, lowest + size, value * 1e-12)
     times = sum(times for _, times in parts)
-    slack = 1e-12 + 4 * UNIT * (10 + math.log2(size) + 2 * times + abs(log_mass) + abs(tilt * target))
+    slack = 1e-12 + 4 * GAP * (10 + math.log2(size) + 2 * times + abs(log_mass) + abs(tilt * target))
     return min(1.0, value * (1 + slack) - math.expm1(kept))
 
 
@@ -180,7 +175,7 @@ def _transform(
         rest *= power * np.abs(one)
     stages = math.log2(size) + 1
     count = sum(times for _, times in parts)
-    rounding = 2 * UNIT * (stages * float(first.mean()) + (stages + 2 * count) * float(rest.mean()))
+    rounding = 2 * GAP * (stages * float(first.mean()) + (stages + 2 * count) * float(rest.mean()))
     return size, lowest, F, log_mass, rounding
 
 

@@ -1,9 +1,9 @@
-"""Subsampling in time: Gaussian noise on steps chosen at random without looking at the data, and then published.
+"""Subsampling in time: noise on steps chosen at random without looking at the data, and then published.
 
-Since the chosen steps are public and do not depend on the data, delta is the mean over them of the Gaussian delta of
-what they show of one user: delta(epsilon) = sum over m of Pr(m of the user's steps are chosen) times
-gaussian_delta(epsilon, sqrt(m) presence / stddev). (Accounting of a mixture whose choice stays hidden is another thing
-and gives too small a delta here.) A user who takes part more often loses more, so k participations are the worst case.
+Since the chosen steps are public and do not depend on the data, delta is the mean over them of the delta of what they
+show of one user: delta(epsilon) = sum over m of Pr(m of the user's steps are chosen) times that of m changes.
+(Accounting of a mixture whose choice stays hidden is another thing and gives too small a delta here.) A user who takes
+part more often loses more, so k participations are the worst case.
 
 Under stratified choice, one step of every block, the number m is a sum of independent yes/no draws whose probabilities
 add up to a given total, wherever the participations fall. The mean of a convex function of such a sum is largest where
@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from policyc_check.rounding import UNIT
-from policyc_check.users.gaussian import gaussian_delta
-
-Floats = NDArray[np.float64]
+from policyc_check.users.composition import Floats, LossLaw
+from policyc_check.users.noise import SMOOTH, DiscreteGaussian
+from policyc_check.users.profile import Laws, Loss, PrivacyProfile
 
 NEVER = 1e-300  # a probability far below any delta
 CLOSE = 1e-12
+RARE = 1e-32  # cases of less probability lose everything where laws are mixed
 ROUNDING = 1e-11  # every weight is raised by this, and by what its own recurrence may have lost
 
 
@@ -44,10 +44,6 @@ class StepSample:
 
     law: Floats
     convex: bool = False
-
-    def delta(self, epsilon: float, mu: float) -> float:
-        """Upper bound on delta at `epsilon` when one shown step has `mu` = presence / stddev."""
-        return self.mean(lambda m: gaussian_delta(epsilon, math.sqrt(m) * mu))
 
     def mean(self, delta_of: Callable[[int], float]) -> float:
         """Upper bound on delta, where `delta_of(m)` is that of m shown steps, >= 0 and increasing."""
@@ -77,7 +73,7 @@ def poisson_sample(participations: int, rate: float | Fraction) -> StepSample:
 
     Source: KOGA22
     """
-    _check(participations >= 1 and 0 < rate <= 1)
+    _require(participations >= 1 and 0 < rate <= 1)
     return StepSample(_binomial(participations, float(rate)))
 
 
@@ -86,7 +82,7 @@ def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSampl
 
     Source: KOGA22
     """
-    _check(1 <= participations <= horizon and 1 <= size <= horizon)
+    _require(1 <= participations <= horizon and 1 <= size <= horizon)
     weights = np.zeros(participations + 1)
     low, high = max(0, size + participations - horizon), min(participations, size)
     m = np.arange(low, high)  # ratios of neighbors in the hypergeometric law
@@ -102,7 +98,7 @@ def stratified_sample(participations: int, horizon: int, block: int) -> StepSamp
 
     Source: KOGA22, HOE56
     """
-    _check(1 <= participations <= horizon and 1 <= block <= horizon)
+    _require(1 <= participations <= horizon and 1 <= block <= horizon)
     blocks, rest = divmod(horizon, block)
     short = min(participations, rest)  # steps of a shorter block are likelier to be chosen
     total = Fraction(short, rest or 1) + Fraction(participations - short, block)
@@ -135,6 +131,53 @@ def _law(ratios: Floats) -> Floats:
     return np.asarray(masses / total * (1 + ROUNDING + 1.1 * lost + 1.1 * float(masses @ lost / total)))
 
 
-def _check(holds: bool) -> None:
+def _require(holds: bool) -> None:
     if not holds:
         raise ValueError("participations, sizes and blocks are at least 1 and fit the horizon; rates are in (0, 1]")
+
+
+@dataclass(frozen=True, eq=False)
+class SampledGaussianLoss(Loss):
+    """The loss of discrete Gaussian noise on the steps of one user that are shown.
+
+    Args:
+        sample: the law of how many these are.
+        noise: variance parameter of the noise, in squared units, > 0.
+        shift: by how much the value of a step differs, >= 1.
+
+    Source: KOGA22, CKS20
+    """
+
+    sample: StepSample
+    noise: Fraction
+    shift: int = 1
+
+    @property
+    def variance(self) -> float:
+        """Of the loss within each case, in squared nats."""
+        return float(self.sample.law @ np.arange(self.sample.law.size)) * self.shift**2 / float(self.noise)
+
+    def delta(self, epsilon: float) -> float:
+        """What is public mixes the curves."""
+        return self.sample.mean(lambda m: self._case(m).delta(epsilon) if m else 0.0)
+
+    def onto(self, step: float) -> Laws:
+        """The mixture of all cases.
+
+        All steps count as shown where no single law is the worst, or noise is so small that sums have no closed form.
+        """
+        law = self.sample.law
+        if self.sample.convex or self.noise < SMOOTH:
+            return self._case(law.size - 1).onto(step)
+        cases = [(law[m], self._case(m).onto(step)[0][0]) for m in np.flatnonzero(law > RARE).tolist() if m]
+        lost = math.fsum(law[law <= RARE].tolist() + [weight * case.lost for weight, case in cases])
+        first = min([0, *(case.first for _, case in cases)])
+        masses = np.zeros(max([1, *(case.first + case.log_probabilities.size for _, case in cases)]) - first)
+        masses[-first] = law[0] * (law[0] > RARE)
+        for weight, case in cases:
+            masses[case.first - first :][: case.log_probabilities.size] += weight * np.exp(case.log_probabilities)
+        with np.errstate(divide="ignore"):
+            return ((LossLaw(step, 0.0, first, np.log(masses), min(lost, 1 - 1e-15)), 1),)
+
+    def _case(self, shown: int) -> PrivacyProfile:
+        return DiscreteGaussian(self.noise).alike(shown, self.shift)

@@ -26,14 +26,12 @@ class Binomial(checked.Binomial, LinearMechanism):
     @classmethod
     def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:  # noqa: ARG003
         """The fewest coins whose whole stream is (epsilon, delta)-private; there are no options."""
-        from policyc_check.users.binomial_noise import binomial_profile
         from policyc_runtime.calibration import gaussian_stddev
 
         nats, failing = rounded_down(epsilon), rounded_down(delta)
 
         def holds(half: int) -> bool:
-            cls._of(half)
-            return binomial_profile(half, setting.changes, setting.shift).delta(nats) <= failing
+            return cls._of(half).profile(setting).delta(nats) <= failing
 
         near = max(1, math.ceil(2 * gaussian_stddev(nats, failing, setting.l2_sensitivity) ** 2))
         low, high, width = near, near, max(1, near // 1000)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 import policyc_runtime.randomness as samplers
 from policyc_check.mechanisms import linear as checked
 from policyc_check.rounding import rounded_down
-from policyc_check.users.discrete_noise import discrete_gaussian_bound
 from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, Law
 from policyc_runtime.calibration import gaussian_stddev, least_noise, raised, require_room
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
@@ -75,13 +74,13 @@ class GridMechanism(checked.GridMechanism, LinearMechanism):
     def _least(cls, setting: Setting, epsilon: Decimal, delta: Decimal, **fixed: Any) -> Self:
         """The least noise that keeps a promise, the other parameters being fixed."""
         nats, failing = rounded_down(epsilon), rounded_down(delta)
-        square = cls(stddev=Decimal(1), **fixed).strategy(setting).moves(setting).l2_square
+        moves = cls(stddev=Decimal(1), **fixed).strategy(setting).moves(setting)
 
         def holds(stddev: float) -> bool:
             variance = Fraction(Decimal(repr(stddev)) * cls.grid) ** 2
-            return variance > 9 and discrete_gaussian_bound(variance, square).delta(nats) <= failing
+            return variance > 9 and DiscreteGaussian(variance).any_way(moves).delta(nats) <= failing
 
-        stddev = least_noise(holds, gaussian_stddev(nats, failing, square**0.5) / cls.grid)
+        stddev = least_noise(holds, gaussian_stddev(nats, failing, moves.l2_square**0.5) / cls.grid)
         require_room(stddev * cls.grid)
         return cls(stddev=Decimal(repr(stddev)), **fixed)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from stream_settings import one_setting, run, simulated
 
-from policyc_check.users.discrete_noise import discrete_laplace_profile
+from policyc_check.users.noise import DiscreteLaplace
 from policyc_check.users.participation import Participation
 from policyc_runtime.mechanisms.fast import Fast
 
@@ -32,10 +32,10 @@ def test_noise_is_for_the_sampled_steps_that_one_user_can_meet() -> None:
     """The curve is that of min(k, samples) values, and noise for half as many would not keep the promise."""
     setting = one_setting(Fast, steps=200, bound=50)
     mechanism = Fast.calibrate(setting, *PROMISE, {"samples": 12})
-    exact = discrete_laplace_profile(float(mechanism.scale), 12)
+    exact = DiscreteLaplace(float(mechanism.scale)).alike(12)
     assert mechanism.profile(setting).delta(1.0) == exact.delta(1.0) <= 1e-6
     few = replace(setting, participation=Participation(5, 200))
-    assert mechanism.profile(few).delta(1.0) == discrete_laplace_profile(float(mechanism.scale), 5).delta(1.0)
+    assert mechanism.profile(few).delta(1.0) == DiscreteLaplace(float(mechanism.scale)).alike(5).delta(1.0)
     assert (
         Fast.calibrate(setting, *PROMISE, {"samples": 6}).profile(setting).delta(1.0)
         <= 1e-6

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from stream_settings import run, simulated
 
 from policyc_check.errors import KernelError
-from policyc_check.users.discrete_noise import discrete_gaussian_profile
+from policyc_check.users.noise import DiscreteGaussian
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.subsample import Subsample
@@ -43,8 +43,7 @@ def test_delta_is_the_mean_over_public_choices():
     """The mixture equals the sum over how many of a user's steps are chosen, case by case."""
     found = sub("poisson").profile(setting(40, 6)).delta(0.7)
     cases = [
-        comb(6, m) * 0.25**m * 0.75 ** (6 - m) * discrete_gaussian_profile(Fraction(25), m).delta(0.7)
-        for m in range(1, 7)
+        comb(6, m) * 0.25**m * 0.75 ** (6 - m) * DiscreteGaussian(Fraction(25)).alike(m).delta(0.7) for m in range(1, 7)
     ]
     assert found == pytest.approx(sum(cases), rel=1e-8)
 
@@ -79,16 +78,16 @@ def test_each_way_keeps_the_promise_and_other_ways_have_about_its_noise(sampling
 def test_it_composes_with_other_releases(sampling):
     """Beside another release delta is larger than of either, and at most as if every step were shown."""
     where = setting(40, 6)
-    mechanism, other = sub(sampling, stddev="12"), discrete_gaussian_profile(Fraction(1600), 6)
+    mechanism, other = sub(sampling, stddev="12"), DiscreteGaussian(Fraction(1600)).alike(6)
     together = mechanism.profile(where).compose(other).delta(0.7)
     assert together > max(mechanism.profile(where).delta(0.7), other.delta(0.7))
-    assert together <= discrete_gaussian_profile(Fraction(144), 6).compose(other).delta(0.7) * (1 + 1e-6)
+    assert together <= DiscreteGaussian(Fraction(144)).alike(6).compose(other).delta(0.7) * (1 + 1e-6)
 
 
 def test_mixed_laws_on_a_lattice_are_those_of_the_cases():
     """Composed with next to nothing, the mixture's own delta comes back, and never less."""
     where = setting(40, 6)
-    mechanism, nothing = sub("poisson", stddev="12"), discrete_gaussian_profile(Fraction(10**7), 1)
+    mechanism, nothing = sub("poisson", stddev="12"), DiscreteGaussian(Fraction(10**7)).alike(1)
     alone, together = mechanism.profile(where).delta(0.3), mechanism.profile(where).compose(nothing).delta(0.3)
     assert alone * (1 - 1e-9) <= together == pytest.approx(alone, rel=1e-2)
 

@@ -12,14 +12,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from policyc_check.users.composition import LossLaw, composed_delta
-from policyc_check.users.discrete_noise import (
-    DiscreteGaussianLoss,
-    discrete_gaussian_bound,
-    discrete_gaussian_profile,
-    discrete_laplace_profile,
-)
 from policyc_check.users.gaussian import gaussian_delta
-from policyc_check.users.profile import GaussianMixture, PrivacyProfile, pure_profile
+from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
+from policyc_check.users.profile import FINENESS, PrivacyProfile, normal_law, pure_profile
+from policyc_check.users.setting import Moves
 from policyc_runtime.calibration import discrete_gaussian_stddev, discrete_laplace_scale, gaussian_stddev, least_epsilon
 
 Law = dict[int, mpmath.mpf]
@@ -58,7 +54,7 @@ def test_discrete_gaussian_curve(stddev: str, changes: int, shift: int, epsilon:
     v = mpmath.mpf(stddev) ** 2
     reach = math.ceil(14 * float(stddev)) + 6 + math.ceil(epsilon * float(v) / shift)
     exact = exact_delta(lambda x: -(mpmath.mpf(x) ** 2) / (2 * v), reach, changes, shift, epsilon)
-    found = discrete_gaussian_profile(Fraction(stddev) ** 2, changes, shift).delta(epsilon)
+    found = DiscreteGaussian(Fraction(stddev) ** 2).alike(changes, shift).delta(epsilon)
     assert found >= exact
     assert found <= exact * (1 + 1e-9) + mpmath.mpf(10) ** -300
 
@@ -69,16 +65,16 @@ def test_discrete_laplace_curve(scale: str, changes: int, shift: int, epsilon: f
     """Never below the exact sum, and at most a relative 1e-9 above; zero from the pure loss on."""
     s = mpmath.mpf(scale)
     exact = exact_delta(lambda x: -abs(mpmath.mpf(x)) / s, math.ceil(60 * float(scale)), changes, shift, epsilon)
-    found = discrete_laplace_profile(Fraction(scale), changes, shift).delta(epsilon)
+    found = DiscreteLaplace(Fraction(scale)).alike(changes, shift).delta(epsilon)
     assert exact * (1 - 1e-20) <= found <= exact * (1 + 1e-9) + 1e-15
-    assert discrete_laplace_profile(Fraction(scale), changes, shift).delta(changes * shift / float(scale) + 1e-9) == 0
+    assert DiscreteLaplace(Fraction(scale)).alike(changes, shift).delta(changes * shift / float(scale) + 1e-9) == 0
 
 
 def test_small_discrete_gaussians_lose_more_than_continuous_ones() -> None:
     """At stddev 1 and epsilon 1 the discrete curve is at 0.141, the continuous at 0.127; from 10 on they agree."""
-    assert discrete_gaussian_profile(1, 1).delta(1.0) == pytest.approx(0.141351339406)
+    assert DiscreteGaussian(1).alike(1).delta(1.0) == pytest.approx(0.141351339406)
     assert gaussian_delta(1.0, 1.0) == pytest.approx(0.126936737507)
-    assert discrete_gaussian_profile(10**4, 900).delta(1.0) == pytest.approx(gaussian_delta(1.0, 0.3), rel=1e-3)
+    assert DiscreteGaussian(10**4).alike(900).delta(1.0) == pytest.approx(gaussian_delta(1.0, 0.3), rel=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
@@ -90,16 +86,16 @@ def test_closed_form_of_sums_is_the_convolution(stddev: float, epsilon: float) -
     exponents = -(z**2) / (2 * v)
     single = LossLaw(1 / v, 1 / (2 * v), -150, exponents - np.log(np.exp(exponents).sum()))
     convolved = composed_delta(epsilon, [(single, changes)])
-    assert discrete_gaussian_profile(v, changes).delta(epsilon) == pytest.approx(convolved, rel=1e-9)
+    assert DiscreteGaussian(v).alike(changes).delta(epsilon) == pytest.approx(convolved, rel=1e-9)
 
 
 def test_great_noise_is_summed_and_integrated_alike() -> None:
     """Noise too wide to sum point by point gets a bound just above the continuous curve."""
     for stddev, changes, epsilon in ((1e6, 1, 1e-6), (2e5, 2000, 1e-3), (1e4, 100, 0.01)):
-        found = discrete_gaussian_profile(stddev**2, changes).delta(epsilon)
+        found = DiscreteGaussian(stddev**2).alike(changes).delta(epsilon)
         continuous = gaussian_delta(epsilon, math.sqrt(changes) / stddev)
         assert found == pytest.approx(continuous, rel=1e-4)
-    wide = DiscreteGaussianLoss(4e10, 2000)
+    wide = DiscreteGaussian(Fraction(4 * 10**10)).alike(2000)
     assert wide.delta(1e-3) >= gaussian_delta(1e-3, math.sqrt(2000 / 4e10))
 
 
@@ -118,9 +114,9 @@ def test_calibrated_discrete_gaussian(epsilon: float, delta: float, changes: int
     """The stddev keeps delta without tolerance, and a relative 1e-6 less does not."""
     stddev = discrete_gaussian_stddev(epsilon, delta, changes, shift)
     variance = Fraction(stddev) ** 2
-    assert discrete_gaussian_profile(variance, changes, shift).delta(epsilon) <= delta
+    assert DiscreteGaussian(variance).alike(changes, shift).delta(epsilon) <= delta
     less = Fraction(stddev) * Fraction(999_999, 1_000_000)
-    assert discrete_gaussian_profile(less**2, changes, shift).delta(epsilon) > delta
+    assert DiscreteGaussian(less**2).alike(changes, shift).delta(epsilon) > delta
     assert float(stddev) == pytest.approx(gaussian_stddev(epsilon, delta, shift * math.sqrt(changes)), rel=0.05)
 
 
@@ -130,10 +126,8 @@ def test_calibrated_discrete_gaussian(epsilon: float, delta: float, changes: int
 def test_calibrated_discrete_laplace(epsilon: float, delta: float, changes: int, shift: int) -> None:
     """The scale keeps delta, a relative 1e-6 less does not, and it is well below the pure one for many changes."""
     scale = discrete_laplace_scale(epsilon, delta, changes, shift)
-    assert discrete_laplace_profile(Fraction(scale), changes, shift).delta(epsilon) <= delta
-    assert (
-        discrete_laplace_profile(Fraction(scale) * Fraction(999_999, 1_000_000), changes, shift).delta(epsilon) > delta
-    )
+    assert DiscreteLaplace(Fraction(scale)).alike(changes, shift).delta(epsilon) <= delta
+    assert DiscreteLaplace(Fraction(scale) * Fraction(999_999, 1_000_000)).alike(changes, shift).delta(epsilon) > delta
     assert scale < Fraction(changes * shift) / Fraction(epsilon) * Fraction(6, 10)
 
 
@@ -146,7 +140,7 @@ def test_pure_laplace_scale() -> None:
 def test_other_library_agrees_on_laplace_compositions() -> None:
     """dp-accounting, pessimistic and optimistic, encloses the composition of 365 discrete Laplace releases."""
     scale = float(discrete_laplace_scale(1.0, 1e-7, 365))
-    ours = discrete_laplace_profile(scale, 365).delta(1.0)
+    ours = DiscreteLaplace(scale).alike(365).delta(1.0)
     bounds = [
         pld.from_discrete_laplace_mechanism(1 / scale, 1, pessimistic, 1e-5)
         .self_compose(365)
@@ -167,8 +161,8 @@ def test_other_library_agrees_on_mixed_compositions() -> None:
     """Gaussian, Laplace and (epsilon, delta) releases together, enclosed by its dots and found by ours."""
     ours = (
         PrivacyProfile(mu=0.4)
-        .compose(discrete_laplace_profile(20.0, 12))
-        .compose(discrete_gaussian_profile(400.0, 30))
+        .compose(DiscreteLaplace(20.0).alike(12))
+        .compose(DiscreteGaussian(400.0).alike(30))
         .compose(pure_profile(0.2, 1e-9))
     )
     theirs = (
@@ -186,17 +180,18 @@ def test_other_library_agrees_on_mixed_compositions() -> None:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 6.0])
 def test_lattice_bound_of_gaussians_is_just_above_the_closed_form(epsilon: float) -> None:
     """Two Gaussians brought onto a lattice lose at least what their mu^2 add to, and at most a relative 1e-5 more."""
-    pieces = PrivacyProfile(losses=(GaussianMixture((1.0,), (0.3,)), GaussianMixture((1.0,), (0.4,))))
+    step = 0.5 / math.sqrt(2) / FINENESS
+    pieces = [(normal_law(0.3, step), 1), (normal_law(0.4, step), 1)]
     exact = gaussian_delta(epsilon, 0.5) / (1 + 2e-12)
-    assert exact <= pieces.delta(epsilon) <= exact * (1 + 5e-5)
+    assert exact <= composed_delta(epsilon, pieces) <= exact * (1 + 5e-5)
 
 
 def test_different_discrete_gaussians_compose() -> None:
     """Two counts under different noise: above the continuous bound's neighborhood by no more than the lattice."""
-    both = discrete_gaussian_profile(900.0, 40).compose(discrete_gaussian_profile(400.0, 10))
+    both = DiscreteGaussian(900.0).alike(40).compose(DiscreteGaussian(400.0).alike(10))
     assert both.delta(1.0) == pytest.approx(gaussian_delta(1.0, math.sqrt(40 / 900 + 10 / 400)), rel=1e-3)
-    same = discrete_gaussian_profile(900.0, 40).compose(discrete_gaussian_profile(900.0, 10))
-    assert same.delta(1.0) == pytest.approx(discrete_gaussian_profile(900.0, 50).delta(1.0), rel=1e-9)
+    same = DiscreteGaussian(900.0).alike(40).compose(DiscreteGaussian(900.0).alike(10))
+    assert same.delta(1.0) == pytest.approx(DiscreteGaussian(900.0).alike(50).delta(1.0), rel=1e-9)
 
 
 def test_randomised_response_composes_exactly() -> None:
@@ -226,9 +221,9 @@ def test_larger_shifts_lose_more() -> None:
     """A count that moves by c loses more than one by c - 1, and than c counts that move by 1, at every stddev."""
     for stddev in (0.2, 0.4, 0.8, 2.0, 5.0):
         for epsilon in (0.0, 0.5, 2.0, 10.0):
-            by_three = discrete_gaussian_profile(stddev**2, 1, 3).delta(epsilon)
-            assert by_three >= discrete_gaussian_profile(stddev**2, 1, 2).delta(epsilon) * (1 - 1e-9)
-            assert by_three >= discrete_gaussian_profile(stddev**2, 3, 1).delta(epsilon) * (1 - 1e-9)
+            by_three = DiscreteGaussian(stddev**2).alike(1, 3).delta(epsilon)
+            assert by_three >= DiscreteGaussian(stddev**2).alike(1, 2).delta(epsilon) * (1 - 1e-9)
+            assert by_three >= DiscreteGaussian(stddev**2).alike(3, 1).delta(epsilon) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("change", [(1, 0), (1, 3), (2, -5), (7, 7)])
@@ -245,24 +240,28 @@ def test_uneven_changes_are_hidden_as_by_noise_of_variance_3_less(
     loss = (change[0] ** 2 + change[1] ** 2 + 2 * (change[0] * reach[:, None] + change[1] * reach[None])) / variance / 2
     exact = float((here * -np.expm1(np.minimum(epsilon - loss, 0))).sum())
     square = change[0] ** 2 + change[1] ** 2
-    assert exact <= discrete_gaussian_bound(Fraction(variance), square).delta(epsilon)
+    assert exact <= DiscreteGaussian(Fraction(variance)).any_way(Moves(square, 0)).delta(epsilon)
 
 
 def test_on_a_fine_grid_the_bound_is_the_continuous_curve() -> None:
     """With a stddev of 1,000 it is above the exact curve by a part in 10,000, and composes like any Gaussian noise."""
     for epsilon in (0.1, 1.0, 3.0):
-        bound = discrete_gaussian_bound(Fraction(10**6), 400**2).delta(epsilon)
+        bound = DiscreteGaussian(Fraction(10**6)).any_way(Moves(400**2, 0)).delta(epsilon)
         assert gaussian_delta(epsilon, 0.4) <= bound <= gaussian_delta(epsilon, 0.4) * (1 + 1e-4)
-    two = discrete_gaussian_bound(Fraction(103), 36).compose(discrete_gaussian_bound(Fraction(103), 64))
+    two = (
+        DiscreteGaussian(Fraction(103))
+        .any_way(Moves(36, 0))
+        .compose(DiscreteGaussian(Fraction(103)).any_way(Moves(64, 0)))
+    )
     assert two.delta(1.0) == pytest.approx(gaussian_delta(1.0, 1.0))
     with pytest.raises(ValueError):
-        discrete_gaussian_bound(Fraction(6), 1)
+        DiscreteGaussian(Fraction(6)).any_way(Moves(1, 0))
 
 
 @pytest.mark.parametrize("mu", [5.0, 40.0])
 def test_large_gaussian_losses_compose_with_others(mu: float) -> None:
     """Beside a hundred times smaller loss the curve is that of the Gaussian noise, however large its mu is."""
-    both = PrivacyProfile(mu=mu).compose(discrete_laplace_profile(Fraction(100), 3))
+    both = PrivacyProfile(mu=mu).compose(DiscreteLaplace(Fraction(100)).alike(3))
     for epsilon in (mu**2 / 2, mu**2 / 2 + 2 * mu):
         alone = gaussian_delta(epsilon, mu)
         assert alone <= both.delta(epsilon) == pytest.approx(alone, rel=0.05)

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from policyc_check.users.discrete_noise import discrete_gaussian_profile, discrete_laplace_profile
 from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
 from policyc_check.users.subsampling import poisson_sample, stratified_sample
 from policyc_runtime.calibration import (
     discrete_gaussian_stddev,
@@ -34,8 +34,8 @@ def families() -> dict[str, Callable[[int], float]]:
     stratified = sample_stddev(stratified_sample(BOUND, 500, 10), EPSILON, DELTA, 1.0)
     return {
         "gaussian": lambda k: gaussian_epsilon(DELTA, math.sqrt(k) / stddev),
-        "discrete gaussian": lambda k: least_epsilon(discrete_gaussian_profile(variance, k), DELTA),
-        "discrete laplace": lambda k: least_epsilon(discrete_laplace_profile(scale, k), DELTA),
+        "discrete gaussian": lambda k: least_epsilon(DiscreteGaussian(variance).alike(k), DELTA),
+        "discrete laplace": lambda k: least_epsilon(DiscreteLaplace(scale).alike(k), DELTA),
         "poisson": lambda k: sample_epsilon(poisson_sample(k, 0.1), DELTA, 1 / sampled),
         "stratified": lambda k: sample_epsilon(stratified_sample(k, 500, 10), DELTA, 1 / stratified),
     }
@@ -61,7 +61,7 @@ def test_the_square_root_rule_is_no_bound() -> None:
 
 def test_a_coarse_lattice_is_pessimistic_and_close() -> None:
     """Figures that are not promised come from fewer points: never a smaller delta, and an epsilon within 1e-4."""
-    mixed = discrete_laplace_profile(Fraction(20), 40).compose(discrete_gaussian_profile(Fraction(900), 30))
+    mixed = DiscreteLaplace(Fraction(20)).alike(40).compose(DiscreteGaussian(Fraction(900)).alike(30))
     fine, coarse = least_epsilon(mixed, 1e-6), least_epsilon(mixed.coarse, 1e-6)
     assert fine <= coarse <= fine * (1 + 1e-4)
     assert mixed.coarse.delta(fine) >= mixed.delta(fine)

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from policyc.emit.odds import group_delta, group_epsilon, probability_beyond
-from policyc_check.users.discrete_noise import discrete_gaussian_profile, discrete_laplace_profile
+from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
 from policyc_check.users.profile import PrivacyProfile, pure_profile
 from policyc_runtime.calibration import least_epsilon
 
@@ -48,7 +48,7 @@ def test_odds_of_discrete_noise() -> None:
     loss = np.log(law) - np.log(np.roll(law, 1))
     pair = np.add.outer(loss[1:-1], loss[1:-1])
     weight = np.multiply.outer(law[1:-1], law[1:-1])
-    profile = discrete_laplace_profile(scale, 2)
+    profile = DiscreteLaplace(scale).alike(2)
     for epsilon in (0.1, 0.19, 0.3, 0.39):
         true = weight[np.abs(pair) > epsilon].sum()
         assert true <= probability_beyond(profile, epsilon) * (1 + 1e-9)
@@ -84,7 +84,7 @@ def hockey_stick(epsilon: float, scale: float, shifts: tuple[int, ...]) -> float
 def test_names_in_the_same_steps_or_in_others_are_covered() -> None:
     """Two names that count once in at most two of three steps each: every pair of choices stays within the bound."""
     scale, steps = 4.0, 3
-    one = discrete_laplace_profile(scale, 2)
+    one = DiscreteLaplace(scale).alike(2)
     choices = [places for size in (1, 2) for places in itertools.combinations(range(steps), size)]
     moved = {
         tuple(sorted((first.count(step) + second.count(step) for step in range(steps)), reverse=True))
@@ -102,7 +102,7 @@ def test_names_in_the_same_steps_or_in_others_are_covered() -> None:
 
 def test_names_with_discrete_normal_noise() -> None:
     """Two names in the same steps, by the exact curve of noise that hides twice as much."""
-    one, two = discrete_gaussian_profile(30.0, 3), discrete_gaussian_profile(30.0, 3, 2)
+    one, two = DiscreteGaussian(30.0).alike(3), DiscreteGaussian(30.0).alike(3, 2)
     for delta in (1e-4, 1e-6):
         assert group_epsilon(one, delta, 2) >= least_epsilon(two, delta)
         assert group_epsilon(one, delta, 2) <= least_epsilon(two, delta) * 1.01

@@ -7,8 +7,8 @@ import random
 import mpmath
 import pytest
 
-from policyc_check.users.discrete_noise import discrete_laplace_profile
 from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.noise import DiscreteLaplace
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.subsampling import fixed_size_sample, poisson_sample
 
@@ -75,7 +75,7 @@ def test_weights_of_a_fixed_number_of_steps_are_never_below_the_hypergeometric_l
 @pytest.mark.parametrize(("changes", "scale"), [(1, 3.0), (50, 12.5), (3000, 400.0), (20_000, 900.0)])
 def test_compositions_of_laplace_noise_stay_above_the_binomial_sum(changes: int, scale: float) -> None:
     """Counts that change by one lose one of two amounts each: a binomial law of losses, summed at 60 digits."""
-    profile = discrete_laplace_profile(scale, changes)
+    profile = DiscreteLaplace(scale).alike(changes)
     with mpmath.workdps(60):
         s = mpmath.mpf(scale)
         p = 1 / (1 + mpmath.exp(-1 / s))

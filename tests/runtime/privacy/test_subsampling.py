@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 from policyc_check.users.gaussian import gaussian_delta
-from policyc_check.users.profile import GaussianMixture, PrivacyProfile
+from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.subsampling import (
+    SampledGaussianLoss,
     fixed_size_sample,
     poisson_sample,
     stratified_sample,
 )
-from policyc_runtime.calibration import gaussian_stddev, sample_stddev
+from policyc_runtime.calibration import gaussian_stddev, sample_delta, sample_stddev
 
 REFERENCE = json.loads((Path(__file__).parent / "accounting.json").read_text())
 
@@ -40,7 +42,7 @@ def test_promised_stddevs(epsilon: float, delta: float, bound: int, stddev: floa
     sample = poisson_sample(bound, 0.1)
     found = sample_stddev(sample, epsilon, delta, 1.0)
     assert round(found, 1) == stddev
-    assert sample.delta(epsilon, 1 / found) <= delta < sample.delta(epsilon, 1 / (found * (1 - 1e-6)))
+    assert sample_delta(sample, epsilon, 1 / found) <= delta < sample_delta(sample, epsilon, 1 / (found * (1 - 1e-6)))
     exact = sum(binom.pmf(m, bound, 0.1) * gaussian_delta(epsilon, math.sqrt(m) / found) for m in range(bound + 1))
     assert exact <= delta * (1 + 1e-12)
     assert exact == pytest.approx(delta, rel=1e-6)
@@ -75,7 +77,7 @@ def test_stratified_bound_covers_every_placement(
     for steps in combinations(range(horizon), min(bound, horizon)):
         shown = [len(choice & set(steps)) for choice in choices]
         worst = max(worst, sum(gaussian_delta(epsilon, math.sqrt(m) * mu) for m in shown) / len(shown))
-    found = stratified_sample(bound, horizon, block).delta(epsilon, mu)
+    found = sample_delta(stratified_sample(bound, horizon, block), epsilon, mu)
     assert worst <= found * (1 + 1e-12)
 
 
@@ -90,10 +92,9 @@ def test_stratified_bound_is_attained_where_there_is_room() -> None:
 
 def test_samples_compose_with_other_releases() -> None:
     """Alone the profile is the mixture; beside another release it loses more, and less than if nothing were sampled."""
-    law = poisson_sample(20, 0.2).law.tolist()
-    mixture = GaussianMixture(tuple(law), tuple(math.sqrt(m) / 8 for m in range(21)))
-    profile = PrivacyProfile(losses=(mixture,))
-    assert profile.delta(0.7) == pytest.approx(poisson_sample(20, 0.2).delta(0.7, 1 / 8), rel=1e-9)
+    loss = SampledGaussianLoss(poisson_sample(20, 0.2), Fraction(8 * 10**4) ** 2, 10**4)
+    profile = PrivacyProfile(losses=(loss,))
+    assert profile.delta(0.7) == pytest.approx(sample_delta(poisson_sample(20, 0.2), 0.7, 1 / 8), rel=1e-6)
     both = profile.compose(PrivacyProfile(mu=0.1)).delta(0.7)
     exact = sum(binom.pmf(m, 20, 0.2) * gaussian_delta(0.7, math.sqrt(m / 64 + 0.01)) for m in range(21))
     assert exact <= both <= exact * (1 + 1e-4)
