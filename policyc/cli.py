@@ -268,9 +268,9 @@ def show(
     policyc show fleet.plan --format csv > steps.csv
     """
     from policyc.emit.steps import render_steps, step_rows
-    from policyc_check.verify import computed_with
-    from policyc_check.verify import verify as verify_plan
     from policyc_runtime.plan import load_plan
+    from policyc_runtime.refusal import computed_with
+    from policyc_runtime.refusal import verify as verify_plan
 
     plan = load_plan(directory)
     verify_plan(plan)
@@ -301,8 +301,8 @@ def simulate(
     policyc simulate traffic.plan --events events.csv
     """
     from policyc.pipeline import declared_signal
-    from policyc_check.verify import computed_with
     from policyc_runtime.output import output_paths, write_release
+    from policyc_runtime.refusal import computed_with
     from policyc_runtime.simulation import simulate as simulate_plan
 
     plan = _plan_of(target)
@@ -325,8 +325,8 @@ def simulate(
 
 
 def _plan_of(target: Path) -> Plan:
-    from policyc_check.verify import verify as verify_plan
     from policyc_runtime.plan import load_plan
+    from policyc_runtime.refusal import verify as verify_plan
 
     if target.is_dir() or target.suffix in {".plan", ".json"}:
         plan = load_plan(target)

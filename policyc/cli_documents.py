@@ -115,8 +115,8 @@ def diff(
     """
     from policyc.emit.difference import changes_json, compare_plans, is_weaker, render_changes
     from policyc_check.errors import KernelError
-    from policyc_check.verify import require_sealed
     from policyc_runtime.plan import load_plan
+    from policyc_runtime.refusal import require_sealed
 
     plans = []
     for path in (old, new):

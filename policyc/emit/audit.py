@@ -31,9 +31,9 @@ from policyc.version import __version__
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.json_text import read_json
-from policyc_check.verify import computed_with
 from policyc_runtime.empirical import audit_claims, read_audit
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.refusal import computed_with
 
 CODE, NOT_THE_POLICY = "E0803", "E0855"
 SHOWING = (PAGE, TEXT)  # the policy, as their appendix

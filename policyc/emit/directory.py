@@ -28,11 +28,11 @@ from policyc.emit.stored_files import content_of, sha256
 from policyc_check.errors import KernelError
 from policyc_check.files import read_ordinary
 from policyc_check.json_text import read_json
-from policyc_check.verify import computed_with
 from policyc_runtime.empirical import AUDIT
 from policyc_runtime.files import write_bytes
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.refusal import computed_with
 
 PLAN, MODEL, STEPS = "plan.json", "map_model.py", "steps.csv"
 PAGE, TEXT = "certificate.html", "certificate.md"

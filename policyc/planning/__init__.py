@@ -33,11 +33,11 @@ from policyc.semantics.policy import (
 from policyc_check.errors import KernelError
 from policyc_check.plan.stream import Notice
 from policyc_check.steps.budgets import LARGEST_HORIZON
-from policyc_check.verify import verify
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
 from policyc_runtime.plan import Plan
+from policyc_runtime.refusal import verify
 
 
 def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:

@@ -1,8 +1,7 @@
-"""Recomputes every privacy claim of a plan, by another route than the one that found it.
+"""Recomputes every privacy claim of a plan: `CHECKS` is the list, one function a kind of claim.
 
-The compiler searched for budgets on the hull of the loss function; here each step of the recursion is audited by the
-defining inequality (`privacy/audit.py`), with every rounding going against the plan. Scales are compared with budgets
-in exact rationals.
+Nothing here is searched. Scales are compared with budgets in exact fractions, and so are sums of budgets; what leaks
+from step to step, and what a stream tells about all of one user, is in `steps` and `users`.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
 
 from policyc_check.claims import Claim
-from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.errors import KernelError
 from policyc_check.mechanisms.laplace import Laplace
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
@@ -28,23 +27,6 @@ from policyc_check.users.claims import check_user_level
 NONSENSE = (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError)
 COMPUTED = "the plan's numbers can be computed with"
 _UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-
-
-def verify(plan: Plan) -> None:
-    """Recompute every claim of a plan.
-
-    Raises:
-        PlanRejectedError: the first claim that does not hold, with the offending number.
-    """
-    for claim in verified_claims(plan):
-        if claim.holds is False:
-            raise PlanRejectedError(
-                claim.code,
-                f"plan refused: {claim.detail}",
-                where=claim.where,
-                because=f"the plan claims: {claim.name}",
-                help="do not run this plan; compile the policy again and find out who changed it",
-            )
 
 
 def verified_claims(plan: Plan) -> Iterator[Claim]:
@@ -67,45 +49,16 @@ def verified_claims(plan: Plan) -> Iterator[Claim]:
             return
 
 
-@contextmanager
-def computed_with() -> Iterator[None]:
-    """Turns what numbers of a plan cannot be computed with into a refusal of the plan: it may be written by hand.
-
-    Raises:
-        PlanRejectedError: E0801.
-    """
-    try:
-        yield
-    except KernelError:
-        raise
-    except NONSENSE as error:
-        raise PlanRejectedError(
-            "E0801",
-            "plan refused: its numbers cannot be computed with",
-            where="plan.json",
-            because=f"they are no numbers that a compiler writes ({type(error).__name__})",
-            help="do not use this plan; compile the policy again and find out who changed it",
-        ) from None
-
-
-def require_sealed(plan: Plan) -> None:
-    """The plan carries its own digest; PlanRejectedError E0803 when a field was altered since."""
-    (claim,) = _check_digest(plan)
-    if claim.holds is False:
-        raise PlanRejectedError(
-            claim.code, f"plan refused: {claim.detail}", where="plan.json", help="compile the policy again"
-        )
+def digest_claim(plan: Plan) -> Claim:
+    """Whether the plan carries its own digest."""
+    intact = plan.digest == plan.computed_digest()
+    altered = "its content does not match its own digest: a field was altered"
+    detail = f"sha256 {plan.digest[:16]}…" if intact else altered
+    return Claim("the plan is as it was compiled", intact, detail, "plan.json", "E0803")
 
 
 def _check_digest(plan: Plan) -> Iterator[Claim]:
-    intact = plan.digest == plan.computed_digest()
-    yield Claim(
-        "the plan is as it was compiled",
-        intact,
-        f"sha256 {plan.digest[:16]}…" if intact else "its content does not match its own digest: a field was altered",
-        "plan.json",
-        "E0803",
-    )
+    yield digest_claim(plan)
 
 
 def _check_targets(plan: Plan) -> Iterator[Claim]:
@@ -126,17 +79,15 @@ def _scheduled(plan: Plan) -> list[tuple[int, ReleasePlan]]:
 def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
     for index, release in _scheduled(plan):
         if not isinstance(release.query, CountQuery):
-            detail = "no sensitivity of one step is known for it"
-            yield Claim(f"`{release.name}` counts users at each step", False, detail, f"releases.{index}.query")
+            name = f"`{release.name}` counts users at each step"
+            yield Claim(name, False, "no sensitivity of one step is known for it", f"releases.{index}.query")
             return
-        least, reason = required_l1_sensitivity(release)
+        least, reason = 2, "replacing one user's cell lowers one count by one and raises another by one"
+        if release.query.by is None:
+            least, reason = 1, "replacing one user's value changes the one count by at most one"
         stated = min(release.l1_sensitivity, getattr(release.mechanism, "l1_sensitivity", release.l1_sensitivity))
-        yield Claim(
-            f"the L1 sensitivity of `{release.name}` is {release.l1_sensitivity}",
-            stated >= least,
-            f"recomputed {least}: {reason}",
-            f"releases.{index}.l1_sensitivity",
-        )
+        name = f"the L1 sensitivity of `{release.name}` is {release.l1_sensitivity}"
+        yield Claim(name, stated >= least, f"recomputed {least}: {reason}", f"releases.{index}.l1_sensitivity")
 
 
 def _check_balance(plan: Plan) -> Iterator[Claim]:
@@ -146,32 +97,26 @@ def _check_balance(plan: Plan) -> Iterator[Claim]:
             continue
         every_cell = plan.stream.cell is not None and release.cells == plan.stream.cell.states
         public = every_cell and release.query.by is not None and plan.stream.population is not None
+        hidden = "the total of the cells is not declared to be public"
         yield Claim(
             f"the noise of `{release.name}` adds up to zero over cells whose total is public",
             public and release.mechanism.balanced_cells == len(release.cells),
-            "replacing one user's cell leaves the population as it is"
-            if public
-            else "the total of the cells is not declared to be public",
+            "replacing one user's cell leaves the population as it is" if public else hidden,
             f"releases.{index}.mechanism",
         )
 
 
-def required_l1_sensitivity(release: ReleasePlan) -> tuple[int, str]:
-    """How much one neighbor can change a step's values, in counts, and why."""
-    if release.query.by is None:
-        return 1, "replacing one user's value changes the one count by at most one"
-    return 2, "replacing one user's cell lowers one count by one and raises another by one"
-
-
 def _check_shape(plan: Plan) -> Iterator[Claim]:
-    horizon = plan.stream.horizon
+    stream, horizon = plan.stream, plan.stream.horizon
     if horizon is not None and horizon > LARGEST_HORIZON:
         detail = f"{horizon:,} steps, more than this version can check ({LARGEST_HORIZON:,})"
         yield Claim("the horizon can be checked", False, detail, "stream.horizon")
         return
-    if _milliseconds(plan.stream.step_text) != plan.stream.step_milliseconds:
-        detail = f"`{plan.stream.step_text}` is not {plan.stream.step_milliseconds:,} ms"
+    duration = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)\s*(ms|s|min|h|d|w)", stream.step_text)
+    if not duration or Fraction(duration[1].replace("_", "")) * _UNITS[duration[2]] != stream.step_milliseconds:
+        detail = f"`{stream.step_text}` is not {stream.step_milliseconds:,} ms"
         yield Claim("a step is as long as is said", False, detail, "stream.step_text")
+    states = ("",) if stream.cell is None else stream.cell.states
     for index, release in enumerate(plan.releases):
         place = f"releases.{index}"
         length, what = _length(release)
@@ -181,21 +126,15 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
             f"{_steps(length)} of {_steps(horizon)}",
             f"{place}.schedule",
         )
-        cells = ("",) if release.query.by is None or plan.stream.cell is None else plan.stream.cell.states
+        cells = ("",) if release.query.by is None else states
         inside = all(0 <= cell < len(cells) for row in release.constraints for cell, _ in (*row.current, *row.previous))
-        named = release.query.by in {None, plan.stream.cell.column if plan.stream.cell else None}
+        named = release.query.by in {None, stream.cell.column if stream.cell else None}
         yield Claim(
             f"`{release.name}` publishes the cells of the stream",
             release.cells == cells and inside and named,
             f"{len(release.cells)} values a step" if inside else "a constraint names a cell that does not exist",
             f"{place}.cells",
         )
-
-
-def _milliseconds(text: str) -> Fraction | None:
-    """How long a duration is that people read."""
-    found = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)\s*(ms|s|min|h|d|w)", text)
-    return Fraction(found[1].replace("_", "")) * _UNITS[found[2]] if found else None
 
 
 def _length(release: ReleasePlan) -> tuple[int | None, str]:
@@ -212,23 +151,26 @@ def _steps(count: int | None) -> str:
 
 def _check_scales(plan: Plan) -> Iterator[Claim]:
     for index, release in _scheduled(plan):
-        worst: tuple[str, str] | None = None
         pairs = {pair for s in release.budgets.segments for pair in zip(s.epsilons, s.scales, strict=True)}
-        for epsilon, scale in sorted(pairs):
-            if release.window_mechanism is not None:  # it measures every step, also one that is said to have no budget
-                if release.window_mechanism.spent(1) > Fraction(epsilon):
-                    worst = worst or (f"a step may spend more than its budget of {epsilon} nats", "")
-            elif epsilon == 0:
-                if scale != 0:
-                    worst = worst or (f"a step without budget has noise scale {scale}", "")
-            elif scale == 0 or release.step_mechanism.privacy_loss(scale) > Fraction(epsilon):
-                worst = worst or (f"noise scale {scale} is too small for a budget of {epsilon} nats", "")
+        faults = [fault for pair in sorted(pairs) if (fault := _fault(release, *pair))]
         yield Claim(
             f"the noise of `{release.name}` pays for its budget at every step",
-            worst is None,
-            worst[0] if worst else f"{len(pairs):,} different budgets, compared in exact fractions",
+            not faults,
+            faults[0] if faults else f"{len(pairs):,} different budgets, compared in exact fractions",
             f"releases.{index}.schedule",
         )
+
+
+def _fault(release: ReleasePlan, epsilon: Decimal, scale: Decimal) -> str | None:
+    """What is wrong with a step of this budget and this scale of noise."""
+    if release.window_mechanism is not None:  # it measures every step, also one that is said to have no budget
+        more = release.window_mechanism.spent(1) > Fraction(epsilon)
+        return f"a step may spend more than its budget of {epsilon} nats" if more else None
+    if epsilon == 0:
+        return f"a step without budget has noise scale {scale}" if scale != 0 else None
+    if scale == 0 or release.step_mechanism.privacy_loss(scale) > Fraction(epsilon):
+        return f"noise scale {scale} is too small for a budget of {epsilon} nats"
+    return None
 
 
 def _check_shares(plan: Plan) -> Iterator[Claim]:
@@ -237,8 +179,7 @@ def _check_shares(plan: Plan) -> Iterator[Claim]:
     if not shared and plan.sharing is None:
         return
     if len(plan.releases) == 1 or not _scheduled(plan):
-        if shared or plan.sharing is not None:
-            yield Claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
+        yield Claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
         return
     period = plan.stream.horizon or math.lcm(*(len(r.budgets.segments[-1].epsilons) for r in plan.releases))
     if len(shared) < len(plan.releases) or plan.sharing is None or period > LARGEST_HORIZON:
@@ -253,21 +194,19 @@ def _check_shares(plan: Plan) -> Iterator[Claim]:
 
 
 def _check_budgets(plan: Plan) -> Iterator[Claim]:
-    claimed = plan.claims.largest_budget
+    claimed, stated = plan.claims.largest_budget, plan.claims.budget_sum
     if not _scheduled(plan) or claimed is None:
-        without = not _scheduled(plan) and claimed is None and plan.claims.budget_sum is None
+        without = not _scheduled(plan) and claimed is None and stated is None
         yield Claim("no step has a budget of its own", without, "claims and releases compared", "claims")
         return
-    largest = window_budget(plan, 1)
+    largest, total = window_budget(plan, 1), budget_sum(plan)
     for target in plan.targets:
         if isinstance(target, EventLevel):
-            holds = largest <= Fraction(target.epsilon)
             name = f"one event is promised {target.epsilon} nats at every step"
+            holds = largest <= Fraction(target.epsilon)
             yield Claim(name, holds, f"largest budget {float(largest)!r}", "releases")
     name = f"no step spends more than {claimed} nats"
     yield Claim(name, largest <= Fraction(claimed), f"recomputed {float(largest)!r}", "claims.largest_budget")
-    total = budget_sum(plan)
-    stated = plan.claims.budget_sum
     if total is None or stated is None:
         holds, detail = total is None and stated is None, "the stream is endless"
     else:

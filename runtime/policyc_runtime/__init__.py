@@ -5,9 +5,9 @@ It knows nothing of the compiler. What a plan promises is checked by `policyc_ch
 
 # Imported at once, not lazily: `verify` and `release` are also the names of modules, and the functions must win.
 from policyc_check.errors import KernelError, PlanRejectedError
-from policyc_check.verify import verify
 from policyc_runtime.output import Release
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
 
 __all__ = ["KernelError", "Plan", "PlanRejectedError", "Release", "load_plan", "release", "verify"]

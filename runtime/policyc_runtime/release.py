@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from policyc_check.errors import KernelError
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.claims import source_release
-from policyc_check.verify import verify
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimating import processes_used, published_values
 from policyc_runtime.ledger import Entry, Ledger
@@ -37,6 +36,7 @@ from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.output import Release, output_paths, require_own
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import Randomness, SystemRandomness
+from policyc_runtime.refusal import verify
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import agreed_start, says_zone
 from policyc_runtime.sources.participation import can_carry_on

@@ -11,7 +11,7 @@ from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.schedules import Group, allocate_quantified
 from policyc.semantics.checked import check_file
 from policyc_check.steps.chains import Chain
-from policyc_check.verify import verify
+from policyc_runtime.refusal import verify
 
 STEPS = 100_000
 

@@ -10,8 +10,9 @@ import pytest
 
 from policyc import compile_policy
 from policyc_check.errors import KernelError, PlanRejectedError
-from policyc_check.verify import verified_claims, verify
+from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.refusal import verify
 
 POLICY = """
 policy traffic "vehicles per segment"

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from policyc import PolicyError, compile_policy
-from policyc_check.verify import verify
+from policyc_runtime.refusal import verify
 
 VALID = """policy p "purpose"
 stream s {

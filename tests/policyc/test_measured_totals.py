@@ -12,10 +12,10 @@ import pytest
 
 from policyc import compile_policy
 from policyc_check.errors import KernelError
-from policyc_check.verify import verify
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
+from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
 from policyc_runtime.stored import release_claims
 

@@ -14,9 +14,9 @@ import pytest
 from policyc import compile_policy
 from policyc.emit import verify_directory
 from policyc_check.errors import KernelError
-from policyc_check.verify import verify
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
 
 DAYS = 365

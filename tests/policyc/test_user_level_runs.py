@@ -17,13 +17,14 @@ from policyc.emit import verify_directory
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import setting_of, unit_of
-from policyc_check.verify import verified_claims, verify
+from policyc_check.verify import verified_claims
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import claims_of, ledger_claims, require_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
 from policyc_runtime.stored import release_claims

@@ -13,9 +13,9 @@ from policyc.emit import verify_directory
 from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
 from policyc_check.steps.budgets import window_budget
-from policyc_check.verify import verify
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
+from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
 from policyc_runtime.stored import verify_release
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.hull import Pairs, Vertex
+from policyc.planning.leakage.matrix import transition_matrix
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.rounding import UNIT, roundings
-from policyc_check.steps.chains import transition_matrix
 
 Floats = NDArray[np.float64]
 

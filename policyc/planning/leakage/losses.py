@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.leakage.matrix import transition_matrix
 from policyc_check.errors import InvalidMatrixError
-from policyc_check.steps.chains import Chain, Law, Side, product, transition_matrix
+from policyc_check.steps.chains import Chain, Law, Side, product
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +100,7 @@ def as_losses(matrices: LossesLike) -> Losses:
             _KEPT[matrices] = Losses(matrices)
         return _KEPT[matrices]
     array = np.asarray(matrices, dtype=np.float64)
-    return Losses(StackSide(array) if array.ndim == 3 else Side(array))
+    return Losses(StackSide(array) if array.ndim == 3 else Side(transition_matrix(array)))
 
 
 def losses_of(chain: Chain, row_tolerance: float = 0.0) -> tuple[Losses, Losses]:

@@ -8,12 +8,13 @@ from decimal import Decimal, localcontext
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.records import Label, Matrix, Record
 from policyc_check.rounding import UNIT
-from policyc_check.steps.chains import Chain, transition_matrix
+from policyc_check.steps.chains import Chain
 
 SMALLEST_PROBABILITY = Decimal("1e-100")
 LARGEST_MISS = Decimal("1e-9")  # of a row of printed decimals, beside 1
@@ -38,9 +39,9 @@ class ChainRecord(Record):
 
     def chain(self) -> Chain:
         """The chain as arrays; InvalidMatrixError when it is none."""
-        initial = self.initial if self.initial is None or self.initial == "stationary" else _floats([self.initial])[0]
-        forward = None if self.forward is None else _floats(self.forward)
-        backward = None if self.backward is None or self.forward is not None else _floats(self.backward)
+        forward = None if self.forward is None else _laws(self.forward)
+        backward = None if self.backward is None or self.forward is not None else _laws(self.backward)
+        initial = None if self.initial is None or self.initial == "stationary" else _laws([self.initial])[0]
         return Chain(forward, backward, initial, relative_error=1.01 * UNIT)
 
     def reversal_gap(self) -> float | None:
@@ -53,25 +54,35 @@ class ChainRecord(Record):
         """
         if self.forward is None or self.backward is None:
             return None
-        chain, stated = self.chain(), transition_matrix(_floats(self.backward))
-        if len(stated) != chain.states:
+        chain, stated = self.chain(), _laws(self.backward)
+        if stated.shape != chain.backward.shape:
             return math.inf
         visited = chain.stationary() > 0
         return float(np.abs(stated - chain.backward)[visited].max())
 
 
-def _floats(rows: Sequence[Sequence[Decimal]]) -> list[list[float]]:
-    """Each row divided by its sum, as near as floats come; rows that sum to something else as they are."""
-    if any(0 < p < SMALLEST_PROBABILITY for row in rows for p in row):
-        raise InvalidMatrixError(
-            "E0805",
-            "a probability is positive and below 1e-100",
-            because="it would vanish in floating point and be taken for impossible",
-            help="write 0 for what cannot happen",
-        )
-    with localcontext(prec=50):
-        sums = [total if abs((total := sum(row, Decimal(0))) - 1) < LARGEST_MISS else Decimal(1) for row in rows]
-        return [[float(p / total) for p in row] for row, total in zip(rows, sums, strict=True)]
+def _laws(rows: Sequence[Sequence[Decimal]]) -> NDArray[np.float64]:
+    """Each row divided by its sum, as near as floats come.
+
+    Raises:
+        InvalidMatrixError: E0805, a row that is no law.
+    """
+    laws = []
+    for number, row in enumerate(rows, start=1):
+        with localcontext(prec=50):
+            total = sum(row, Decimal(0))
+            if len(row) != len(rows[0]) or abs(total - 1) > LARGEST_MISS:
+                wrong = f"row {number} is no law of {len(rows[0])} states: its {len(row)} numbers sum to {total:.12g}"
+                raise InvalidMatrixError("E0805", wrong)
+            if any(p < SMALLEST_PROBABILITY for p in row if p):
+                raise InvalidMatrixError(
+                    "E0805",
+                    f"row {number} has a probability that is negative, or positive and below 1e-100",
+                    because="it would vanish in floating point and be taken for impossible",
+                    help="write 0 for what cannot happen",
+                )
+            laws.append([float(p / total) for p in row])
+    return np.array(laws)
 
 
 class Correlation(Record):

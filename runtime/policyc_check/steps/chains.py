@@ -49,7 +49,7 @@ class Side:
     """
 
     def __init__(self, matrix: ArrayLike, relative_error: float = 0.0, reversed_by: Chain | None = None) -> None:
-        self._powers = {1: Law(transition_matrix(matrix), relative_error)}
+        self._powers = {1: Law(np.asarray(matrix, dtype=np.float64), relative_error)}
         self._chain = reversed_by
         self._reversals: dict[tuple[int, int], Law] = {}
 
@@ -97,15 +97,15 @@ class Chain:
         initial: ArrayLike | Literal["stationary"] | None = None,
         relative_error: float = 0.0,
     ) -> None:
-        told = [transition_matrix(matrix) for matrix in (forward, backward) if matrix is not None]
+        told = [np.asarray(matrix, dtype=np.float64) for matrix in (forward, backward) if matrix is not None]
         self.is_stationary_start = initial is None or isinstance(initial, str)
         if not told or (forward is None and not self.is_stationary_start):
             missing = "a matrix, forward or backward" if not told else "the matrix forward where the start is given"
             raise InvalidMatrixError("E0805", f"a chain needs {missing}")
         self.states = len(told[0])
-        if self.states != len(told[-1]):
-            sizes = f"the matrices have {self.states} and {len(told[-1])} states"
-            raise InvalidMatrixError("E0805", f"{sizes}: they must be of one chain")
+        if any(matrix.shape != (self.states, self.states) for matrix in told):
+            shapes = " and ".join(str(matrix.shape) for matrix in told)
+            raise InvalidMatrixError("E0805", f"matrices of a chain are square and have its states, not {shapes}")
         self.relative_error = float(relative_error)
         self._matrix = told[0]
         self._ahead = Side(told[0], self.relative_error, self if forward is None else None)
@@ -202,38 +202,6 @@ class Chain:
                 ratios = law[inside] / law_of_class(self._matrix, inside)
                 spread = max(spread, math.log(ratios.max() / ratios.min()) if ratios.min() > 0 else math.inf)
         return spread + 2 * self._stationary_error + 8 * UNIT
-
-
-def transition_matrix(matrix: ArrayLike) -> Floats:
-    """Check that a matrix is row-stochastic, and return it with rows that sum to 1 within 1e-14.
-
-    Args:
-        matrix: shape (n, n), probabilities; rows may miss 1 by 1e-9, as printed decimals do.
-
-    Raises:
-        InvalidMatrixError: E0805, for a matrix that is not square, finite, non-negative and row-stochastic.
-    """
-    try:
-        P = np.array(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidMatrixError("E0805", "a transition matrix must be a table of numbers") from None
-    if P.ndim != 2 or P.shape[0] != P.shape[1] or P.shape[0] == 0:
-        shape = " x ".join(map(str, P.shape)) or "a single number"
-        raise InvalidMatrixError("E0805", f"a transition matrix must be square, this one is {shape}")
-    for broken, what in ((~np.isfinite(P), "is not a finite number"), (P < 0, "is negative")):
-        if broken.any():
-            row, column = np.argwhere(broken)[0]
-            raise InvalidMatrixError("E0805", f"the probability in row {row + 1}, column {column + 1} {what}")
-    sums = P.sum(axis=1)
-    worst = int(np.abs(sums - 1).argmax())
-    if abs(sums[worst] - 1) > 1e-9:
-        raise InvalidMatrixError(
-            "E0805", f"row {worst + 1} of the transition matrix sums to {sums[worst]:.12g}, not 1",
-            because="a row lists the probabilities of all states, given one",
-            help="divide the row by its sum, or correct the entry that is off",
-        )  # fmt: skip
-    # a matrix that went through here once is left as it is: audits must see the very floats
-    return np.asarray(P / np.where(np.abs(sums - 1) > 1e-14, sums, 1.0)[:, None])
 
 
 def reversal(forward: Floats, law_before: Floats, law_after: Floats) -> Floats:

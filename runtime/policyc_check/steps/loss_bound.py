@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _CHUNK = 1 << 15  # floats of a working block
-_GROUPS = 32  # of right sides that are tried by their least
+_TOGETHER = 4096  # values of mu
 _MARGIN = 1 + 2.0**-45  # more than all roundings of a line and of a sum
 _SMALLEST = 1e-290
 _LOST = 1e-250  # entries below it may have been raised, from nothing
@@ -51,8 +51,8 @@ def audited_loss_bound(
     shown &= (a >= 0) & (b >= 0)
     open_ = np.flatnonzero(~shown & (b >= 0) & np.isfinite(a))
     if len(open_):
-        excess = _RoundedUp(np.asarray(matrix, dtype=np.float64), relative_error)
-        shown[open_] = _excess_at_most(excess, *_sides_of_inequality(a[open_], b[open_]))
+        rows = _RoundedUp(np.asarray(matrix, dtype=np.float64), relative_error)
+        shown[open_] = _excess_at_most(rows, *_sides_of_inequality(a[open_], b[open_]))
     return np.asarray(shown[back.ravel()])
 
 
@@ -64,45 +64,30 @@ def _sides_of_inequality(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     return mu, np.where(right > _SMALLEST, right * (1 - (32 + a - b) * UNIT), 0.0)
 
 
-def _excess_at_most(excess: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.bool_]:
-    """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs of rows.
+def _excess_at_most(rows: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.bool_]:
+    """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs of rows q and d."""
+    order = np.argsort(mu)
+    holds = np.ones(len(mu), dtype=np.bool_)
+    some = max(1, 4 * _CHUNK // rows.width)
+    for pairs in np.split(np.arange(rows.count), range(some, rows.count, some)):
+        for inside in np.split(order, range(_TOGETHER, len(order), _TOGETHER)):
+            holds[inside] &= _held(rows, pairs, mu[inside], right[inside])
+    return holds
+
+
+def _held(rows: _RoundedUp, pairs: Indices, mu: Floats, right: Floats) -> NDArray[np.bool_]:
+    """The same for some pairs, and rising mu.
 
     The sum is convex in mu: between two mu a pair stays below the line through its two ends, and where that line is
     below every right side, the pair need not be summed. What is summed decides as if all had been.
     """
-    order = np.argsort(mu)
-    mu, right = mu[order], right[order]
-    pairs = np.arange(excess.count)
-    ends = excess(pairs, mu[[0, -1]])
-    holds = np.ones(len(mu), dtype=bool)
-    holds[[0, -1]] = (ends <= right[[0, -1]]).all(axis=0)
-    spans = [(0, len(mu) - 1, pairs, ends[:, 0], ends[:, 1])]
-    while spans:
-        low, high, pairs, left, last = spans.pop()
-        inner = slice(low + 1, high)
-        if high - low < 2:
-            continue
-        keep = _may_exceed(mu[low : high + 1], right[inner], left, last)
-        pairs, left, last = pairs[keep], left[keep], last[keep]
-        if len(pairs) * (high - low) * excess.width <= 8 * _CHUNK:
-            holds[inner] &= (excess(pairs, mu[inner]) <= right[inner]).all(axis=0)
-            continue
-        middle = (low + high) // 2
-        here = excess(pairs, mu[middle : middle + 1])[:, 0]
-        holds[middle] &= bool((here <= right[middle]).all())
-        spans += [(low, middle, pairs, left, here), (middle, high, pairs, here, last)]
-    result = np.empty_like(holds)
-    result[order] = holds
-    return result
-
-
-def _may_exceed(mu: Floats, right: Floats, left: Floats, last: Floats) -> NDArray[np.bool_]:
-    """Which pairs may exceed a right side at an inner mu, given their excess at the first and at the last."""
-    starts = np.unique(np.linspace(0, len(right), _GROUPS, endpoint=False).astype(np.intp))
-    least = np.minimum.reduceat(right, starts)  # not a number stays so, and is never held
-    across = (mu[starts + 1] - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(starts))
-    line = (left * _MARGIN)[:, None] + np.minimum(last - left, 0.0)[:, None] * across
-    return np.asarray(~(line <= least).all(axis=1))
+    if len(pairs) * len(mu) * rows.width > _CHUNK and len(mu) > 2:
+        ends = rows.excess(pairs, mu[[0, -1]])
+        across = (mu - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(mu))
+        line = ends[:, :1] * _MARGIN + np.minimum(ends[:, 1:] - ends[:, :1], 0.0) * across
+        close, half = pairs[~(line <= right).all(axis=1)], len(mu) // 2  # what is not a number is never held
+        return np.concatenate([_held(rows, close, mu[part], right[part]) for part in (slice(half), slice(half, None))])
+    return np.asarray((rows.excess(pairs, mu) <= right).all(axis=0))
 
 
 class _RoundedUp:
@@ -119,17 +104,13 @@ class _RoundedUp:
             self._upper *= math.exp(relative_error) * (1 + 4 * UNIT)
         self._factor = 1 + (roundings(self.width) + 2) * UNIT
 
-    def __call__(self, pairs: Indices, mu: Floats) -> Floats:
+    def excess(self, pairs: Indices, mu: Floats) -> Floats:
         """Shape (len(pairs), len(mu))."""
-        out = np.empty((len(pairs), len(mu)))
-        step = max(1, _CHUNK // (self.width * len(mu)))
-        for start in range(0, len(pairs), step):
-            i, j = np.divmod(pairs[start : start + step], self._n)
-            d = self._lower[j]
-            difference = self._upper[i] - d
-            difference = np.where(difference > 0, np.nextafter(difference, np.inf), 0.0)[:, None, :]
-            part = d[:, None, :] * mu[:, None]
-            np.minimum(difference, part, out=part)
-            np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too
-            np.multiply(part.sum(axis=2), self._factor, out=out[start : start + step])
-        return out
+        i, j = np.divmod(pairs, self._n)
+        d = self._lower[j]
+        difference = self._upper[i] - d
+        difference = np.where(difference > 0, np.nextafter(difference, np.inf), 0.0)[:, None, :]
+        part = d[:, None, :] * mu[:, None]
+        np.minimum(difference, part, out=part)
+        np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too
+        return np.asarray(part.sum(axis=2) * self._factor)

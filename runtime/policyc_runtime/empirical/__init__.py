@@ -73,7 +73,7 @@ def audit(
         PlanRejectedError: a claim of the plan does not hold.
         KernelError: E0841, no attack can be played.
     """
-    from policyc_check.verify import verify
+    from policyc_runtime.refusal import verify
 
     verify(plan)
     attacks = attacks_on(plan)

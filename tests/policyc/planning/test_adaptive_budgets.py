@@ -12,10 +12,10 @@ from policyc import PolicyError, compile_policy
 from policyc.emit.context import certificate_content
 from policyc_check.errors import PlanRejectedError
 from policyc_check.steps.budgets import total_budgets, window_budget
-from policyc_check.verify import verify
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
 from policyc_runtime.simulation import simulate
 

@@ -8,7 +8,7 @@ import pytest
 
 from policyc import PolicyError, compile_policy
 from policyc.diagnostics.pages import read_page
-from policyc_check.verify import verify
+from policyc_runtime.refusal import verify
 
 EXAMPLE = re.compile(r"```policy\n(.*?)```", re.S)
 

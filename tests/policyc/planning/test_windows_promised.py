@@ -26,8 +26,9 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.steps.budgets import window_budget
 from policyc_check.steps.chains import Chain
-from policyc_check.verify import verified_claims, verify
+from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Plan
+from policyc_runtime.refusal import verify
 
 CHAIN = Chain(forward=[[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]], initial="stationary")
 OTHER = Chain(forward=[[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], initial="stationary")

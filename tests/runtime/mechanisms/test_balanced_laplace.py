@@ -12,10 +12,10 @@ from plans import make_plan
 from scipy.stats import beta, chi2
 
 from policyc_check.errors import PlanRejectedError
-from policyc_check.verify import verify
 from policyc_runtime.estimation.laplace_channel import wide_precision
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.refusal import verify
 
 MANY = 100_000
 

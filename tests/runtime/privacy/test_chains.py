@@ -79,7 +79,7 @@ def test_both_matrices_given():
     ("arguments", "says"),
     [
         ({}, "needs a matrix"),
-        ({"forward": np.eye(2), "backward": np.eye(3)}, "2 and 3 states"),
+        ({"forward": np.eye(2), "backward": np.eye(3)}, "square"),
         ({"forward": np.eye(2), "initial": [0.5, 0.6]}, "sum to 1"),
         ({"forward": np.eye(2), "initial": [1.0]}, "2 probabilities"),
     ],
