@@ -26,10 +26,9 @@ from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc.emit.stored_files import content_of, sha256
 from policyc_check.errors import KernelError
-from policyc_check.files import read_ordinary
 from policyc_check.json_text import read_json
 from policyc_runtime.empirical import AUDIT
-from policyc_runtime.files import write_bytes
+from policyc_runtime.files import read_inside, write_bytes
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.refusal import computed_with
@@ -150,7 +149,7 @@ def write_on_demand(directory: Path, name: str) -> Path:
     Raises:
         KernelError: E0871, its extra is not installed.
     """
-    text = read_ordinary(directory / CERTIFICATE, inside=directory).decode()
+    text = read_inside(directory / CERTIFICATE, directory).decode()
     write_bytes(directory / name, render_on_demand(name, json.loads(text), read_beside(directory, text)))
     return directory / name
 

@@ -26,8 +26,8 @@ from policyc.emit.signing_keys import KEY_PREFIX, installed, key_id, read_privat
 from policyc.emit.weak_keys import is_weak
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
-from policyc_check.files import read_ordinary
 from policyc_check.json_text import read_json
+from policyc_runtime.files import read_inside
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
@@ -153,7 +153,7 @@ def read_signatures(directory: Path) -> tuple[Signature, ...]:
     signatures: tuple[Signature, ...] = ()
     content, fields = b"", None
     with suppress(OSError, ValueError, KeyError, TypeError, KernelError):
-        content = read_ordinary(path, inside=directory)
+        content = read_inside(path, directory)
         fields = read_json(content)
         signatures = tuple(_signature(one) for one in fields)
     distinct = 0 < len(signatures) == len({one.key for one in signatures}) <= MOST_SIGNERS
@@ -238,7 +238,7 @@ def _fault(directory: Path, one: Signature) -> str | None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        certificate = read_ordinary(directory / CERTIFICATE, inside=directory)
+        certificate = read_inside(directory / CERTIFICATE, directory)
     except OSError:
         return "the certificate is missing or cannot be read"
     if one.certificate != _sha256(certificate):
@@ -286,7 +286,7 @@ def require_signed(directory: Path, plan: Plan) -> tuple[str, ...]:
 def _certified_digest(directory: Path) -> str | None:
     """The digest of the plan that the certificate of a directory is about."""
     try:
-        content: Any = read_json(read_ordinary(directory / CERTIFICATE, inside=directory))
+        content: Any = read_json(read_inside(directory / CERTIFICATE, directory))
         return str(content["integrity"]["plan_digest"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -312,7 +312,7 @@ def sign_certificate(
     """
     require_extra()
     private = read_private_key(key_file, passphrase)
-    certificate = _sha256(read_ordinary(directory / CERTIFICATE, inside=directory))
+    certificate = _sha256(read_inside(directory / CERTIFICATE, directory))
     unsigned = Signature(certificate, signer, key_id(private.public_key().public_bytes_raw()))
     made = replace(unsigned, signature=private.sign(unsigned.signed_bytes))
     others = [one for one in read_signatures(directory) if one.certificate == certificate and one.key != made.key]

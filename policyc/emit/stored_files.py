@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from policyc_check.files import read_ordinary
+from policyc_runtime.files import read_inside
 
 
 def sha256(content: bytes) -> str:
@@ -16,6 +16,6 @@ def sha256(content: bytes) -> str:
 def content_of(directory: Path, name: str) -> bytes | None:
     """A file of a directory; None when it is missing, cannot be read, is no ordinary file or leads out of it."""
     try:
-        return read_ordinary(directory / name, inside=directory)
+        return read_inside(directory / name, directory)
     except OSError:
         return None

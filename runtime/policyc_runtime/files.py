@@ -1,4 +1,4 @@
-"""Writing files whole.
+"""Writing files whole, and reading those of a directory.
 
 What is written goes beside the target first and is then renamed, so that a reader sees the old file or the new one.
 Whoever writes a draft holds a lock on it, so that a draft without one is what a killed run left, and goes.
@@ -15,7 +15,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from policyc_check.files import read_ordinary
+
 PRIVATE_MODE = 0o600
+
+
+def read_inside(path: Path, directory: Path) -> bytes:
+    """The bytes of an ordinary file that lies in a directory, whatever links there are on the way.
+
+    Raises:
+        OSError: it cannot be read, is no such file, or lies elsewhere; its `strerror` says why.
+    """
+    try:
+        outside = not path.resolve().is_relative_to(directory.resolve())
+    except RuntimeError:
+        raise OSError(errno.ELOOP, "it is a link to itself", str(path)) from None
+    if outside:
+        raise OSError(errno.EINVAL, "it is a link that leaves the directory", str(path))
+    return read_ordinary(path)
 
 
 @contextmanager

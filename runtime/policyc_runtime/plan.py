@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
-from policyc_check.records import Record
+from policyc_check.plan import stream as checked_stream
+from policyc_check.records import Label, Record
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.mechanisms import AnyMechanism, StepMechanism, StreamMechanism, WindowMechanism
 
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
+
+
+def _inside(name: str) -> str:
+    """A file name that leads nowhere but into its own folder, on any system."""
+    path = PurePosixPath(name)
+    if not path.name or path.is_absolute() or ".." in path.parts or "\\" in name or PureWindowsPath(name).drive:
+        raise ValueError("a file of the policy lies in its folder, and its name leads nowhere else")
+    return name
+
+
+class FileRecord(Record):
+    """A file that was read or written, by its hash (SHA-256, hexadecimal); its name is relative to the policy."""
+
+    name: Annotated[Label, AfterValidator(_inside)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class PolicyRecord(checked_stream.PolicyRecord):
+    """Which policy this plan was compiled from. `source` is the policy file; `files` what it refers to."""
+
+    source: FileRecord
+    files: tuple[FileRecord, ...]
 
 
 class Candidate(Record):
@@ -122,6 +145,7 @@ class ReleasePlan(checked_release.ReleasePlan):
 class Plan(checked.Plan):
     """An executable release plan."""
 
+    policy: PolicyRecord
     signal: SignalModel | None = None
     releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
 

@@ -15,14 +15,14 @@ from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
-from policyc_check.plan.stream import Delivery, FileRecord, PolicyRecord, StreamRecord
+from policyc_check.plan.stream import Delivery, StreamRecord
 from policyc_check.plan.targets import EventLevel
 from policyc_runtime.estimating import estimate_release
 from policyc_runtime.estimation import estimator_kinds, map_counts
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
 
 STEPS, CELLS, POPULATION = 500, ("A1", "A2", "B7"), 200
 FORWARD = (("0.33", "0.33", "0.34"), ("0.8", "0.1", "0.1"), ("0.05", "0.9", "0.05"))

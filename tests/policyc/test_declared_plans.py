@@ -18,8 +18,7 @@ from policyc.pipeline import Compilation
 from policyc.planning.declared import RELEASED, WHOLE, differences
 from policyc.semantics.checked import check_file
 from policyc_check.errors import PlanRejectedError
-from policyc_check.plan.stream import FileRecord
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import FileRecord, Plan
 
 STEPS = """
 policy traffic "vehicles per segment"

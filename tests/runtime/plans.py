@@ -15,11 +15,11 @@ from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
-from policyc_check.plan.stream import CellRecord, Delivery, FileRecord, PolicyRecord, StreamRecord
+from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.mechanisms import mechanism_kinds
-from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Candidate, FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
 
 FLEET = [
     [0.3091, 0.0199, 0.0302, 0.6408],

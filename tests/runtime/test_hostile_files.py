@@ -16,9 +16,9 @@ from policyc_check import records
 from policyc_check.errors import PlanFormatError
 from policyc_check.files import read_ordinary
 from policyc_check.json_text import MOST_VALUES, read_json
-from policyc_check.plan.stream import FileRecord
 from policyc_check.records import Record
-from policyc_runtime.plan import load_plan
+from policyc_runtime.files import read_inside
+from policyc_runtime.plan import FileRecord, load_plan
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
     (inside / "near").symlink_to(inside / "good")
     for name in ("pipe", "folder", "zero", "out", "loop", "missing"):
         with pytest.raises(OSError, match="."):
-            read_ordinary(inside / name, inside=inside)
+            read_inside(inside / name, inside)
     with pytest.raises(OSError, match="larger"):
         read_ordinary(outside, most=99)
     assert read_ordinary(outside) == b"x" * 100
-    assert read_ordinary(inside / "near", inside=inside) == b"good"
+    assert read_inside(inside / "near", inside) == b"good"
 
 
 def test_a_plan_that_is_no_ordinary_file_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span, weighed
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
-from policyc_check.plan.targets import AlphaDPT, EventLevel, Target, UserLevel, WEvent, relation_of, window_of
+from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserLevel, WEvent, window_of
 from policyc_runtime.plan import Plan
 
 
@@ -223,7 +223,7 @@ def _entry(plan: Plan, index: int, target: Target, name: str, value: str) -> Jso
         "unit": "nats",
         "unit_of_privacy": "one event of one user" if window == 1 else f"one user in any {window:,} steps in a row",
         "time_scope": span(plan),
-        "neighboring_relation": relation_of(target).value,
+        "neighboring_relation": NeighboringRelation.REPLACE_ONE.value,
         "neighbors": relation_words(target),
         "sensitivity": [
             {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}

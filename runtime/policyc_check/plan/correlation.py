@@ -57,7 +57,7 @@ class ChainRecord(Record):
         chain, stated = self.chain(), _laws(self.backward)
         if stated.shape != chain.backward.shape:
             return math.inf
-        visited = chain.stationary() > 0
+        visited = chain.marginal(0) > 0
         return float(np.abs(stated - chain.backward)[visited].max())
 
 

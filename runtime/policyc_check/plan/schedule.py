@@ -66,9 +66,6 @@ class Schedule(Record):
     @property
     def length(self) -> int | None:
         """Number of steps, None when it goes on for ever."""
-        total = 0
-        for segment in self.segments:
-            if segment.repeats is None:
-                return None
-            total += segment.repeats * len(segment.epsilons)
-        return total
+        if self.segments[-1].repeats is None:
+            return None
+        return sum((segment.repeats or 0) * len(segment.epsilons) for segment in self.segments)

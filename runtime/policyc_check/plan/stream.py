@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
-from policyc_check.records import Count, Label, Name, Record, Steps
+from policyc_check.records import Count, Label, Name, Opaque, Record, Steps
 
 MOST_CELLS = 100_000
 
 
-def _inside(name: str) -> str:
-    """A file name that leads nowhere but into its own folder, on any system."""
-    path = PurePosixPath(name)
-    if not path.name or path.is_absolute() or ".." in path.parts or "\\" in name or PureWindowsPath(name).drive:
-        raise ValueError("a file of the policy lies in its folder, and its name leads nowhere else")
-    return name
-
-
-class FileRecord(Record):
-    """A file that was read or written, by its hash (SHA-256, hexadecimal); its name is relative to the policy."""
-
-    name: Annotated[Label, AfterValidator(_inside)]
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-
-
 class PolicyRecord(Record):
-    """Which policy this plan was compiled from. `source` is the policy file; `files` what it refers to."""
+    """Which policy this plan was compiled from; its files are of no concern here."""
 
     name: Name
     purpose: str
-    source: FileRecord
-    files: tuple[FileRecord, ...]
+    source: Opaque
+    files: Opaque
 
 
 class CellRecord(Record):

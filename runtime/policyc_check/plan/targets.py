@@ -67,8 +67,3 @@ Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel, Field(discriminat
 def window_of(target: Target) -> int:
     """The steps in a row that a target covers together; 1 for one that is not about windows."""
     return target.window if isinstance(target, AlphaDPT | WEvent) else 1
-
-
-def relation_of(target: Target) -> NeighboringRelation:
-    """Which data sets a target compares; a promise about single steps is defined for replacing a value."""
-    return target.relation if isinstance(target, UserLevel) else NeighboringRelation.REPLACE_ONE

@@ -110,14 +110,12 @@ class Chain:
         self._matrix = told[0]
         self._ahead = Side(told[0], self.relative_error, self if forward is None else None)
         self._back = Side(told[-1], self.relative_error, self if backward is None else None)
-        self._settled: float = 0 if self.is_stationary_start else math.inf
+        self._settled = 0.0
         if not self.is_stationary_start:
-            self._laws = [self._start(np.asarray(initial, dtype=np.float64))]
-
-    def _start(self, law: Floats) -> Floats:
-        if law.shape != (self.states,) or not np.isfinite(law).all() or (law < 0).any() or abs(law.sum() - 1) > 1e-9:
-            raise InvalidMatrixError("E0805", f"a first law is {self.states} probabilities that sum to 1")
-        return np.asarray(law / law.sum())
+            law = np.asarray(initial, dtype=np.float64)
+            if law.shape != (self.states,) or not (law >= 0).all() or not abs(law.sum() - 1) <= 1e-9:
+                raise InvalidMatrixError("E0805", f"a first law is {self.states} probabilities that sum to 1")
+            self._laws, self._settled, self._transposed = [law / law.sum()], math.inf, told[0].T.copy()
 
     def backward_side(self) -> Side:
         """Laws of earlier states given the state now."""
@@ -137,18 +135,6 @@ class Chain:
         """Law of the first state given the second, shape (n, n); of every step where the start is stationary."""
         return self._back.law(1, 1).matrix
 
-    def stationary(self) -> Floats:
-        """The law that the chain leaves as it is, shape (n,), to full relative precision.
-
-        Raises:
-            InvalidMatrixError: E0805, when there are several such laws.
-        """
-        return self._stationary
-
-    @cached_property
-    def _stationary(self) -> Floats:
-        return stationary_law(self._matrix)
-
     @property
     def settled(self) -> float:
         """The step from which the marginal law stays the same, as far as floats can tell; inf if it is not seen to."""
@@ -157,9 +143,11 @@ class Chain:
         return self._settled
 
     def marginal(self, step: int) -> Floats:
-        """Law of the state at a 0-based step, shape (n,)."""
-        if self.is_stationary_start:
-            return self.stationary()
+        """Law of the state at a 0-based step, shape (n,).
+
+        Raises:
+            InvalidMatrixError: E0805, the start is the stationary law, and there are several.
+        """
         while len(self._laws) <= step and self._settled == math.inf:
             law = (self._transposed * self._laws[-1]).sum(axis=1)
             law /= law.sum()
@@ -171,8 +159,8 @@ class Chain:
         return self._laws[min(step, len(self._laws) - 1)]
 
     @cached_property
-    def _transposed(self) -> Floats:
-        return np.ascontiguousarray(self._matrix.T)
+    def _laws(self) -> list[Floats]:
+        return [stationary_law(self._matrix)]
 
     def marginal_error(self, step: int) -> float:
         """Within what factor exp(+-error) of the true law at `step` is `marginal`, up to a factor common to all states.

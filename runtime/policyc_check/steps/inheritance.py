@@ -89,7 +89,8 @@ def leakage_of_group(plan: Plan, record: ChainRecord) -> GroupLeakage:
     """
     stated = [entry for entry in plan.claims.inherited if entry.group == record.group]
     if len(stated) != 1:
-        raise _refused("what steps inherit is not stated, as an earlier version did not", "claims.inherited")
+        missing = "what steps inherit is not stated, as an earlier version did not"
+        raise PlanRejectedError("E0801", missing, where="claims.inherited", help="compile the policy again")
     horizon = plan.stream.horizon
     budgets = repeating_budgets(plan) if horizon is None else total_budgets(plan, horizon)
     if budgets is None:
@@ -115,9 +116,10 @@ def audited_leakage(
         PlanRejectedError: E0801, naming the step at which an inequality is not shown.
     """
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
-        raise _refused("a budget is not a finite number of at least 0", "releases")
+        raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")
     if endless and (backward.settled or forward.settled):
-        raise _refused("an endless stream needs a chain whose law does not change from step to step", "correlation")
+        moving = "an endless stream needs a chain whose law does not change from step to step"
+        raise PlanRejectedError("E0801", moving, where="correlation")
     before, lags = _expanded(stated.before, len(budgets))
     require_shown(before, lags, budgets, backward, "before", endless=endless)
     after, lags = _expanded(stated.after, len(budgets))
@@ -135,9 +137,13 @@ def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where:
         if here.size:
             shown[here] = _shown(nats, budgets, here, lag, side)
     if not shown.all():
-        raise _refused(
+        place = f"claims.inherited, {where}, step {int(np.argmin(shown))}{' from the end' if where == 'after' else ''}"
+        raise PlanRejectedError(
+            "E0801",
             "leakage passed on between steps is larger than the plan says",
-            f"claims.inherited, {where}, step {int(np.argmin(shown))}" + (" from the end" if where == "after" else ""),
+            where=place,
+            because="the inequality that would show it does not hold",
+            help="compile the policy again; if it persists, report it with the chain",
         )
 
 
@@ -161,17 +167,7 @@ def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) ->
 def _expanded(runs: tuple[InheritedRun, ...], horizon: int) -> tuple[Floats, Whole]:
     """The number and the lag of every step, (horizon,) each, in the order of time."""
     if sum(run.repeats * len(run.nats) for run in runs) != horizon:
-        raise _refused("what steps inherit is not stated for every step", "claims.inherited")
+        raise PlanRejectedError("E0801", "what steps inherit is not stated for every step", where="claims.inherited")
     nats = [np.tile(np.array(run.nats, dtype=np.float64), run.repeats) for run in runs]
     lags = [np.tile(np.array(run.lags, dtype=np.int64), run.repeats) for run in runs]
     return np.concatenate(nats), np.concatenate(lags)
-
-
-def _refused(message: str, where: str) -> PlanRejectedError:
-    return PlanRejectedError(
-        "E0801",
-        message,
-        where=where,
-        because="the inequality that would show it does not hold",
-        help="compile the policy again; if it persists, report it with the chain",
-    )

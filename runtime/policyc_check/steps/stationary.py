@@ -45,7 +45,6 @@ def stationary_law(matrix: Floats) -> Floats:
         raise InvalidMatrixError(
             "E0805",
             f"the chain has more than one stationary law: state {a} and state {b} can never be left for each other",
-            because="the law of earlier states given later ones depends on where the chain starts",
             help="give the law of the first step, or leave out states that are never visited",
         )
     result = np.zeros(len(matrix))

@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from policyc_check.errors import KernelError
-from policyc_check.files import read_ordinary
 from policyc_check.json_text import read_json
 from policyc_check.records import NonNegativeDecimal, Record
 from policyc_runtime.empirical.proof import Counts
+from policyc_runtime.files import read_inside
 
 AUDIT = "audit.json"
 MOST_RUNS = 10**8
@@ -139,7 +139,7 @@ def read_audit(directory: Path) -> AuditRecord | None:
         return None
     record, text = None, ""
     with suppress(OSError, ValueError, RecursionError, ArithmeticError):
-        text = read_ordinary(path, inside=directory).decode()
+        text = read_inside(path, directory).decode()
         read_json(text)
         record = AuditRecord.model_validate_json(text)
     if record is None or record.render() != text:

@@ -18,9 +18,9 @@ from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
-from policyc_check.plan.stream import CellRecord, Delivery, FileRecord, Notice, PolicyRecord, StreamRecord
+from policyc_check.plan.stream import CellRecord, Delivery, Notice, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel
-from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Candidate, FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
 
 sys.path.insert(0, str(Path(__file__).parent))  # for sentence_numbers
 

@@ -28,7 +28,7 @@ def test_stationary_law_and_reversal(n, random):
     P = np.array([[10 ** random.uniform(-9, 0) for _ in range(n)] for _ in range(n)])
     P /= P.sum(axis=1, keepdims=True)
     chain = Chain(forward=P)
-    law = chain.stationary()
+    law = chain.marginal(0)
     assert law @ P == pytest.approx(law, rel=1e-13)
     assert Chain(backward=chain.backward).forward == pytest.approx(chain.forward, rel=1e-11)
     assert marginals(chain, 3) == pytest.approx(np.tile(law, (3, 1)))
@@ -36,9 +36,9 @@ def test_stationary_law_and_reversal(n, random):
 
 def test_transient_states_and_several_laws():
     """States left for ever have stationary probability 0; two closed parts are refused, by name."""
-    assert Chain(forward=[[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]).stationary().tolist() == [0, 0.5, 0.5]
+    assert Chain(forward=[[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]).marginal(0).tolist() == [0, 0.5, 0.5]
     with pytest.raises(InvalidMatrixError, match="state 1 and state 2"):
-        Chain(forward=np.eye(2)).stationary()
+        Chain(forward=np.eye(2)).marginal(0)
 
 
 def test_a_closed_chain_can_be_started():
@@ -54,7 +54,7 @@ def test_marginals_settle():
     chain = Chain(forward=P, initial=[1, 0, 0])
     laws = marginals(chain, 400)
     assert laws[3] == pytest.approx(np.array([1, 0, 0]) @ np.linalg.matrix_power(P, 3), rel=1e-14)
-    assert laws[-1] == pytest.approx(Chain(forward=P).stationary(), rel=1e-13)
+    assert laws[-1] == pytest.approx(Chain(forward=P).marginal(0), rel=1e-13)
     assert chain.settled < 200
     assert losses_of(chain)[0].loss(5000, 2) is losses_of(chain)[0].loss(10**6, 2)
 
