@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from policyc.offers.calibration import gaussian_epsilon, least, log_excess
 from policyc_check.users.profile import PrivacyProfile
-from policyc_runtime.calibration import gaussian_epsilon, least, log_excess
 
 Curve = Callable[[float], float]
 

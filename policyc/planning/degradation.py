@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from policyc.offers.calibration import gaussian_epsilon, least, log_excess
 from policyc.planning.assemble import round_up
 from policyc_check.plan.claims import Claims, Degradation, UserLevelClaim
 from policyc_check.plan.targets import UserLevel
 from policyc_check.rounding import rounded_down
 from policyc_check.users.claims import beyond_bounds, stream_profile
 from policyc_check.users.profile import PrivacyProfile
-from policyc_runtime.calibration import gaussian_epsilon, least, log_excess
 from policyc_runtime.plan import Plan
 
 MOST = 1e15  # nats; what is above is called none

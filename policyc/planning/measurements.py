@@ -11,11 +11,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.offers import StreamOffer, mechanism_offers
 from policyc.planning.candidates import Refused
 from policyc.semantics.policy import Signal, Wish
 from policyc_check.errors import KernelError
 from policyc_check.users.setting import Setting
-from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
+from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.plan import STRETCH
 
 Array = NDArray[np.float64]
@@ -89,9 +90,10 @@ def measurements(
     `fills`: whether an estimator fills steps without a value; `known`: whether the policy says how values move;
     `totalled`: whether totals of its values are published too.
     """
-    for name, kind in stream_mechanism_kinds().items():
-        if wish.name not in ("auto", name):
+    for name, offer in mechanism_offers().items():
+        if wish.name not in ("auto", name) or not isinstance(offer, StreamOffer):
             continue
+        kind = offer.record()
         reason = kind.reason_not_here(setting)
         if delta < LEAST_DELTA:
             reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
@@ -106,9 +108,9 @@ def measurements(
         if reason is not None:
             yield Refused(name, reason)
             continue
-        for options in kind.variants(setting) if wish.name == "auto" else [wish.arguments]:
+        for options in offer.variants(setting) if wish.name == "auto" else [wish.arguments]:
             try:
-                yield Measurement(kind.calibrate(setting, epsilon, delta, options), setting, unit)
+                yield Measurement(offer.calibrated(setting, epsilon, delta, options), setting, unit)
             except KernelError as error:
                 yield Refused(name, error.because or error.message)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
+from policyc.offers.calibration import least_near, log_excess
 from policyc.planning.assemble import constraint_rows, policy_record, release_cells, stream_record
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
@@ -33,7 +34,6 @@ from policyc_check.plan.targets import NeighboringRelation, UserLevel
 from policyc_check.rounding import rounded_down
 from policyc_check.users.claims import composed, contribution_of, setting_of, source_release, unit_of
 from policyc_check.users.profile import PrivacyProfile
-from policyc_runtime.calibration import least_near, log_excess
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import cast
 
 from policyc.diagnostics import Span
+from policyc.offers import Offer, Option, budget_offers, estimator_offers, mechanism_offers
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
 from policyc.semantics.files import read_text
@@ -157,58 +158,30 @@ _DELIVERIES: Signature = {
     "offline": (),
 }
 
-_RATE = Parameter("rate", reading.fraction, "rate = 0.1")
-_EVERY = Parameter("every", reading.step_count, "every = 4 steps", required=False)
-
-_WISHES: Mapping[str, Signature] = {
-    "budget": {"auto": (), "uniform": (), "bounded": (), "quantified": (), "optimal": (), "sparse": (_EVERY,)},
-    "mechanism": {
-        "auto": (),
-        "laplace": (),
-        "gaussian": (),
-        "binomial": (),
-        "dft": (
-            Parameter("coefficients", reading.whole, "coefficients = 20", required=False),
-            Parameter("choose", reading.truth, "choose = true", required=False),
-            Parameter("noise", reading.word("gaussian", "laplace"), "noise = laplace", required=False),
-        ),
-        "fast": (
-            Parameter("samples", reading.whole, "samples = 60", required=False),
-            Parameter("process_sd", reading.number, "process_sd = 40", required=False),
-        ),
-        "budget_distribution": (),
-        "budget_absorption": (),
-        "binary_tree": (),
-        "subsample": (
-            _RATE,
-            Parameter(
-                "sampling",
-                reading.word("poisson", "fixed_size", "stratified"),
-                "sampling = stratified",
-                required=False,
-            ),
-        ),
-        "filter_subsample": (_RATE,),
-        "lmmse": (
-            Parameter("weight", reading.fraction, "weight = 0.5", required=False),
-            Parameter("decay", reading.fraction, "decay = 0.99", required=False),
-            Parameter("noise", reading.word("gaussian", "binomial"), "noise = binomial", required=False),
-        ),
-        "toeplitz": (),
-    },
-    "estimate": {
-        "auto": (),
-        "none": (),
-        "mle": (),
-        "map": (
-            Parameter("prior", reading.word("initial", "uniform", "frequency"), "prior = uniform", required=False),
-        ),
-        "joint_map": (),
-        "filter": (),
-        "smoother": (_OBSERVATION_NOISE,),
-        "linear": (),
-    },
+_READERS: Mapping[str, reading.Reader] = {
+    "whole": reading.whole,
+    "number": reading.number,
+    "fraction": reading.fraction,
+    "truth": reading.truth,
+    "steps": reading.step_count,
 }
+
+
+def _parameter(option: Option) -> Parameter:
+    read = _READERS[option.reads] if isinstance(option.reads, str) else reading.word(*option.reads)
+    return Parameter(option.name, read, option.example, required=option.required)
+
+
+_OFFERS: Mapping[str, Callable[[], Mapping[str, Offer]]] = {
+    "budget": budget_offers,
+    "mechanism": mechanism_offers,
+    "estimate": estimator_offers,
+}
+
+
+def _wishes(keyword: str) -> Signature:
+    """What a statement may name: `auto`, and what is offered."""
+    return {"auto": (), **{name: tuple(map(_parameter, offer.options)) for name, offer in _OFFERS[keyword]().items()}}
 
 
 def _call(
@@ -314,5 +287,5 @@ def _word(statement: CallStatement | WordStatement) -> tuple[str, Span]:
 
 def resolve_wish(scope: Scope, statement: CallStatement) -> Wish | None:
     """A `budget`, `mechanism` or `estimate` statement."""
-    read = _call(scope, statement, _WISHES[statement.keyword.text])
+    read = _call(scope, statement, _wishes(statement.keyword.text))
     return None if read is None else Wish(read[0], read[1], statement.span)

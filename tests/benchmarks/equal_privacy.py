@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from policyc import compile_policy
+from policyc.offers import calibrate, mechanism_offers
 from policyc_check.errors import KernelError
 from policyc_check.users.claims import unit_of
 from policyc_check.users.setting import Setting
@@ -229,7 +230,7 @@ def methods(row: Row, setting: Setting, raw: NDArray[np.int64], refused: dict[st
         reason = kind.reason_not_here(setting)
         for options in [] if reason else in_hindsight(kind, setting, raw):
             try:
-                made = kind.calibrate(setting, epsilon, delta, options)
+                made = calibrate(kind, setting, epsilon, delta, options)
             except KernelError as error:
                 reason = error.because or error.message
                 continue
@@ -279,12 +280,12 @@ def in_hindsight(kind: type[StreamMechanism], setting: Setting, raw: NDArray[np.
         + [{"process_sd": Decimal(f"{spread:.3g}"), "samples": most} for most in some[1:]],
     }
     name = kind.model_fields["name"].default
-    return tuned.get(str(name), kind.variants(setting))
+    return tuned.get(str(name), mechanism_offers()[str(name)].variants(setting))
 
 
 def least_variance(row: Row, setting: Setting) -> float:
     """Of Gaussian noise on every step, in units squared."""
-    from policyc_runtime.calibration import gaussian_stddev
+    from policyc.offers.calibration import gaussian_stddev
 
     return gaussian_stddev(float(row.epsilon), float(row.delta), setting.l2_sensitivity) ** 2
 
@@ -322,7 +323,7 @@ def zkl22_methods(row: Row, setting: Setting, raw: NDArray[np.int64]) -> Iterato
     log = math.log(1 / float(row.delta))
     left = 2 * epsilon + 4 * log - 4 * math.sqrt(log**2 + epsilon * log)
     for options in in_hindsight(lmmse, setting, raw):
-        exact: Any = lmmse.calibrate(setting, Decimal(row.epsilon), Decimal(row.delta), options)
+        exact: Any = calibrate(lmmse, setting, Decimal(row.epsilon), Decimal(row.delta), options)
         squares = 2 + (steps - 2) * float(exact.weight) ** 2
         published = exact.with_noise(moved * math.sqrt(squares / left) / float(exact.stddev))
         name = f"{_called('lmmse', options)}, noise of ZKL22's Corollary 5.2"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.calibration import sample_stddev
+from policyc.offers.calibration import sample_stddev
 
 Array = NDArray[np.float64]
 Noisy = Callable[[int], tuple[Array, Array]]

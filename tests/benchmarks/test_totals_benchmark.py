@@ -10,10 +10,11 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from policyc.offers import calibrate
+from policyc.offers.calibration import gaussian_stddev
 from policyc_check.mechanisms.binary_tree import Tree
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_runtime.calibration import gaussian_stddev
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.gaussian import Gaussian
@@ -52,13 +53,13 @@ def test_running_totals(steps: int, bound: int, spacing: int) -> None:
     offline = Setting(participation, workload="prefix", wait=None)
     promise = (Decimal(1), Decimal("1e-6"), {})
     started = time.process_time()
-    toeplitz = Toeplitz.calibrate(total, *promise)
+    toeplitz = calibrate(Toeplitz, total, *promise)
     seconds = time.process_time() - started
     errors = {
         "toeplitz": measured_rms(toeplitz, total, cumulated=False),
-        "independent": measured_rms(Gaussian.calibrate(plain, *promise), plain, cumulated=True),
-        "tree": measured_rms(BinaryTree.calibrate(total, *promise), total, cumulated=False),
-        "tree offline": measured_rms(BinaryTree.calibrate(offline, *promise), offline, cumulated=False),
+        "independent": measured_rms(calibrate(Gaussian, plain, *promise), plain, cumulated=True),
+        "tree": measured_rms(calibrate(BinaryTree, total, *promise), total, cumulated=False),
+        "tree offline": measured_rms(calibrate(BinaryTree, offline, *promise), offline, cumulated=False),
     }
     errors["tree as published"] = as_published(participation)
     best = errors["toeplitz"]

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.offers import calibrate
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.estimation.plain_series import SeriesFilter
@@ -82,7 +83,7 @@ class Stage:
     def made(self, name: str, **options: object) -> StreamMechanism:
         """A mechanism with the least noise for the promise."""
         kind = stream_mechanism_kinds()[name]
-        return kind.calibrate(self.setting, Decimal(repr(self.epsilon)), Decimal(DELTA), options)
+        return calibrate(kind, self.setting, Decimal(repr(self.epsilon)), Decimal(DELTA), options)
 
     def as_published(self, mechanism: StreamMechanism, squares: float) -> StreamMechanism:
         """The mechanism with noise by Corollary 5.2."""

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from policyc import compile_policy
 from policyc.emit import verify_directory
+from policyc.offers import calibrate
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import setting_of, unit_of
@@ -147,7 +148,7 @@ def test_a_plan_with_noise_for_the_cells_of_one_event_is_refused(tmp_path, mecha
     own, setting = plan.releases[0].mechanism, setting_of(plan, plan.releases[0], plan.targets[0].relation)
     one_cell = replace(setting, cells=1) if own.name == "lmmse" else replace(setting, cells=1, replaced=False)
     options = {"noise": own.noise, **({"weight": own.weight} if own.name == "lmmse" else {})}
-    weak = type(own).calibrate(one_cell, Decimal("0.5"), Decimal("1e-6"), options)
+    weak = calibrate(type(own), one_cell, Decimal("0.5"), Decimal("1e-6"), options)
     assert weak.stddev < own.stddev
     released = plan.releases[0].model_copy(update={"mechanism": weak})
     with pytest.raises(PlanRejectedError, match="compile again") as refused:

@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.offers import calibrate
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
@@ -32,7 +33,7 @@ def kind_of(name: str) -> type[StreamMechanism]:
 
 def calibrated(name: str, setting: Setting, epsilon: str = "1", delta: str = "1e-6") -> StreamMechanism:
     """One of the names, with noise for a promise."""
-    return kind_of(name).calibrate(setting, Decimal(epsilon), Decimal(delta), OPTIONS.get(name, {}))
+    return calibrate(kind_of(name), setting, Decimal(epsilon), Decimal(delta), OPTIONS.get(name, {}))
 
 
 def settings(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stream_settings import simulated
 
 import policyc_runtime.randomness as samplers
+from policyc.offers import calibrate
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import window_mechanism_kinds
@@ -76,7 +77,7 @@ def test_sampled_steps_show_no_user_more_than_is_stated(
     """Over all choices of steps, each as likely as it is, delta of every user is below that of the stated curve."""
     setting = Setting(Participation(bound, STEPS, spacing), contribution=2, per_step=2, replaced=replaced, wait=None)
     options = {"rate": Decimal("0.5"), "sampling": sampling}
-    mechanism = Subsample.calibrate(setting, Decimal("0.5"), Decimal("1e-3"), options)
+    mechanism = calibrate(Subsample, setting, Decimal("0.5"), Decimal("1e-3"), options)
     drawn = choices(mechanism)
     assert math.fsum(probability for probability, _ in drawn) == pytest.approx(1)
     noise = Noise("gaussian", float(Fraction(mechanism.stddev) ** 2))
@@ -100,7 +101,7 @@ def test_adaptive_samples_show_no_user_more_than_is_stated(samples: int | None, 
     """Whatever was recorded before, the samples of a user are at most as many, and moved as far, as is stated."""
     setting = Setting(Participation(2, STEPS), contribution=2, per_step=2, replaced=replaced)
     options = {} if samples is None else {"samples": samples}
-    mechanism = Fast.calibrate(setting, Decimal(1), Decimal("1e-6"), options)
+    mechanism = calibrate(Fast, setting, Decimal(1), Decimal("1e-6"), options)
     noise, profile = Noise("laplace", float(mechanism.scale)), mechanism.profile(setting)
     raw = np.full((STEPS, 1), 20, dtype=np.int64)
     for change in changes(2, 1, 2, replaced):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from every_user import Query, least_delta, setting_for, worst_users
 
+from policyc.offers import calibrate
 from policyc_check.errors import KernelError
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import stream_mechanism_kinds
@@ -95,7 +96,7 @@ def test_no_user_moves_more_than_the_stated_curve_hides(name: str, full: bool) -
         steps = setting.horizon
         assert steps is not None
         try:
-            mechanism = stream_mechanism_kinds()[kind].calibrate(setting, promised, Decimal("1e-5"), options)
+            mechanism = calibrate(stream_mechanism_kinds()[kind], setting, promised, Decimal("1e-5"), options)
         except KernelError:  # so low a rate, or noise beyond its room
             continue
         profile = mechanism.profile(setting)

@@ -11,7 +11,6 @@ from policyc_check.mechanisms import Derived
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.claims import unit_of
 from policyc_runtime.mechanisms import WindowMechanism
-from policyc_runtime.mechanisms.binary_tree import BinaryTree
 
 if TYPE_CHECKING:
     from policyc_check.plan.schedule import Schedule
@@ -23,9 +22,9 @@ def likelihood_of(plan: Plan, release: ReleasePlan, suffix: str) -> Likelihood:
     if release.schedule is not None:
         return _of_steps(release, release.schedule, suffix)
     base, totals = measured_release(plan, release)
-    if isinstance(base.query, PrefixQuery | WindowQuery) and not isinstance(base.mechanism, BinaryTree):
-        totals = [*totals, base]  # what is measured is of the steps
     found = stated(base.mechanism, Measured(plan, base, unit_of(plan, base), suffix))
+    if isinstance(base.query, PrefixQuery | WindowQuery) and found.of_steps:
+        totals = [*totals, base]
     if not totals:
         return found
     widths = [one.query.steps if isinstance(one.query, WindowQuery) else None for one in totals]

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import singledispatch
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from policyc.emit.map_model.literals import number, sequence
 from policyc_check.mechanisms import Mechanism
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.users.noise import DiscreteGaussian
+from policyc_runtime.measuring import measured
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.binomial import Binomial
 from policyc_runtime.mechanisms.dft import Dft
 from policyc_runtime.mechanisms.fast import Fast
 from policyc_runtime.mechanisms.filter_subsample import FilterSubsample
 from policyc_runtime.mechanisms.gaussian import Gaussian
+from policyc_runtime.mechanisms.linear import LinearMechanism
 from policyc_runtime.mechanisms.lmmse import Lmmse
 from policyc_runtime.mechanisms.stream_laplace import StreamLaplace
 from policyc_runtime.mechanisms.subsample import Subsample
@@ -26,7 +31,8 @@ from policyc_runtime.mechanisms.toeplitz import Toeplitz
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan, ReleasePlan
 
-Kind = Literal["laplace_steps", "laplace", "gaussian", "filtered", "toeplitz", "tree", "waves", "lmmse", "fast"]
+Kind = Literal["laplace_steps", "laplace", "gaussian", "filtered", "toeplitz", "tree", "waves", "lmmse", "fast", "rows"]
+MOST_ROWS = 2000  # steps of a model that states every one of them
 EACH = "sum of (r - noisy)^2 / (2 stddev^2)"
 
 
@@ -42,6 +48,7 @@ class Likelihood:
         totals: widths of the sliding totals that are undone first, "None" for running ones; innermost last.
         variance: Python for the variance of the noise of one value, where a prior is learned from noisy values.
         options: what else the template asks of the kind.
+        of_steps: whether it is about the values of steps, so that totals are undone first; else about what is released.
     """
 
     kind: Kind
@@ -51,6 +58,7 @@ class Likelihood:
     totals: tuple[str, ...] = ()
     variance: str = "0.0"
     options: Mapping[str, object] = field(default_factory=dict)
+    of_steps: bool = True
 
     @property
     def separable(self) -> bool:
@@ -60,7 +68,7 @@ class Likelihood:
     @property
     def combines(self) -> bool:
         """Whether the noise that was drawn is a combination of values."""
-        return self.kind in ("filtered", "toeplitz", "tree", "waves")
+        return self.kind in ("filtered", "toeplitz", "tree", "waves", "rows")
 
 
 @dataclass(frozen=True)
@@ -85,13 +93,43 @@ class Measured:
 
 
 @singledispatch
-def stated(mechanism: Mechanism, where: Measured) -> Likelihood:  # noqa: ARG001
-    """The likelihood of what a mechanism publishes.
+def stated(mechanism: Mechanism, where: Measured) -> Likelihood:
+    """The likelihood of what a mechanism publishes: of any linear one, by the numbers that make up each noisy value.
 
     Raises:
-        TypeError: none is written for it.
+        TypeError: it is not linear, or of too many steps, and none is written for it.
     """
-    raise TypeError(f"no likelihood is written for `{mechanism.name}`")
+    horizon = where.plan.stream.horizon
+    if not isinstance(mechanism, LinearMechanism) or horizon is None or horizon > MOST_ROWS:
+        raise TypeError(f"no likelihood is written for `{mechanism.name}`")
+    if not isinstance(mechanism.law, DiscreteGaussian):
+        raise TypeError(f"no likelihood is written for the noise of `{mechanism.name}`")
+    words = (
+        "combinations of steps were measured, each with discrete Gaussian noise; every noisy value is off by a "
+        "combination of these noises: sum of noise^2 / (2 stddev^2)"
+    )
+    rows = [", ".join(f"{number}: {part!r}" for number, part in row.items()) for row in _rows(mechanism, where)]
+    lines = (f"ROWS{where.suffix} = [", *(f"    {{{row}}}," for row in rows), "]")
+    stddev = Decimal(float(mechanism.law.variance)).sqrt()
+    return replace(where.normal("rows", words, stddev, *lines), of_steps=False)
+
+
+def _rows(mechanism: LinearMechanism, where: Measured) -> list[dict[int, float]]:
+    """By step, how much of the noise of each number is in its noisy value: {number: part}, in units of the release."""
+    known = measured(where.plan, where.release)
+    assert known is not None, "it accounts for the whole stream"
+    setting = replace(known[1], cells=1)
+    steps = where.plan.stream.horizon or 0
+    numbers, counts = mechanism.strategy(setting).measured(np.zeros((steps, 1), dtype=np.int64), 0)
+    ends = np.cumsum(counts)[:-1]
+    parts = []
+    for place in range(len(numbers)):
+        drawn = np.zeros(len(numbers), dtype=np.int64)
+        drawn[place] = 1
+        records = [tuple(part.tolist()) for part in np.split(drawn, ends)]
+        parts.append(mechanism.values(setting, records)[:, 0])
+    of_steps = np.array(parts).T
+    return [{int(n): float(row[n]) for n in np.flatnonzero(np.nan_to_num(row))} for row in of_steps]
 
 
 @stated.register
@@ -170,7 +208,8 @@ def _(mechanism: BinaryTree, where: Measured) -> Likelihood:
         "(2 stddev^2) over the nodes"
     )
     width = str(query.steps) if isinstance(query, WindowQuery) else "None" if isinstance(query, PrefixQuery) else "1"
-    return where.normal("tree", words, mechanism.stddev, options={"everything": everything, "width": width})
+    found = where.normal("tree", words, mechanism.stddev, options={"everything": everything, "width": width})
+    return replace(found, of_steps=False)
 
 
 @stated.register

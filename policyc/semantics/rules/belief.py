@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
+from policyc.offers import estimator_offers
 from policyc.semantics.policy import Policy, UserLevelTarget
-
-_COUNTING = ("map", "joint_map")
 
 
 def check_belief(policy: Policy) -> Iterator[Diagnostic]:
@@ -16,7 +15,8 @@ def check_belief(policy: Policy) -> Iterator[Diagnostic]:
     if not policy.targets or not all(isinstance(target, UserLevelTarget) for target in policy.targets):
         return
     target, estimate = Label(policy.targets[0].span, "this promise is about users who come and go"), policy.estimate
-    if estimate.name in _COUNTING and estimate.span is not None:
+    offer = estimator_offers().get(estimate.name)
+    if offer is not None and offer.counts_users and estimate.span is not None:
         yield Diagnostic(
             "E0756",
             f"estimate `{estimate.name}` does not apply under a user-level target",

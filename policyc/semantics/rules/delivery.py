@@ -6,13 +6,8 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
+from policyc.offers import estimator_offers, mechanism_offers
 from policyc.semantics.policy import Policy
-
-_OFFLINE_MECHANISMS = {"dft": "the whole series is transformed", "subsample": "the gaps are filled from both sides",
-                       "filter_subsample": "the series is filtered from both sides"}  # fmt: skip
-_OFFLINE_ESTIMATES = {"smoother": "a smoother uses later values to correct earlier ones",
-                      "linear": "lines end at later values",
-                      "joint_map": "all steps are estimated at once"}  # fmt: skip
 
 
 def check_delivery(policy: Policy) -> Iterator[Diagnostic]:
@@ -22,23 +17,25 @@ def check_delivery(policy: Policy) -> Iterator[Diagnostic]:
     labels = (Label(span, "values are published before the stream ends"),) if span is not None else ()
     mechanism, estimate = policy.mechanism, policy.estimate
     # `within` gives some future steps, which is enough for an online transform and a fixed-lag smoother.
-    early = kind == "realtime" or (kind == "within" and mechanism.name != "dft")
-    if mechanism.span and mechanism.name in _OFFLINE_MECHANISMS and early:
+    offer = mechanism_offers().get(mechanism.name)
+    early = kind == "realtime" or (kind == "within" and offer is not None and not offer.blocks)
+    if mechanism.span and offer is not None and offer.whole_stream and early:
         yield Diagnostic(
             "E0703",
             f"mechanism `{mechanism.name}` needs the whole stream",
             mechanism.span,
-            because=f"{_OFFLINE_MECHANISMS[mechanism.name]}, so no value exists before the last step",
+            because=f"{offer.whole_stream}, so no value exists before the last step",
             help="write `deliver offline`, or a mechanism that works step by step, such as `mechanism auto`",
             labels=labels,
         )
-    early = kind == "realtime" or (kind == "within" and estimate.name == "joint_map")
-    if estimate.span and estimate.name in _OFFLINE_ESTIMATES and early:
+    asked = estimator_offers().get(estimate.name)
+    early = kind == "realtime" or (kind == "within" and asked is not None and asked.whole_stream)
+    if estimate.span and asked is not None and asked.later_values and early:
         yield Diagnostic(
             "E0704",
             f"estimate `{estimate.name}` needs the whole stream",
             estimate.span,
-            because=f"{_OFFLINE_ESTIMATES[estimate.name]}, so no value exists before the last step",
+            because=f"{asked.later_values}, so no value exists before the last step",
             help="write `deliver offline`, or `estimate filter()`",
             labels=labels,
         )

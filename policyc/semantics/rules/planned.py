@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
+from policyc.offers import mechanism_offers
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, UserLevelTarget, WEventTarget
-
-_WINDOW_MECHANISMS = ("budget_absorption", "budget_distribution")
 
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:
@@ -49,17 +46,24 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     if _user_level(policy) and policy.budget.name != "auto":
         what = f"budget `{policy.budget.name}` under a user-level target"
         yield what, policy.budget.span or policy.stream.span, "leave it out: the noise hides all steps together"
-    wish = policy.mechanism
-    windows = any(isinstance(target, WEventTarget) for target in policy.targets)
-    if wish.name in _WINDOW_MECHANISMS and not windows:
+    yield from _mechanism(policy)
+
+
+def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
+    """A mechanism that does not account for what is promised."""
+    wish, windows = policy.mechanism, any(isinstance(target, WEventTarget) for target in policy.targets)
+    offer, span = mechanism_offers().get(wish.name), wish.span or policy.stream.span
+    if offer is None:
+        return
+    if "windows" in offer.promises and "steps" not in offer.promises and not windows:
         yield (
             f"mechanism `{wish.name}` without a w-event target",
-            wish.span or policy.stream.span,
+            span,
             "add `target w_event(epsilon = 1.0, window = 12 steps)`, whose windows it divides, or write "
             "`mechanism auto`",
         )
-    elif not _has_mechanism(policy):
-        yield f"mechanism `{wish.name}`", wish.span or policy.stream.span, "write `mechanism auto`, or leave it out"
+    elif not offer.promises & ({"user_level"} if _user_level(policy) else {"steps", "windows"}):
+        yield f"mechanism `{wish.name}`", span, "write `mechanism auto`, or leave it out"
 
 
 def _instead_of_totals(policy: Policy) -> str:
@@ -75,16 +79,6 @@ def _instead_of_totals(policy: Policy) -> str:
 def _user_level(policy: Policy) -> bool:
     """Whether all events of a user are promised, and nothing else."""
     return bool(policy.targets) and all(isinstance(target, UserLevelTarget) for target in policy.targets)
-
-
-def _has_mechanism(policy: Policy) -> bool:
-    """Whether the kernel has a file of the mechanism's name; looked up without loading the kernel."""
-    name = policy.mechanism.name
-    if not _user_level(policy):
-        return name in ("auto", "laplace", *_WINDOW_MECHANISMS)
-    places = find_spec("policyc_runtime.mechanisms")
-    folders = places.submodule_search_locations if places is not None else None
-    return name == "auto" or any((Path(folder) / f"{name}.py").is_file() for folder in folders or ())
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
+from policyc.offers import mechanism_offers
 from policyc.semantics.policy import Policy, UserLevelTarget
-
-SKIPPING = ("filter_subsample", "subsample")
-"""Mechanisms that leave steps without a value, for an estimator to fill."""
 
 
 def check_releases(policy: Policy) -> Iterator[Diagnostic]:
@@ -43,7 +41,10 @@ def check_releases(policy: Policy) -> Iterator[Diagnostic]:
 def _totals_of_gaps(policy: Policy) -> Iterator[Diagnostic]:
     """E0611: a running total or window needs a noisy value of every step."""
     name, span = policy.mechanism.name, policy.mechanism.span
-    if span is None or name not in SKIPPING or not any(isinstance(t, UserLevelTarget) for t in policy.targets):
+    offer = mechanism_offers().get(name)
+    if span is None or offer is None or not offer.leaves_gaps:
+        return
+    if not any(isinstance(target, UserLevelTarget) for target in policy.targets):
         return
     for release in policy.releases:
         if release.base is None:

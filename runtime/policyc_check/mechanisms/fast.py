@@ -41,7 +41,7 @@ class Fast(StreamMechanism):
         """With the number of samples, if it samples."""
         return "fast()" if self.samples is None else f"fast({self.samples} samples)"
 
-    def _changes(self, setting: Setting) -> int:
+    def changes(self, setting: Setting) -> int:
         """How many of the sampled values one user can change."""
         return min(setting.changes, self.samples or setting.changes)
 
@@ -49,4 +49,4 @@ class Fast(StreamMechanism):
         """The exact curve of discrete Laplace noise on every sampled value that one user changes."""
         from policyc_check.users.noise import DiscreteLaplace
 
-        return DiscreteLaplace(Fraction(self.scale)).alike(self._changes(setting), setting.shift)
+        return DiscreteLaplace(Fraction(self.scale)).alike(self.changes(setting), setting.shift)

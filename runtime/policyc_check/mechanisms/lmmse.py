@@ -61,7 +61,7 @@ class Lmmse(StreamMechanism):
         return self
 
     @property
-    def _half(self) -> int:
+    def half(self) -> int:
         """Half of the number of coins whose heads have this deviation, in units of the grid, rounded up."""
         return math.ceil(2 * Fraction(self.stddev * self.grid) ** 2)
 
@@ -79,7 +79,7 @@ class Lmmse(StreamMechanism):
         weight = self.weight if self.decay == 1 else context.multiply(self.weight, context.power(self.decay, step))
         return weight if weight >= LEAST_WEIGHT else Decimal(0)
 
-    def _l2_square(self, setting: Setting) -> Fraction:
+    def l2_square(self, setting: Setting) -> Fraction:
         """How far one user moves all w_t z_t, in units, squared: worst is to take part as early as can be.
 
         Rounded weights that fall may rise by a last digit.
@@ -105,9 +105,9 @@ class Lmmse(StreamMechanism):
 
         if self.noise == "binomial":
             moves = Counter(self._steps_moved(w, setting) for w in self._weights_met(setting) if w > 0)
-            profiles = [Coins(self._half).alike(changes, shift) for shift, changes in sorted(moves.items())]
+            profiles = [Coins(self.half).alike(changes, shift) for shift, changes in sorted(moves.items())]
             return reduce(PrivacyProfile.compose, profiles)
-        moved = math.ceil(self._l2_square(setting) * self.grid**2)
+        moved = math.ceil(self.l2_square(setting) * self.grid**2)
         return DiscreteGaussian(Fraction(self.stddev * self.grid) ** 2).any_way(Moves(moved, 0))
 
     def _steps_moved(self, weight: Fraction, setting: Setting) -> int:

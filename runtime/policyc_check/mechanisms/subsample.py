@@ -54,7 +54,7 @@ class Subsample(StreamMechanism):
 
     def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:
         """A user who is hardly ever shown needs no noise: chance alone protects, which delta says may fail."""
-        shown = float(_sample(setting, self.rate, self.sampling).law[1:].sum())
+        shown = float(sample_of(setting, self.rate, self.sampling).law[1:].sum())
         if shown >= LEAST_SHOWN * delta:
             return None
         return (
@@ -68,7 +68,7 @@ class Subsample(StreamMechanism):
         from policyc_check.users.profile import PrivacyProfile
         from policyc_check.users.subsampling import SampledGaussianLoss
 
-        sample = _sample(setting, self.rate, self.sampling)
+        sample = sample_of(setting, self.rate, self.sampling)
         return PrivacyProfile(losses=(SampledGaussianLoss(sample, Fraction(self.stddev) ** 2, setting.shift),))
 
 
@@ -80,7 +80,7 @@ def _block(rate: Decimal) -> int:
     return max(1, round(1 / rate))
 
 
-def _sample(setting: Setting, rate: Decimal, sampling: Sampling) -> StepSample:
+def sample_of(setting: Setting, rate: Decimal, sampling: Sampling) -> StepSample:
     """How many of the changed values are shown; each changed value is in a step of its own."""
     from policyc_check.users.subsampling import fixed_size_sample, poisson_sample, stratified_sample
 

@@ -101,14 +101,14 @@ class Toeplitz(GridMechanism):
     def _column(self, setting: Setting) -> NDArray[np.int64]:
         assert setting.horizon is not None, "it does not apply to endless streams"
         if self.band is None:
-            return _coefficients(self.decay, self.exponent, self.grid, setting.horizon)
+            return coefficients(self.decay, self.exponent, self.grid, setting.horizon)
         column = np.zeros(setting.horizon, dtype=np.int64)
         column[: len(self.band)] = self.band[: setting.horizon]
         return column
 
 
 @lru_cache(maxsize=64)
-def _coefficients(decay: Decimal, exponent: Decimal, grid: int, steps: int) -> NDArray[np.int64]:
+def coefficients(decay: Decimal, exponent: Decimal, grid: int, steps: int) -> NDArray[np.int64]:
     """The first column of C in whole units of the grid, (steps,): the same on every machine."""
     a, g = Fraction(decay), Fraction(exponent)
     found, value = [grid], grid << BITS

@@ -4,7 +4,6 @@ from policyc_check.mechanisms.mechanism import Derived, Mechanism
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.any_mechanism import AnyMechanism, Budgeted
 from policyc_runtime.mechanisms.mechanism import (
-    Options,
     StepMechanism,
     StepRecord,
     StreamMechanism,
@@ -18,7 +17,6 @@ __all__ = [
     "Budgeted",
     "Derived",
     "Mechanism",
-    "Options",
     "Setting",
     "StepMechanism",
     "StepRecord",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from policyc_check.mechanisms import binary_tree as checked
 from policyc_check.mechanisms.binary_tree import nodes
 from policyc_runtime.mechanisms.linear import GridMechanism
-from policyc_runtime.mechanisms.mechanism import Options, StepRecord
+from policyc_runtime.mechanisms.mechanism import StepRecord
 
 if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
@@ -25,11 +24,6 @@ class BinaryTree(checked.BinaryTree, GridMechanism):
     """`BinaryTree` of the check, drawn."""
 
     independent: ClassVar[bool] = False
-
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:  # noqa: ARG003
-        """The least noise whose whole tree is (epsilon, delta)-private; there are no options."""
-        return cls._least(setting, epsilon, delta)
 
     def variances(self, setting: Setting, steps: int) -> Array:
         """The variance of the noise of every step, (steps,)."""

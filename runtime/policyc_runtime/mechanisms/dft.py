@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from policyc_check.mechanisms import dft as checked
 from policyc_check.mechanisms.dft import basis, block_of
-from policyc_check.rounding import rounded_down
-from policyc_runtime.calibration import least_noise, require_room
 from policyc_runtime.mechanisms.linear import GridMechanism
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_check.users.setting import Setting
-    from policyc_runtime.mechanisms.mechanism import Options, StepRecord
+    from policyc_runtime.mechanisms.mechanism import StepRecord
 
 
 class Dft(checked.Dft, GridMechanism):
     """`Dft` of the check, drawn."""
 
     estimates: ClassVar[bool] = True
-
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
-        """The least noise; options: coefficients of a block that are measured (else all), choose and noise."""
-        fixed = {
-            "coefficients": options.get("coefficients"),
-            "choose": options.get("choose", False),
-            "noise": options.get("noise", "gaussian"),
-        }
-        if fixed["noise"] == "gaussian":
-            return cls._least(setting, epsilon, delta, **fixed)
-        made = cls(stddev=Decimal(1), **fixed)  # type: ignore[arg-type]  # checked by its fields
-        nats, failing = rounded_down(epsilon), rounded_down(delta)
-        near = made.strategy(setting).moves(setting).l1 / made.grid / float(epsilon) * math.sqrt(2)
-        holds = lambda stddev: made._of(stddev).profile(setting).delta(nats) <= failing  # noqa: E731
-        return made._of(least_noise(holds, near))
-
-    def _of(self, stddev: float) -> Self:
-        require_room(stddev * self.grid)
-        return self.model_copy(update={"stddev": Decimal(repr(stddev))})
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:
         """The variance of the noise of every step, (steps,), where no frequency is left out after noise."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from policyc_check.mechanisms import fast as checked
-from policyc_check.rounding import rounded_down
-from policyc_runtime.calibration import raised, require_room
-from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,30 +31,18 @@ class Fast(checked.Fast, StreamMechanism):
     whole_values: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
 
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
-        """The least noise; options: samples (else all steps) and process_sd in units (else the noise's stddev)."""
-        from policyc_runtime.calibration import discrete_laplace_scale
+    @property
+    def noise_size(self) -> float:
+        """Its scale."""
+        return float(self.scale)
 
-        nats, failing = rounded_down(epsilon), rounded_down(delta)
-        fixed = {"samples": options.get("samples"), "process_sd": options.get("process_sd", Decimal(1))}
-        plain = cls.model_validate({"scale": Decimal(1), **fixed})
-        scale = discrete_laplace_scale(nats, failing, plain._changes(setting), setting.shift)
-        require_room(float(scale))
-        made = plain.model_copy(update={"scale": scale})
-        if "process_sd" in options:
-            return made
-        return made.model_copy(update={"process_sd": Decimal(repr(round(math.sqrt(made._noise), 6)))})
-
-    def _of(self, scale: float) -> Self:
-        return self.model_copy(update={"scale": Decimal(repr(scale))})
-
-    def with_noise(self, factor: float) -> Self:
-        """The same with a scale `factor` times as large."""
-        return self._of(raised(float(self.scale), factor))
+    def of_size(self, size: float) -> Self:
+        """The same with this scale."""
+        require_room(size)
+        return self.model_copy(update={"scale": Decimal(repr(size))})
 
     @property
-    def _noise(self) -> float:
+    def noise_variance(self) -> float:
         """The variance of the noise."""
         exponent = 1.0 / float(self.scale)
         return 2.0 * math.exp(-exponent) / math.expm1(-exponent) ** 2
@@ -67,7 +54,7 @@ class Fast(checked.Fast, StreamMechanism):
         found, error = np.empty(steps), 0.0
         for t in range(steps):
             gain = follower.correct(0.0) if t % every == 0 else follower.wait()
-            error = (1 - gain) ** 2 * error + gain**2 * self._noise
+            error = (1 - gain) ** 2 * error + gain**2 * self.noise_variance
             found[t] = error
         return found
 
@@ -114,7 +101,7 @@ class _Follower:
 
     def __init__(self, mechanism: Fast) -> None:
         self.estimate = 0.0
-        self._noise, self._process = mechanism._noise, float(mechanism.process_sd) ** 2
+        self.noise_variance, self._process = mechanism.noise_variance, float(mechanism.process_sd) ** 2
         self._spread = math.inf  # of the estimate: before the first sample nothing is known
         self._left, self._adaptive = mechanism.samples or 0, mechanism.samples is not None
         self._wait, self._interval, self._corrections = 0, 1.0, [0.0]
@@ -151,7 +138,7 @@ class _Follower:
     def correct(self, noisy: float) -> float:
         """A step with a sample; the gain."""
         spread = self._spread + self._process
-        gain = 1.0 if math.isinf(spread) else spread / (spread + self._noise)
+        gain = 1.0 if math.isinf(spread) else spread / (spread + self.noise_variance)
         self.estimate += gain * (noisy - self.estimate)
-        self._spread = self._noise if math.isinf(spread) else (1 - gain) * spread
+        self._spread = self.noise_variance if math.isinf(spread) else (1 - gain) * spread
         return gain

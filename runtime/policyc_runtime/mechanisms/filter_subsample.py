@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from policyc_check.mechanisms import filter_subsample as checked
 from policyc_runtime.mechanisms.linear import GridMechanism
-from policyc_runtime.mechanisms.mechanism import Options, StepRecord
+from policyc_runtime.mechanisms.mechanism import StepRecord
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,23 +18,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-USUAL_RATE = Decimal("0.5")
-
 
 class FilterSubsample(checked.FilterSubsample, GridMechanism):
     """`FilterSubsample` of the check, drawn."""
-
-    @classmethod
-    def variants(cls, setting: Setting) -> Sequence[Options]:  # noqa: ARG003
-        """Rates worth comparing."""
-        return tuple({"rate": Decimal(rate)} for rate in ("0.1", "0.3"))
-
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
-        """The least noise for this rate."""
-        rate = cast(Decimal, options.get("rate", USUAL_RATE))
-        cls(stddev=Decimal(1), rate=rate).require_promise(setting, delta)
-        return cls._least(setting, epsilon, delta, rate=rate)
 
     def variances(self, setting: Setting, steps: int) -> Array:
         """The variance of the noise of the measured steps, NaN at all others, (steps,)."""

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from policyc_check.mechanisms import gaussian as checked
-from policyc_check.rounding import rounded_down
-from policyc_runtime.calibration import least_noise, raised
 from policyc_runtime.mechanisms.linear import LinearMechanism
-from policyc_runtime.mechanisms.mechanism import Options
+from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,22 +20,15 @@ if TYPE_CHECKING:
 class Gaussian(checked.Gaussian, LinearMechanism):
     """`Gaussian` of the check, drawn."""
 
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:  # noqa: ARG003
-        """The least noise whose whole stream is (epsilon, delta)-private; there are no options."""
-        from policyc_runtime.calibration import gaussian_stddev
+    @property
+    def noise_size(self) -> float:
+        """Its standard deviation."""
+        return float(self.stddev)
 
-        nats, failing = rounded_down(epsilon), rounded_down(delta)
-        near = gaussian_stddev(nats, failing, setting.l2_sensitivity)
-        return cls._of(least_noise(lambda stddev: cls._of(stddev).profile(setting).delta(nats) <= failing, near))
-
-    @classmethod
-    def _of(cls, stddev: float) -> Self:
-        return cls(stddev=Decimal(repr(stddev)))
-
-    def with_noise(self, factor: float) -> Self:
-        """The same with a standard deviation `factor` times as large."""
-        return self._of(raised(float(self.stddev), factor))
+    def of_size(self, size: float) -> Self:
+        """The same with this standard deviation."""
+        require_room(size)
+        return self.model_copy(update={"stddev": Decimal(repr(size))})
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, (steps,)."""

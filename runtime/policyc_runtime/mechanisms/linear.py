@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from fractions import Fraction
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import policyc_runtime.randomness as samplers
 from policyc_check.mechanisms import linear as checked
-from policyc_check.rounding import rounded_down
 from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, Law
-from policyc_runtime.calibration import gaussian_stddev, least_noise, raised, require_room
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
@@ -70,22 +68,12 @@ class GridMechanism(checked.GridMechanism, LinearMechanism):
 
     whole_values: ClassVar[bool] = False
 
-    @classmethod
-    def _least(cls, setting: Setting, epsilon: Decimal, delta: Decimal, **fixed: Any) -> Self:
-        """The least noise that keeps a promise, the other parameters being fixed."""
-        nats, failing = rounded_down(epsilon), rounded_down(delta)
-        moves = cls(stddev=Decimal(1), **fixed).strategy(setting).moves(setting)
+    @property
+    def noise_size(self) -> float:
+        """Its standard deviation."""
+        return float(self.stddev)
 
-        def holds(stddev: float) -> bool:
-            variance = Fraction(Decimal(repr(stddev)) * cls.grid) ** 2
-            return variance > 9 and DiscreteGaussian(variance).any_way(moves).delta(nats) <= failing
-
-        stddev = least_noise(holds, gaussian_stddev(nats, failing, moves.l2_square**0.5) / cls.grid)
-        require_room(stddev * cls.grid)
-        return cls(stddev=Decimal(repr(stddev)), **fixed)
-
-    def with_noise(self, factor: float) -> Self:
-        """The same with a standard deviation `factor` times as large."""
-        stddev = raised(float(self.stddev), factor)
-        require_room(stddev * self.grid)
-        return type(self).model_validate({**self.model_dump(), "stddev": Decimal(repr(stddev))})
+    def of_size(self, size: float) -> Self:
+        """The same with this standard deviation."""
+        require_room(size * self.grid)
+        return type(self).model_validate({**self.model_dump(), "stddev": Decimal(repr(size))})

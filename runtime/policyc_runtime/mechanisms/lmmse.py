@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -13,10 +12,9 @@ import numpy as np
 
 from policyc_check.mechanisms import lmmse as checked
 from policyc_check.mechanisms.lmmse import LEAST_WEIGHT
-from policyc_check.rounding import rounded_down
-from policyc_runtime.calibration import fine_grid, least_noise, raised, require_coins, require_room
 from policyc_runtime.mechanisms.ar1_prediction import DeclaredAR1, LearnedAR1, still_errors
-from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.room import require_coins, require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,64 +35,23 @@ class Lmmse(checked.Lmmse, StreamMechanism):
     whole_values: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
 
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
-        """The least noise; options: weight, decay, noise, and mean, sd and autocorrelation of a declared AR(1).
+    @property
+    def noise_size(self) -> float:
+        """Its standard deviation."""
+        return float(self.stddev)
 
-        Without a weight it is the one with the least expected error for a declared process, else 0.5.
-        """
-        given = {name: options[name] for name in ("mean", "sd", "autocorrelation") if name in options}
-        plain = cls.model_validate(
-            {
-                "stddev": Decimal(3),
-                "weight": options.get("weight", Decimal("0.5")),
-                "decay": options.get("decay", Decimal(1)),
-                "grid": 1,
-                "signal": given or None,
-                "noise": options.get("noise", "gaussian"),
-            }
-        )
-        if "weight" in options or plain.signal is None:
-            return plain._calibrated(setting, epsilon, delta)
-        tried = [plain._with(weight=weight)._calibrated(setting, epsilon, delta) for weight in WEIGHTS]
-        return min(tried, key=lambda one: float(one.variances(setting, setting.horizon or STRETCH).mean()))
-
-    def _calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal) -> Self:
-        from policyc_runtime.calibration import gaussian_stddev
-
-        nats, failing = rounded_down(epsilon), rounded_down(delta)
-        near = gaussian_stddev(nats, failing, math.sqrt(self._l2_square(setting)))
-        made = self._with(grid=fine_grid(near, COIN_BITS if self.noise == "binomial" else 20))
-        known: dict[int, bool] = {}
-
-        def holds(stddev: float) -> bool:
-            tried = made._of(stddev)
-            if tried.noise == "gaussian":
-                return tried.profile(setting).delta(nats) <= failing
-            if tried._half not in known:  # whole coins: many deviations have as many
-                known[tried._half] = tried.profile(setting).delta(nats) <= failing
-            return known[tried._half]
-
-        return made._of(least_noise(holds, near))
-
-    def _with(self, **changed: object) -> Self:
-        return self.model_copy(update=changed)
-
-    def _of(self, stddev: float) -> Self:
-        require_room(stddev * self.grid / float(LEAST_WEIGHT))
-        made = self._with(stddev=Decimal(repr(stddev)))
+    def of_size(self, size: float) -> Self:
+        """The same with this standard deviation of a value that has the whole weight."""
+        require_room(size * self.grid / float(LEAST_WEIGHT))
+        made = self.model_copy(update={"stddev": Decimal(repr(size))})
         if made.noise == "binomial":
-            require_coins(made._half)
+            require_coins(made.half)
         return made
 
     @property
     def declared(self) -> bool:
         """It is for the process that it predicts by, if the policy declares one."""
         return self.signal is not None
-
-    def with_noise(self, factor: float) -> Self:
-        """The same with a standard deviation `factor` times as large."""
-        return self._of(raised(float(self.stddev), factor))
 
     def _weights(self, steps: int) -> list[float]:
         return [float(self.weight_at(step)) for step in range(steps)]
@@ -118,7 +75,7 @@ class Lmmse(checked.Lmmse, StreamMechanism):
                 made += [()] * len(steps)
                 continue
             if self.noise == "binomial":
-                heads = symmetric_binomial(self._half, len(steps) * setting.cells, randomness)
+                heads = symmetric_binomial(self.half, len(steps) * setting.cells, randomness)
                 made += self._weighted(raw[steps], heads.reshape(-1, setting.cells), weight)
                 continue
             variance = (Fraction(self.stddev) * self.grid / Fraction(weight)) ** 2

@@ -13,8 +13,7 @@ records by `values`, so the promise rests on `measure` alone:
 - Resumable: `measure` is given the records so far, draws only new ones, and keeps no state; what it needs it recomputes
   from records and raw values. A run in pieces is the same measurement as one in a single piece.
 - A random choice that is public (a subsample) is drawn by `measure` and written into a record, the first.
-- `calibrate` searches by whatever route (`policyc_runtime/calibration.py` has the search); `verify` believes only the
-  record's `profile`.
+- How much noise a promise needs is found elsewhere, by whatever route; `verify` believes only the record's `profile`.
 
 It is found by being here, and tested by tests/runtime/mechanisms/test_stream_*.py without a line written for it.
 """
@@ -23,16 +22,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from policyc_check.errors import KernelError
 from policyc_check.kinds import find_kinds
 from policyc_check.mechanisms import mechanism as checked
+from policyc_runtime.mechanisms.room import raised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
 
 StepRecord = tuple[int, ...]
 """What one step gives away: whole numbers, possibly none."""
-
-
-Options = Mapping[str, object]
-"""The arguments of a policy's `mechanism` statement, by name; decimals are `Decimal`."""
 
 
 class StepMechanism(checked.StepMechanism):
@@ -84,46 +79,25 @@ class StreamMechanism(checked.StreamMechanism):
         """Whether `values` are estimates for a declared process, and `variances` their errors under it."""
         return False
 
-    @classmethod
-    def variants(cls, setting: Setting) -> Sequence[Options]:  # noqa: ARG003
-        """The options worth comparing under `mechanism auto`; each is given to `calibrate`."""
-        return ({},)
-
-    @classmethod
+    @property
     @abstractmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
-        """The mechanism with the least noise whose whole stream is (epsilon, delta)-private, parameters rounded up.
-
-        Args:
-            setting: what one user can change, and what is released; `reason_against` it is None.
-            epsilon: nats, > 0.
-            delta: in (0, 1).
-            options: of the policy's statement; missing ones are the mechanism's to choose.
-
-        Returns:
-            A record with profile(setting).delta(rounded_down(epsilon)) <= delta, without tolerance.
-
-        Raises:
-            KernelError: the noise would not fit 64-bit integers.
-        """
-
-    def require_promise(self, setting: Setting, delta: Decimal) -> Self:
-        """Itself.
-
-        Raises:
-            KernelError: the promise would be none.
-        """
-        reason = self.reason_against_promise(setting, delta)
-        if reason is None:
-            return self
-        raise KernelError("E0838", "so low a rate is no protection", because=reason, help="raise the rate")
+    def noise_size(self) -> float:
+        """How much noise there is: the standard deviation or scale that it states, > 0, in units."""
 
     @abstractmethod
+    def of_size(self, size: float) -> Self:
+        """The same mechanism with so much noise (> 0).
+
+        Raises:
+            KernelError: it would not fit 64-bit integers.
+        """
+
     def with_noise(self, factor: float) -> Self:
-        """The same mechanism with `factor` (> 0) times as much noise, parameters rounded up.
+        """The same with `factor` (> 0) times as much noise, rounded up.
 
         Several releases under one promise are each calibrated alone and then given more noise.
         """
+        return self.of_size(raised(self.noise_size, factor))
 
     @abstractmethod
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:

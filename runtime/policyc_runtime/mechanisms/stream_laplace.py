@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from policyc_check.mechanisms import stream_laplace as checked
-from policyc_check.rounding import rounded_down
-from policyc_runtime.calibration import raised, require_room
 from policyc_runtime.mechanisms.linear import LinearMechanism
-from policyc_runtime.mechanisms.mechanism import Options
+from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,23 +21,15 @@ if TYPE_CHECKING:
 class StreamLaplace(checked.StreamLaplace, LinearMechanism):
     """`StreamLaplace` of the check, drawn."""
 
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:  # noqa: ARG003
-        """The least noise whose whole stream is (epsilon, delta)-private; there are no options."""
-        from policyc_runtime.calibration import discrete_laplace_scale
+    @property
+    def noise_size(self) -> float:
+        """Its scale."""
+        return float(self.scale)
 
-        nats, failing = rounded_down(epsilon), rounded_down(delta)
-        scale = discrete_laplace_scale(nats, failing, setting.changes, setting.shift)
-        require_room(float(scale))
-        return cls(scale=scale)
-
-    @classmethod
-    def _of(cls, scale: float) -> Self:
-        return cls(scale=Decimal(repr(scale)))
-
-    def with_noise(self, factor: float) -> Self:
-        """The same with a scale `factor` times as large."""
-        return self._of(raised(float(self.scale), factor))
+    def of_size(self, size: float) -> Self:
+        """The same with this scale."""
+        require_room(size)
+        return self.model_copy(update={"scale": Decimal(repr(size))})
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, (steps,)."""

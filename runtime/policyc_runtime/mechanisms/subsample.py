@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from policyc_check.mechanisms import subsample as checked
-from policyc_check.mechanisms.subsample import Sampling, _block, _sample, _size
-from policyc_check.rounding import rounded_down
-from policyc_runtime.calibration import least_noise, raised, sample_stddev
-from policyc_runtime.mechanisms.mechanism import Options, StepRecord, StreamMechanism
+from policyc_check.mechanisms.subsample import _block, _size
+from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,34 +20,19 @@ if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
     from policyc_runtime.randomness import Randomness
 
-USUAL_RATE = Decimal("0.5")
-
 
 class Subsample(checked.Subsample, StreamMechanism):
     """`Subsample` of the check, drawn."""
 
-    @classmethod
-    def variants(cls, setting: Setting) -> Sequence[Options]:  # noqa: ARG003
-        """Rates worth comparing."""
-        return tuple({"rate": Decimal(rate)} for rate in ("0.1", "0.3"))
+    @property
+    def noise_size(self) -> float:
+        """Its standard deviation."""
+        return float(self.stddev)
 
-    @classmethod
-    def calibrate(cls, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> Self:
-        """The least noise for this rate; `sampling` is poisson where the options do not say."""
-        nats, failing = rounded_down(epsilon), rounded_down(delta)
-        rate = cast(Decimal, options.get("rate", USUAL_RATE))
-        sampling = cast(Sampling, options.get("sampling", "poisson"))
-
-        unit = cls(rate=rate, sampling=sampling, stddev=Decimal(1)).require_promise(setting, delta)
-        near = sample_stddev(_sample(setting, rate, sampling), nats, failing, setting.shift)
-        return unit._with(least_noise(lambda stddev: unit._with(stddev).profile(setting).delta(nats) <= failing, near))
-
-    def _with(self, stddev: float) -> Self:
-        return self.model_copy(update={"stddev": Decimal(repr(stddev))})
-
-    def with_noise(self, factor: float) -> Self:
-        """The same with a standard deviation `factor` times as large."""
-        return self._with(raised(float(self.stddev), factor))
+    def of_size(self, size: float) -> Self:
+        """The same with this standard deviation."""
+        require_room(size)
+        return self.model_copy(update={"stddev": Decimal(repr(size))})
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, where it is measured, (steps,)."""

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from policyc import PolicyError, compile_policy
-from policyc.semantics.rules.release import SKIPPING
+from policyc.offers import mechanism_offers
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.queries import PrefixQuery
 from policyc_check.verify import verified_claims
-from policyc_runtime.mechanisms import stream_mechanism_kinds
 
+SKIPPING = {name for name, offer in mechanism_offers().items() if offer.leaves_gaps}
 POLICY = """policy visits "Visitors, daily"
 stream events {{
   user     visitor
@@ -138,11 +138,6 @@ def test_running_totals_of_single_events_are_told_how_to_be_promised(tmp_path: P
     assert {release.mechanism.name for release in plan.releases} == {"toeplitz"}
 
 
-def test_the_mechanisms_that_skip_steps_are_those_of_the_kernel() -> None:
-    """What the rule about totals names is what the kernel says leaves gaps."""
-    assert set(SKIPPING) == {name for name, kind in stream_mechanism_kinds().items() if kind.leaves_gaps}
-
-
 @pytest.mark.parametrize("total", ["prefix(visitors)", "window(visitors, 5 steps)"])
 @pytest.mark.parametrize("mechanism", ["subsample(rate = 0.5)", "filter_subsample(rate = 0.5)"])
 def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total: str, tmp_path: Path) -> None:
@@ -154,7 +149,7 @@ def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total
     assert "`visitors`" in said
     signal = "signal ar1(mean = 9, sd = 3, autocorrelation = 0.99)"
     plan = compile_policy(write(tmp_path, f"{signal}\ndeliver offline", by=by)).plan
-    assert not {release.mechanism.name for release in plan.releases} & set(SKIPPING)
+    assert not {release.mechanism.name for release in plan.releases} & SKIPPING
 
 
 def test_the_kernel_refuses_a_total_of_steps_without_values(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc.diagnostics import PolicyError
+from policyc.offers import calibrate
 from policyc.planning.courses import Courses
 from policyc.planning.measurements import Measurement
 from policyc.planning.trials import Trial, controlled
@@ -106,7 +107,7 @@ def test_pairs_are_told_apart_on_the_same_courses():
         for known in ("0.8", "0.7")
     ]
     given = Courses(lambda n: drawn_series(process, 120, np.random.default_rng(n), 0.0), models[0], None, 0.0, "")
-    entry = Measurement(Gaussian.calibrate(setting, Decimal(1), Decimal("1e-6"), {}), setting, Decimal(1))
+    entry = Measurement(calibrate(Gaussian, setting, Decimal(1), Decimal("1e-6"), {}), setting, Decimal(1))
     free = ConstraintSet.of_rows((), 1, integer=False)
     one, other = (Trial(entry, SeriesFilter(signal=known), free, "mean_squared_error", given) for known in models)
     found = other.beyond(one, 24)

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom, chisquare
 from stream_settings import one_setting, simulated
 
+from policyc.offers import calibrate
 from policyc_check.errors import KernelError
 from policyc_runtime.mechanisms.binomial import Binomial
 from policyc_runtime.randomness import symmetric_binomial
@@ -35,5 +36,5 @@ def test_too_many_coins_are_refused() -> None:
     """Noise that would need more coins than are thrown is refused, with what to write instead."""
     setting = one_setting(Binomial, steps=365, bound=365)
     with pytest.raises(KernelError, match="out of range") as refusal:
-        Binomial.calibrate(setting, Decimal("0.001"), Decimal("1e-7"), {})
+        calibrate(Binomial, setting, Decimal("0.001"), Decimal("1e-7"), {})
     assert "gaussian" in (refusal.value.help or "")

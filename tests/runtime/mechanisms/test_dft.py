@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from stream_settings import one_setting, run, simulated
 
+from policyc.offers import calibrate
 from policyc_check.mechanisms.dft import basis
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
@@ -33,7 +34,7 @@ def test_the_basis_is_orthonormal(size: int) -> None:
 def test_no_user_moves_the_coefficients_further_than_is_said(coefficients: int | None, bound: int, size: int) -> None:
     """Over all sets of steps that one user can take part in, with either sign, the quantised transform moves less."""
     setting = replace(one_setting(Dft, steps=size, bound=bound), contribution=3)
-    mechanism = Dft.calibrate(setting, *PROMISE, {"coefficients": coefficients} if coefficients else {})
+    mechanism = calibrate(Dft, setting, *PROMISE, {"coefficients": coefficients} if coefficients else {})
     rows = np.rint(np.vstack(list(basis(size, coefficients or size))) * mechanism.grid)
     generator, longest = np.random.default_rng(1), 0.0
     for _ in range(3000):
@@ -51,8 +52,8 @@ def test_no_user_moves_the_coefficients_further_than_is_said(coefficients: int |
 def test_all_coefficients_need_the_noise_of_the_gaussian_mechanism() -> None:
     """For a user in all of 365 steps it is the plain Gaussian release in another basis; ZKL22 took sqrt(365) less."""
     setting = one_setting(Dft, steps=365, bound=365)
-    plain = Gaussian.calibrate(setting, *PROMISE, {})
-    assert float(Dft.calibrate(setting, *PROMISE, {}).stddev) == pytest.approx(float(plain.stddev), rel=1e-3)
+    plain = calibrate(Gaussian, setting, *PROMISE, {})
+    assert float(calibrate(Dft, setting, *PROMISE, {}).stddev) == pytest.approx(float(plain.stddev), rel=1e-3)
 
 
 def test_a_slow_series_comes_back_better_from_the_frequencies_that_noise_leaves() -> None:
@@ -61,7 +62,7 @@ def test_a_slow_series_comes_back_better_from_the_frequencies_that_noise_leaves(
     raw = np.rint(500 + 300 * np.cos(np.arange(200) / 200 * 2 * math.pi)).astype(np.int64)[:, None]
     errors = {}
     for choose in (False, True):
-        mechanism = Dft.calibrate(setting, *PROMISE, {"choose": choose})
+        mechanism = calibrate(Dft, setting, *PROMISE, {"choose": choose})
         errors[choose] = np.mean(
             [
                 ((mechanism.values(setting, run(mechanism, setting, raw, simulated(s))) - raw) ** 2).mean()
@@ -74,7 +75,7 @@ def test_a_slow_series_comes_back_better_from_the_frequencies_that_noise_leaves(
 def test_blocks_follow_the_delay_and_the_last_may_be_shorter() -> None:
     """Where values may wait for 3 steps, 4 make a block; the rest of 10 steps comes at the horizon."""
     setting = Setting(participation=Participation(2, 10), wait=3)
-    mechanism = Dft.calibrate(setting, *PROMISE, {})
+    mechanism = calibrate(Dft, setting, *PROMISE, {})
     assert [mechanism.ready(setting, steps) for steps in range(11)] == [0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 10]
     raw = np.full((10, 1), 10**9, dtype=np.int64)
     values = mechanism.values(setting, run(mechanism, setting, raw, simulated(3), every=1))
@@ -84,7 +85,7 @@ def test_blocks_follow_the_delay_and_the_last_may_be_shorter() -> None:
 def test_numbers_too_large_for_64_bit_sums_are_measured_exactly() -> None:
     """Sums beyond 64 bits are made with whole numbers of any size."""
     setting = one_setting(Dft, steps=8)
-    mechanism = Dft.calibrate(setting, *PROMISE, {})
+    mechanism = calibrate(Dft, setting, *PROMISE, {})
     raw = np.full((8, 1), 2**45, dtype=np.int64)
     values = mechanism.values(setting, run(mechanism, setting, raw, simulated(3)))
     assert np.abs(values / raw - 1).max() < 1e-6
@@ -97,7 +98,7 @@ def test_no_user_moves_the_coefficients_further_in_l1_than_laplace_noise_hides(
     """Over many sets of steps and signs, the quantised transform moves less than the noise is made for."""
     setting = replace(one_setting(Dft, steps=12, bound=bound), contribution=3)
     options = {"noise": "laplace", **({"coefficients": coefficients} if coefficients else {})}
-    mechanism = Dft.calibrate(setting, Decimal(1), Decimal("1e-9"), options)
+    mechanism = calibrate(Dft, setting, Decimal(1), Decimal("1e-9"), options)
     rows = np.rint(np.vstack(list(basis(12, coefficients or 12))) * mechanism.grid)
     generator, longest = np.random.default_rng(1), 0.0
     for _ in range(3000):
@@ -112,7 +113,7 @@ def test_no_user_moves_the_coefficients_further_in_l1_than_laplace_noise_hides(
 def test_laplace_noise_on_frequencies_has_the_law_that_is_said() -> None:
     """Of 40,000 coefficients of nothing: variance and mean size are those of a Laplace law, and of no normal one."""
     setting = one_setting(Dft, steps=400, bound=4)
-    mechanism = Dft.calibrate(setting, *PROMISE, {"noise": "laplace"})
+    mechanism = calibrate(Dft, setting, *PROMISE, {"noise": "laplace"})
     raw = np.zeros((400, 1), dtype=np.int64)
     noise = np.concatenate([np.array(run(mechanism, setting, raw, simulated(seed)))[:, 0] for seed in range(100)])
     size = float(mechanism.stddev) * mechanism.grid

@@ -16,9 +16,10 @@ from every_user import measured
 from numpy.typing import NDArray
 from stream_settings import simulated
 
+from policyc.offers import calibrate
+from policyc.offers.calibration import least_epsilon
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_runtime.calibration import least_epsilon
 from policyc_runtime.empirical.proof import counted
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.dft import Dft
@@ -71,7 +72,7 @@ def linear(rows: Rows, moved: Rows) -> Rows:
 def test_a_user_in_several_cells_is_hidden_by_laplace_noise_on_frequencies() -> None:
     """No attack proves more than is promised; noise for the frequencies of one cell, as it once was, is too small."""
     setting = Setting(Participation(2, 2), cells=2, wait=None, per_step=1)
-    mechanism = Dft.calibrate(setting, Decimal(1), Decimal("1e-6"), {"noise": "laplace"})
+    mechanism = calibrate(Dft, setting, Decimal(1), Decimal("1e-6"), {"noise": "laplace"})
     base, user = np.full((2, 2), 20, dtype=np.int64), np.eye(2, dtype=np.int64)  # another cell at every step
     assert attacked(mechanism, setting, base, user, laplace_ratio, 60_000)(1e-6) <= 1
     one_cell = math.isqrt(2 * mechanism.strategy(setting).moves(setting).l2_square) + 1

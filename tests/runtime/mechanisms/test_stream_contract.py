@@ -13,6 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 from stream_settings import KINDS, NAMES, calibrated, documented, kind_of, one_setting, run, settings, simulated, truth
 
+from policyc.offers import calibrate, mechanism_offers
 from policyc_check.rounding import rounded_down
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
@@ -39,8 +40,8 @@ def test_calibrated_noise_keeps_the_promise_and_wastes_nothing(name: str) -> Non
 def test_every_variant_keeps_the_promise(name: str) -> None:
     """So do the options that are tried under `auto`."""
     setting = one_setting(kind_of(name))
-    for options in kind_of(name).variants(setting):
-        mechanism = kind_of(name).calibrate(setting, Decimal(1), Decimal("1e-6"), options)
+    for options in mechanism_offers()[name].variants(setting):
+        mechanism = calibrate(kind_of(name), setting, Decimal(1), Decimal("1e-6"), options)
         assert Fraction(mechanism.profile(setting).delta(1.0)) <= Fraction("1e-6")
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chi2
 from stream_settings import one_setting, run, simulated
 
+from policyc.offers import calibrate
 from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
 from policyc_runtime.mechanisms.gaussian import Gaussian
 from policyc_runtime.mechanisms.stream_laplace import StreamLaplace
@@ -53,12 +54,12 @@ def test_noise_follows_its_law_and_no_other(name: str, size: str) -> None:
 def test_gaussian_noise_is_that_of_the_exact_curve() -> None:
     """365 participations at (1, 1e-7): the mean absolute error is the 71 of the equal-privacy table."""
     setting = one_setting(Gaussian, steps=365, bound=365)
-    stddev = float(Gaussian.calibrate(setting, Decimal(1), Decimal("1e-7"), {}).stddev)
+    stddev = float(calibrate(Gaussian, setting, Decimal(1), Decimal("1e-7"), {}).stddev)
     assert stddev * np.sqrt(2 / np.pi) == pytest.approx(71, rel=0.02)
 
 
 def test_laplace_noise_of_few_participations_is_pure() -> None:
     """At tiny delta the scale is k times that of one step."""
     setting = one_setting(StreamLaplace, bound=3)
-    scale = float(StreamLaplace.calibrate(setting, Decimal(1), Decimal("1e-12"), {}).scale)
+    scale = float(calibrate(StreamLaplace, setting, Decimal(1), Decimal("1e-12"), {}).scale)
     assert 2.9 < scale <= 3.0000001

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import chi2
 from stream_settings import run, simulated
 
+from policyc.offers import calibrate
 from policyc_check.errors import KernelError
 from policyc_check.users.noise import DiscreteGaussian
 from policyc_check.users.participation import Participation
@@ -35,7 +36,7 @@ def sub(sampling: str, rate: str = "0.25", stddev: str = "5") -> Subsample:
 )
 def test_noise_is_that_of_the_exact_mixture(epsilon, delta, bound, stddev):
     """At rate 0.1, within a per mille of the 40-digit reference, discrete noise included."""
-    made = Subsample.calibrate(setting(4000, bound), Decimal(epsilon), Decimal(delta), {"rate": Decimal("0.1")})
+    made = calibrate(Subsample, setting(4000, bound), Decimal(epsilon), Decimal(delta), {"rate": Decimal("0.1")})
     assert float(made.stddev) == pytest.approx(stddev, rel=2e-3)
 
 
@@ -68,9 +69,9 @@ def test_each_way_chooses_as_it_says(sampling):
 def test_each_way_keeps_the_promise_and_other_ways_have_about_its_noise(sampling):
     """Calibrated noise keeps delta, 1e-9 less does not; the three ways need about the same."""
     where, options = setting(200, 20), {"rate": Decimal("0.1"), "sampling": sampling}
-    made = Subsample.calibrate(where, Decimal(1), Decimal("1e-5"), options)
+    made = calibrate(Subsample, where, Decimal(1), Decimal("1e-5"), options)
     assert made.profile(where).delta(1.0) <= 1e-5 < made.with_noise(1 - 1e-9).profile(where).delta(1.0)
-    poisson = Subsample.calibrate(where, Decimal(1), Decimal("1e-5"), {"rate": Decimal("0.1")})
+    poisson = calibrate(Subsample, where, Decimal(1), Decimal("1e-5"), {"rate": Decimal("0.1")})
     assert float(made.stddev) == pytest.approx(float(poisson.stddev), rel=0.15)
 
 
@@ -116,9 +117,9 @@ def test_a_promise_that_delta_alone_keeps_is_refused(sampling):
     """Who is shown hardly more often than delta allows to fail would be shown as is; the message has a remedy."""
     where, options = setting(200, 2), {"rate": Decimal("0.01"), "sampling": sampling}
     with pytest.raises(KernelError, match="no protection") as refused:
-        Subsample.calibrate(where, Decimal(1), Decimal("0.01"), options)
+        calibrate(Subsample, where, Decimal(1), Decimal("0.01"), options)
     assert refused.value.code == "E0838"
     assert "`delta = 2e-04` or less" in str(refused.value.because)
-    made = Subsample.calibrate(where, Decimal(1), Decimal("2e-4"), options)
+    made = calibrate(Subsample, where, Decimal(1), Decimal("2e-4"), options)
     assert made.stddev > 1
     assert made.reason_against_promise(where, Decimal("0.01")) is not None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from stream_settings import run, simulated, truth
 
+from policyc.offers import calibrate
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
@@ -28,7 +29,7 @@ WORKLOADS: list[tuple[Workload, int | None]] = [("identity", None), ("prefix", N
 
 
 def calibrated(name: str, setting: Setting) -> StreamMechanism:
-    return stream_mechanism_kinds()[name].calibrate(setting, EPSILON, DELTA, {})
+    return calibrate(stream_mechanism_kinds()[name], setting, EPSILON, DELTA, {})
 
 
 def rms(mechanism: StreamMechanism, setting: Setting) -> float:
@@ -159,10 +160,10 @@ def test_toeplitz_reaches_what_the_literature_promises() -> None:
     """
     participation = YEAR.participation
     toeplitz = rms(calibrated("toeplitz", YEAR), YEAR)
-    stddev = float(Gaussian.calibrate(Setting(participation), EPSILON, DELTA, {}).stddev)
+    stddev = float(calibrate(Gaussian, Setting(participation), EPSILON, DELTA, {}).stddev)
     independent = stddev * np.sqrt(np.arange(1, 366).mean())
     full = replace(YEAR, participation=replace(participation, horizon=512))
-    published = float(BinaryTree.calibrate(full, EPSILON, DELTA, {}).stddev)
+    published = float(calibrate(BinaryTree, full, EPSILON, DELTA, {}).stddev)
     published *= np.sqrt(np.mean([step.bit_count() for step in range(1, 366)]))
     refined = rms(calibrated("binary_tree", YEAR), YEAR)
     print(f"\nindependent {independent / toeplitz:.2f}, tree {published / toeplitz:.2f}, ours {refined / toeplitz:.2f}")
@@ -195,7 +196,7 @@ def test_more_spacing_and_fewer_participations_need_less_noise() -> None:
 def test_users_who_always_take_part_get_independent_noise() -> None:
     """Where each user may be in every step there is nothing to gain, and toeplitz loses nothing by it."""
     setting = Setting(Participation(60, 60), workload="prefix")
-    independent = float(Gaussian.calibrate(Setting(setting.participation), EPSILON, DELTA, {}).stddev)
+    independent = float(calibrate(Gaussian, Setting(setting.participation), EPSILON, DELTA, {}).stddev)
     assert rms(calibrated("toeplitz", setting), setting) <= independent * np.sqrt(30.5) * 1.0001
 
 

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from policyc.offers.calibration import least_epsilon
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.users.noise import Coins
-from policyc_runtime.calibration import least_epsilon
 
 
 def law(half: int) -> dict[int, float]:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
+from policyc.offers.calibration import discrete_gaussian_stddev, discrete_laplace_scale, gaussian_stddev, least_epsilon
 from policyc_check.users.composition import LossLaw, composed_delta
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
 from policyc_check.users.profile import FINENESS, PrivacyProfile, normal_law, pure_profile
 from policyc_check.users.setting import Moves
-from policyc_runtime.calibration import discrete_gaussian_stddev, discrete_laplace_scale, gaussian_stddev, least_epsilon
 
 Law = dict[int, mpmath.mpf]
 

@@ -9,10 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from policyc_check.users.gaussian import gaussian_delta
-from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
-from policyc_check.users.subsampling import poisson_sample, stratified_sample
-from policyc_runtime.calibration import (
+from policyc.offers.calibration import (
     discrete_gaussian_stddev,
     discrete_laplace_scale,
     gaussian_epsilon,
@@ -21,6 +18,9 @@ from policyc_runtime.calibration import (
     sample_epsilon,
     sample_stddev,
 )
+from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
+from policyc_check.users.subsampling import poisson_sample, stratified_sample
 
 EPSILON, DELTA, BOUND = 1.0, 1e-5, 40
 

@@ -10,8 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from policyc.offers.calibration import gaussian_epsilon, gaussian_stddev
 from policyc_check.users.gaussian import gaussian_delta
-from policyc_runtime.calibration import gaussian_epsilon, gaussian_stddev
 
 REFERENCE = json.loads((Path(__file__).parent / "accounting.json").read_text())
 

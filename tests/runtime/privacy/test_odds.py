@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import norm
 
 from policyc.emit.odds import group_delta, group_epsilon, probability_beyond
+from policyc.offers.calibration import least_epsilon
 from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
 from policyc_check.users.profile import PrivacyProfile, pure_profile
-from policyc_runtime.calibration import least_epsilon
 
 FAR = 80  # whole numbers on either side of 0 at which laws are added up
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
+from policyc.offers.calibration import gaussian_stddev, sample_delta, sample_stddev
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.subsampling import (
@@ -20,7 +21,6 @@ from policyc_check.users.subsampling import (
     poisson_sample,
     stratified_sample,
 )
-from policyc_runtime.calibration import gaussian_stddev, sample_delta, sample_stddev
 
 REFERENCE = json.loads((Path(__file__).parent / "accounting.json").read_text())
 

@@ -12,17 +12,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from policyc_check.errors import KernelError
-from policyc_check.records import LARGEST_SCALE, MOST_COINS
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.subsampling import ROUNDING, StepSample
+from policyc_runtime.mechanisms.room import require_room
 
 LARGEST_EPSILON = 1e5  # nats; nothing above is looked for
 
 TOLERANCE = 1e-13
-ROOM = 64  # standard deviations of noise, and sums of it, that must fit 64-bit integers
 
 
 def least_noise(holds: Callable[[float], bool], near: float) -> float:
@@ -48,43 +46,6 @@ def least_noise(holds: Callable[[float], bool], near: float) -> float:
     while high - low > TOLERANCE * high and low < (middle := (low + high) / 2) < high:
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def require_room(noise: float) -> None:
-    """Nothing when noise of this size fits 64-bit integers together with any count.
-
-    Raises:
-        KernelError: it does not.
-    """
-    if not noise * ROOM <= LARGEST_SCALE:
-        raise KernelError(
-            "E0831",
-            "the noise scale is out of range",
-            because="so small an epsilon for so much that one user can change needs noise beyond 64-bit integers",
-            help="a larger epsilon, fewer steps or a coarser grid needs less noise",
-        )
-
-
-def require_coins(half: int) -> None:
-    """Nothing when as many coins as twice this can be thrown for every value.
-
-    Raises:
-        KernelError: they cannot.
-    """
-    if 2 * half > MOST_COINS:
-        raise KernelError(
-            "E0831",
-            "the noise scale is out of range",
-            because=f"the noise would need {2 * half:,} coins a value, and at most {MOST_COINS:,} are thrown",
-            help="write `mechanism gaussian()`, which loses no more",
-        )
-
-
-def raised(noise: float, factor: float) -> float:
-    """More noise, by a factor, rounded up."""
-    more = math.nextafter(noise * factor, math.inf)
-    require_room(more)
-    return more
 
 
 def fine_grid(noise: float, bits: int = 20) -> int:

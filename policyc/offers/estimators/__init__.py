@@ -1,0 +1,1 @@
+"""The estimators that a policy may name, one a file."""

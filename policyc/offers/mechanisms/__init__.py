@@ -1,0 +1,1 @@
+"""The mechanisms that a policy may name, one a file."""

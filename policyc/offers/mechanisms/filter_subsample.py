@@ -1,0 +1,35 @@
+"""Weighted means around few steps, evenly spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from policyc.offers.linear import GridOffer, require_promise
+from policyc.offers.offer import Option, Options
+
+if TYPE_CHECKING:
+    from policyc_check.users.setting import Setting
+    from policyc_runtime.mechanisms import StreamMechanism
+
+
+class FilterSubsampleOffer(GridOffer):
+    """For series that move slowly (KOGA22)."""
+
+    name = "filter_subsample"
+    says = "noise on weighted means around few steps"
+    options = (Option("rate", "fraction", "rate = 0.1", required=True),)
+    whole_stream = "the series is filtered from both sides"
+    leaves_gaps = True
+
+    def variants(self, setting: Setting) -> Sequence[Options]:  # noqa: ARG002
+        """Rates worth comparing."""
+        return tuple({"rate": Decimal(rate)} for rate in ("0.1", "0.3"))
+
+    def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
+        """The least noise for this rate."""
+        fixed = {"rate": options["rate"]}
+        plain: Any = self.record().model_validate({"stddev": Decimal(1), **fixed})
+        require_promise(plain, setting, delta)
+        return self.least_on_grid(setting, epsilon, delta, fixed)

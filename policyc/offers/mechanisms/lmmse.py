@@ -1,0 +1,75 @@
+"""Each step mixes a prediction from what was published before with a noisy part of the truth."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from policyc.offers.offer import Option, Options, StreamOffer
+
+if TYPE_CHECKING:
+    from policyc_check.users.setting import Setting
+    from policyc_runtime.mechanisms import StreamMechanism
+
+COIN_BITS = 8  # binomial noise is 2^8 to 2^9 steps of its grid wide: at most a million coins a value
+WEIGHTS = [Decimal(n) / 20 for n in range(1, 21)]
+DECLARED = ("mean", "sd", "autocorrelation")
+
+
+class LmmseOffer(StreamOffer):
+    """For processes that can be predicted (ZKL22)."""
+
+    name = "lmmse"
+    says = "a prediction from what was published, mixed with a noisy part of the truth"
+    options = (
+        Option("weight", "fraction", "weight = 0.5"),
+        Option("decay", "fraction", "decay = 0.99"),
+        Option("noise", ("gaussian", "binomial"), "noise = binomial"),
+    )
+
+    def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
+        """The least noise; beside the statement's options, mean, sd and autocorrelation of a declared AR(1) process.
+
+        Without a weight it is the one with the least expected error for a declared process, else 0.5.
+        """
+        from policyc_runtime.plan import STRETCH  # start-up: `policyc check` calculates nothing
+
+        given = {name: options[name] for name in DECLARED if name in options}
+        plain: Any = self.record().model_validate(
+            {
+                "stddev": Decimal(3),
+                "weight": options.get("weight", Decimal("0.5")),
+                "decay": options.get("decay", Decimal(1)),
+                "grid": 1,
+                "signal": given or None,
+                "noise": options.get("noise", "gaussian"),
+            }
+        )
+        if "weight" in options or plain.signal is None:
+            return _least(plain, setting, epsilon, delta)
+        weighed = [plain.model_copy(update={"weight": weight}) for weight in WEIGHTS]
+        tried = [_least(one, setting, epsilon, delta) for one in weighed]
+        return min(tried, key=lambda one: float(one.variances(setting, setting.horizon or STRETCH).mean()))
+
+
+def _least(plain: Any, setting: Setting, epsilon: Decimal, delta: Decimal) -> StreamMechanism:
+    """The least noise of these weights, on a grid that suits it."""
+    from policyc.offers.calibration import fine_grid, gaussian_stddev, least_noise  # start-up, as above
+    from policyc_check.rounding import rounded_down
+
+    nats, failing = rounded_down(epsilon), rounded_down(delta)
+    near = gaussian_stddev(nats, failing, math.sqrt(plain.l2_square(setting)))
+    made = plain.model_copy(update={"grid": fine_grid(near, COIN_BITS if plain.noise == "binomial" else 20)})
+    known: dict[int, bool] = {}
+
+    def holds(stddev: float) -> bool:
+        tried = made.of_size(stddev)
+        if tried.noise == "gaussian":
+            return bool(tried.profile(setting).delta(nats) <= failing)
+        if tried.half not in known:  # whole coins: many deviations have as many
+            known[tried.half] = bool(tried.profile(setting).delta(nats) <= failing)
+        return known[tried.half]
+
+    found: StreamMechanism = made.of_size(least_noise(holds, near))
+    return found
