@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
     from policyc_runtime.mechanisms import StreamMechanism
 
+USUAL_RATE = Decimal("0.5")
+
 
 class FilterSubsampleOffer(GridOffer):
     """For series that move slowly (KOGA22)."""
@@ -29,7 +31,7 @@ class FilterSubsampleOffer(GridOffer):
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
         """The least noise for this rate."""
-        fixed = {"rate": options["rate"]}
+        fixed = {"rate": options.get("rate", USUAL_RATE)}
         plain: Any = self.record().model_validate({"stddev": Decimal(1), **fixed})
         require_promise(plain, setting, delta)
         return self.least_on_grid(setting, epsilon, delta, fixed)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
     from policyc_runtime.mechanisms import StreamMechanism
 
+USUAL_RATE = Decimal("0.5")
+
 
 class SubsampleOffer(StreamOffer):
     """For series that move slowly, and users who are in few steps (KOGA22)."""
@@ -35,7 +37,7 @@ class SubsampleOffer(StreamOffer):
         from policyc.offers.calibration import sample_stddev  # start-up: `policyc check` calculates nothing
         from policyc_check.mechanisms.subsample import sample_of
 
-        fixed = {"rate": options["rate"], "sampling": options.get("sampling", "poisson")}
+        fixed = {"rate": options.get("rate", USUAL_RATE), "sampling": options.get("sampling", "poisson")}
         plain: Any = self.record().model_validate({"stddev": Decimal(1), **fixed})
         require_promise(plain, setting, delta)
         sample = sample_of(setting, plain.rate, plain.sampling)
