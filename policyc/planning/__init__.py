@@ -19,6 +19,7 @@ from policyc.planning.choice import Choice, Comparison
 from policyc.planning.plausible import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
+from policyc.planning.series import with_one_signal
 from policyc.planning.sharing import Sharing
 from policyc.planning.simulated import with_simulated_errors
 from policyc.planning.usefulness import user_level_warnings, utility_warnings
@@ -54,6 +55,7 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
         raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
     try:
         if any(isinstance(target, UserLevelTarget) for target in policy.targets):
+            policy = with_one_signal(policy)
             plan = plan_user_level(policy, notices)
             more = list(user_level_warnings(policy, plan))
             noted = tuple(Notice(code=warning.code, message=warning.message) for warning in more)

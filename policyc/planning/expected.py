@@ -15,7 +15,7 @@ from policyc.planning.choice import NOTICED, more_error
 from policyc.planning.courses import Courses, still
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
-from policyc.planning.trials import FEW_STEPS, Estimated, Trial
+from policyc.planning.trials import FEW_STEPS, Estimated, Trial, known_errors
 from policyc.semantics.policy import Policy
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
@@ -103,15 +103,27 @@ def _published(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequenc
     release, pair, given = plan.release_named(one.draft.name), one.pair, one.given
     if given is None or pair is None or pair.error is None:
         found = _untried(policy, plan, one, _measured_base(plan, one, planned))
-    elif pair.errors is not None:
-        computed = f"{given.said}: the covariance of what is missed follows from it and from the noise"
-        found = _Found("expected", computed, pair.errors)
     else:
-        found = _simulated(given, plan, Estimated(pair.error, pair.stderr or 0.0))
+        found = _tried(policy, plan, one, given)
     placed = given is not None and given.placed
     if placed or found.kind == "noise" or not _may_lower(plan, release, found.errors):
         return found
     return replace(found, kind="unconstrained", because=found.because or (BOUNDED if given is None else NO_MEAN))
+
+
+def _tried(policy: Policy, plan: Plan, one: PlannedRelease, given: Courses) -> _Found:
+    """The same of one that was tried on courses: anew where it has a share of the promise only."""
+    pair, release = one.pair, plan.release_named(one.draft.name)
+    assert pair is not None, "only pairs are tried"
+    errors, estimated = pair.errors, Estimated(pair.error or 0.0, pair.stderr or 0.0)
+    if one.measurement is not None and one.measurement != pair.measurement:
+        trial = _trial(policy, plan, release, one.measurement, given)
+        errors = known_errors(one.measurement, release.estimator, trial.constraints, policy.objective, given)
+        estimated = trial.settled() if errors is None else estimated
+    if errors is None:
+        return _simulated(given, plan, estimated)
+    computed = f"{given.said}: the covariance of what is missed follows from it and from the noise"
+    return _Found("expected", computed, errors)
 
 
 def _untried(policy: Policy, plan: Plan, one: PlannedRelease, base: Measurement) -> _Found:

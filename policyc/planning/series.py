@@ -75,6 +75,22 @@ def estimated_signal(signal: Signal | None) -> SignalModel:
     return SignalModel(period=declared.period, observation_noise=declared.observation_noise)
 
 
+def with_one_signal(policy: Policy) -> Policy:
+    """The policy with what may be taken of its signal.
+
+    It says how one series moves: of several counts and sums nobody knows which, so that all but the
+    period is learned of each.
+    """
+    signal = policy.signal
+    if signal is None or not policy.several_series:
+        return policy
+    kept: dict[str, object] = {
+        name: signal.arguments[name] for name in ("period", "observation_noise") if name in signal.arguments
+    }
+    learned = None if signal.kind == "pilot" else replace(signal, arguments={**kept, "learned": True})
+    return replace(policy, signal=learned)
+
+
 def modelled_signal(policy: Policy) -> SignalModel | None:
     """What the plan says of how the released numbers move: as declared, or as a public pilot series did."""
     signal = policy.signal

@@ -223,6 +223,11 @@ class Policy:
         """The declared chains, one a group."""
         return tuple(c for c in self.correlations if isinstance(c, MarkovCorrelation))
 
+    @property
+    def several_series(self) -> bool:
+        """Whether several counts and sums are published, so that one signal cannot say how each of them moves."""
+        return sum(release.base is None for release in self.releases) > 1
+
     def constraints_of(self, release: str) -> Postprocess | None:
         """What is demanded of a release's values, if anything."""
         return next((p for p in self.postprocess if p.release == release), None)

@@ -27,6 +27,7 @@ def check_belief(policy: Policy) -> Iterator[Diagnostic]:
             "under the declared `signal` and the real noise are what the emitted `map_model.py` finds",
             labels=(target,),
         )
+    yield from _one_signal(policy)
     for chain in policy.chains:
         yield Diagnostic(
             "E0757",
@@ -38,3 +39,21 @@ def check_belief(policy: Policy) -> Iterator[Diagnostic]:
             "...)`, which is about users who move like this",
             labels=(target,),
         )
+
+
+def _one_signal(policy: Policy) -> Iterator[Diagnostic]:
+    """W0703: the numbers of a signal are of one series, and several are published."""
+    signal = policy.signal
+    if signal is None or not policy.several_series or signal.arguments.get("learned"):
+        return
+    bases = [release for release in policy.releases if release.base is None]
+    period = "its period" if "period" in signal.arguments else "nothing"
+    yield Diagnostic(
+        "W0703",
+        f"of this signal {period} is used, as {len(bases)} series are published",
+        signal.span,
+        because="it says how one series moves, and nobody can tell which; how each of them moves is learned from what "
+        "is released",
+        help="write `learned = true`; or publish one count or sum in this policy, and the others in another",
+        labels=tuple(Label(release.span, "a series") for release in bases),
+    )

@@ -1,0 +1,73 @@
+"""Errors of several releases are those of their shares of the promise, and one signal is not believed of several series."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policyc import compile_policy
+from policyc.pipeline import declared_signal
+from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
+from policyc_runtime.plan import Plan
+from policyc_runtime.simulation import simulate
+
+POLICY = """
+policy gates "people at a gate"
+stream passages {{
+  user ticket
+  time at
+  step 1h
+  horizon 24 steps
+  population 4000
+  start "2026-01-01"
+}}
+release there = count(passages)
+release {other}
+target user_level(epsilon = 2.0, delta = 1e-4, neighbors = add_remove)
+participation at_most(4 steps, assumed = "tickets")
+signal {signal}
+{rest}
+"""
+AR1 = 'ar1(mean = 200, sd = 20, autocorrelation = 0.7, evidence = "last year")'
+
+
+def planned(folder: Path, other: str, signal: str, rest: str) -> tuple[Plan, Path]:
+    path = folder / "gates.policy"
+    path.write_text(POLICY.format(other=other, signal=signal, rest=rest))
+    return compile_policy(path).plan, path
+
+
+@pytest.mark.parametrize("estimate", ["filter()", "mle()"])
+@pytest.mark.parametrize("mechanism", ["toeplitz()", "binary_tree()"])
+def test_a_series_beside_its_measured_total_errs_as_stated(mechanism: str, estimate: str, tmp_path: Path) -> None:
+    """Both are measured and share the promise: each has more noise than alone, and its stated error is that."""
+    deliver = "deliver offline" if mechanism == "binary_tree()" else "deliver realtime"
+    rest = f"mechanism {mechanism}\nestimate {estimate}\n{deliver}"
+    plan, path = planned(tmp_path, "so_far = prefix(there)", AR1, rest)
+    assert [release.mechanism.name for release in plan.releases].count("derived") == 0
+    found = simulate(plan, 3, 40, (), signal=declared_signal(path, plan))
+    for error in (error for error in found.errors if error.chosen):
+        predicted = plan.release_named(error.release).predicted
+        allowed = 4 * np.hypot(error.mean_squared_error_stderr, predicted.stderr or 0.0)
+        assert predicted.kind in ("expected", "simulated")
+        assert error.mean_squared_error == pytest.approx(predicted.published, rel=0.05, abs=allowed)
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "lmmse()"])
+def test_a_signal_is_not_believed_of_several_series(mechanism: str, tmp_path: Path) -> None:
+    """Of a count and a sum neither is pulled to the declared mean: how they move is learned, but for the period."""
+    signal = AR1.replace("ar1(", "seasonal_ar1(period = 6 steps, ").replace(
+        "sd = 20", "seasonal_sd = 9, residual_sd = 20"
+    )
+    plan, _ = planned(
+        tmp_path, "spent = sum(passages.euros, clamp = 0 .. 50)", signal, f"mechanism {mechanism}\ndeliver realtime"
+    )
+    assert any(notice.code == "W0703" for notice in plan.notices)
+    assert plan.signal is not None
+    assert (plan.signal.period, plan.signal.mean, plan.signal.autocorrelation) == (6, None, None)
+    for release in plan.releases:
+        assert getattr(release.mechanism, "signal", None) is None
+        if isinstance(release.estimator, SeriesFilter | SeriesSmoother) and release.estimator.signal is not None:
+            assert release.estimator.signal.mean is None
