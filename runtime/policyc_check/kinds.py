@@ -14,17 +14,12 @@ Kind = TypeVar("Kind", bound=Record)
 
 def find_kinds(package: str, base: type[Kind]) -> dict[str, type[Kind]]:
     """All records below `base` that modules of a package define, by the value of their `name` field."""
-    directory = importlib.import_module(package)
-    for module in pkgutil.iter_modules(directory.__path__):
-        importlib.import_module(f"{package}.{module.name}")
     found: dict[str, type[Kind]] = {}
-    waiting = list(base.__subclasses__())
-    while waiting:
-        kind = waiting.pop()
-        waiting.extend(kind.__subclasses__())
-        name = kind.model_fields["name"].default
-        if isinstance(name, str) and kind.__module__.startswith(f"{package}."):
-            found[name] = kind
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if isinstance(kind, type) and issubclass(kind, base) and kind.__module__ == module.name:
+                name = kind.model_fields["name"].default
+                found.update({name: kind} if isinstance(name, str) else {})
     return dict(sorted(found.items()))
 
 

@@ -168,28 +168,24 @@ class Chain:
         How far a law is from an invariant one, as the spread of their ratios, never grows: so from `settled` on it is
         as far as it was then, and the error stays what it was.
         """
+        invariant = 2 * (self.states - 1) * self.relative_error + 3 * UNIT  # Markov chain tree theorem, two roundings
         if self.is_stationary_start:
-            return self._stationary_error
+            return invariant
         self.marginal(step)
         steps = min(step, len(self._laws) - 1)
         error = self.relative_error + 2 * UNIT
         error += steps * (self.relative_error + (roundings(self.states) + 3) * UNIT)
-        return error + self._unsettled if step >= self._settled else error
-
-    @property
-    def _stationary_error(self) -> float:
-        """By the Markov chain tree theorem, and two roundings."""
-        return 2 * (self.states - 1) * self.relative_error + 3 * UNIT
+        return error if step < self._settled else error + self._spread + 2 * invariant + 8 * UNIT
 
     @cached_property
-    def _unsettled(self) -> float:
-        """The spread of log ratios between the last law and an invariant one, and twice the error of that."""
+    def _spread(self) -> float:
+        """Of log ratios between the last law and an invariant one."""
         law, spread = self._laws[-1], 0.0
         for inside in closed_classes(self._matrix):
             if (law[inside] > 0).any():
                 ratios = law[inside] / law_of_class(self._matrix, inside)
                 spread = max(spread, math.log(ratios.max() / ratios.min()) if ratios.min() > 0 else math.inf)
-        return spread + 2 * self._stationary_error + 8 * UNIT
+        return spread
 
 
 def reversal(forward: Floats, law_before: Floats, law_after: Floats) -> Floats:

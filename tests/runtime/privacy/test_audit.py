@@ -50,6 +50,16 @@ def test_never_accepts_below_exact_arithmetic(n, seed, alpha):
         assert audited_loss_bound(P, [alpha], [min(alpha, exact * (1 + 2e-14))])[0]
 
 
+def test_many_claims_are_decided_as_each_would_be():
+    """Among 900 claims on one law, a bound lowered by 1e-9 is refused, and none beside it."""
+    P = random_matrix(40, 3)
+    alphas = np.random.default_rng(1).uniform(0.01, 4, 900)
+    bounds = LossFunction(P)(alphas) * (1 + 2e-14)
+    low = np.arange(900) % 7 == 3
+    shown = audited_loss_bound(P, alphas, np.where(low, bounds * (1 - 1e-9), bounds))
+    assert (shown == ~low).all()
+
+
 def test_trivial_bounds():
     """The leakage itself is always a bound; negative, unknown and infinite numbers show nothing."""
     alpha = np.array([1.0, 0.0, 1.0, np.nan, np.inf, 1.0])

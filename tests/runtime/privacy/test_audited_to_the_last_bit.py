@@ -141,6 +141,48 @@ def test_a_start_that_has_settled_is_bounded_for_ever():
         assert float(max(ratios) / min(ratios) - 1) <= 2 * chain.marginal_error(step) < 1e-11
 
 
+def test_a_law_that_still_moves_is_no_invariant_one():
+    """Were a chain taken for settled too early, the distance that is left would be in its error, for ever."""
+    chain = Chain([[0.9, 0.1], [0.2, 0.8]], initial=[1, 0])
+    chain.marginal(5)
+    chain._settled = 5
+    for step in (5, 6, 20, 1000):
+        decay = Fraction(7, 10) ** step
+        exact = [Fraction(2, 3) + decay / 3, Fraction(1, 3) - decay / 3]
+        ratios = [Fraction(p) / e for p, e in zip(chain.marginal(step).tolist(), exact, strict=True)]
+        assert float(max(ratios) / min(ratios) - 1) <= np.expm1(2 * chain.marginal_error(step))
+
+
+def largest_error(law, exact):
+    """By what relative error floats differ from rational numbers."""
+    pairs = [pair for rows in zip(law.tolist(), exact, strict=True) for pair in zip(*rows, strict=True)]
+    return max(abs(float(Fraction(p) / e - 1)) for p, e in pairs if e)
+
+
+@given(chains(), st.integers(2, 9))
+@settings(max_examples=40, deadline=None)
+def test_stated_errors_cover_the_decimals_of_a_plan(chain, lag):
+    """Of the matrix itself, of its powers and of their reversals."""
+    exact = [divided([Fraction(p) for p in row]) for row in chain[0]]
+    record = ChainRecord(
+        group=None, forward=tuple(map(tuple, chain[0])), backward=None, initial="stationary", evidence="-", lags=(1,)
+    )
+    ahead, back = record.chain().forward_side(), record.chain().backward_side()
+    for k in (1, lag):
+        turned = reverse(power(exact, k), stationary(exact))
+        for law, truth in ((ahead.law(k, k), power(exact, k)), (back.law(k, k), turned)):
+            assert largest_error(law.matrix, truth) <= np.expm1(law.relative_error) < 1e-12
+
+
+def test_powers_of_floats_state_their_own_roundings():
+    """Where the matrix is exact, what is left is the error of products, and it is stated."""
+    P = np.random.default_rng(5).random((6, 6))
+    P /= P.sum(axis=1, keepdims=True)
+    law = Chain(P).forward_side().law(0, 7)
+    found = largest_error(law.matrix, power([[Fraction(p) for p in row] for row in P.tolist()], 7))
+    assert 0 < found <= np.expm1(law.relative_error) < 1e-13
+
+
 def test_entries_that_floats_lose_are_raised_and_never_zero():
     """Four improbable moves in a row are possible, though their probability is below the least float."""
     rare = 1e-100
