@@ -1,4 +1,4 @@
-"""Errors of several releases are those of their shares of the promise, and one signal is not believed of several series."""
+"""Errors of several releases are those of their shares of the promise; one signal is not believed of several series."""
 
 from __future__ import annotations
 
