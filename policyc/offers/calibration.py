@@ -15,6 +15,7 @@ import numpy as np
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
 from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.setting import Setting
 from policyc_check.users.subsampling import ROUNDING, StepSample
 from policyc_runtime.mechanisms.room import require_room
 
@@ -54,6 +55,12 @@ def fine_grid(noise: float, bits: int = 20) -> int:
     There discrete Gaussian noise loses no more than continuous noise does. Wider noise keeps the grid of 1.
     """
     return 1 << max(0, bits + 1 - math.frexp(noise)[1])
+
+
+def l2_sensitivity(setting: Setting) -> float:
+    """How far one neighbor moves the raw series, in units, L2 over all steps and cells, rounded up."""
+    root = math.sqrt(setting.changes)
+    return setting.shift * (root if root.is_integer() else math.nextafter(root, math.inf))
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:

@@ -10,10 +10,12 @@ from pydantic import AfterValidator, Field, model_validator
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.records import Label, Record
+from policyc_check.users.claims import promised_user_level, setting_of
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.mechanisms import AnyMechanism, StepMechanism, StreamMechanism, WindowMechanism
+from policyc_runtime.mechanisms import AnyMechanism, Derived, StepMechanism, StreamMechanism, WindowMechanism
 
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
 
@@ -162,11 +164,36 @@ class Plan(checked.Plan):
             return False
         return horizon is None or record.bound < horizon or record.spacing > 1
 
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Plan:
+        """Every mechanism is of use where it stands; what it promises there is for `verify` to say."""
+        for release in self.releases:
+            reason = _reason_against(self, release)
+            if reason is not None:
+                raise ValueError(f"`{release.name}` is not measured by `{release.mechanism.name}`: {reason}")
+        return self
+
     def release_named(self, name: str) -> ReleasePlan:
         """The release of that name; KeyError when there is none."""
         found = super().release_named(name)
         assert isinstance(found, ReleasePlan)
         return found
+
+
+def _reason_against(plan: Plan, release: ReleasePlan) -> str | None:
+    """Why the mechanism of a release cannot be run here, or None: also where nothing is promised that it is for."""
+    try:
+        if isinstance(release.mechanism, Derived) and isinstance(release.query, PrefixQuery | WindowQuery):
+            base = plan.release_named(release.query.of).stream_mechanism
+            gaps = base is not None and base.leaves_gaps
+            return "what it adds up has steps without a value" if gaps else None
+        mechanism = release.stream_mechanism
+        if mechanism is None or plan.participation is None:
+            return None
+        settings = [setting_of(plan, release, target.relation) for target in promised_user_level(plan)]
+        return next(filter(None, map(mechanism.reason_not_here, settings)), None)
+    except (LookupError, ArithmeticError):  # of releases made of nothing, or of nonsense, as `verify` says
+        return None
 
 
 def load_plan(path: str | Path) -> Plan:

@@ -285,9 +285,9 @@ def in_hindsight(kind: type[StreamMechanism], setting: Setting, raw: NDArray[np.
 
 def least_variance(row: Row, setting: Setting) -> float:
     """Of Gaussian noise on every step, in units squared."""
-    from policyc.offers.calibration import gaussian_stddev
+    from policyc.offers.calibration import gaussian_stddev, l2_sensitivity
 
-    return gaussian_stddev(float(row.epsilon), float(row.delta), setting.l2_sensitivity) ** 2
+    return gaussian_stddev(float(row.epsilon), float(row.delta), l2_sensitivity(setting)) ** 2
 
 
 def plain_series(row: Row) -> Iterator[PlainSeries]:
@@ -316,7 +316,7 @@ def zkl22_methods(row: Row, setting: Setting, raw: NDArray[np.int64]) -> Iterato
     """Laplace noise as ZKL22 has it, lmmse with noise by its Corollary 5.2, and budgets over a window of all steps."""
     epsilon, steps, moved = float(row.epsilon), len(raw), setting.contribution
     laplace = stream_mechanism_kinds()["laplace"].model_validate(
-        {"scale": Decimal(repr(setting.l1_sensitivity / epsilon))}
+        {"scale": Decimal(repr(setting.changes * setting.shift / epsilon))}
     )
     yield from stream_methods(row, laplace, setting, raw, "laplace, delta 0 (ZKL22's baseline)", published=True)
     lmmse = stream_mechanism_kinds()["lmmse"]

@@ -96,7 +96,7 @@ class Stage:
 
     def laplace(self) -> StreamMechanism:
         """The paper's baseline-Laplace: T times the sensitivity over epsilon."""
-        scale = Decimal(repr(self.setting.l1_sensitivity / self.epsilon))
+        scale = Decimal(repr(self.setting.changes * self.setting.shift / self.epsilon))
         return stream_mechanism_kinds()["laplace"].model_validate({"scale": scale})
 
     def publisher(self, mechanism: StreamMechanism, signal: SignalModel | None = None) -> Publisher:

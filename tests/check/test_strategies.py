@@ -147,7 +147,7 @@ def test_no_user_moves_what_is_measured_further_than_is_said(name: str, signed: 
             else:  # the users are in two cells
                 apart = np.concatenate(np.broadcast_arrays(mine[:, None], mine[None]), axis=-1)
             assert (apart**2).sum(axis=-1).max() <= moves.l2_square
-            assert np.abs(apart).sum(axis=-1).max() <= moves.l1
+            assert moves.l1 is None or np.abs(apart).sum(axis=-1).max() <= moves.l1
             if moves.alike is not None:
                 changes, shift = moves.alike
                 assert np.abs(apart).max() <= shift
@@ -157,7 +157,6 @@ def test_no_user_moves_what_is_measured_further_than_is_said(name: str, signed: 
         if isinstance(strategy, NonNegative):
             assert (matrix >= 0).all()
             assert strategy.l2_square(participation) <= general_l2_square(matrix, participation) * 4 / 3
-            assert strategy.column_sums().tolist() == matrix.sum(axis=0).tolist()
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -178,22 +177,34 @@ def test_a_measurement_in_pieces_is_one_measurement(name: str, cells: int) -> No
         assert some.tolist() == counts[first:stop].tolist()
 
 
-@pytest.mark.parametrize(("horizon", "block"), [(60, 4), (61, 7), (40, 13), (200, 3)])
+@pytest.mark.parametrize(
+    ("horizon", "block"), [(60, 4), (61, 7), (40, 13), (200, 3), (257, 1), (300, 7), (400, 40), (301, 280), (300, 4096)]
+)
 @pytest.mark.parametrize(("bound", "spacing"), [(1, 1), (9, 1), (5, 3), (4, 9)])
 def test_means_have_the_general_bound(horizon: int, block: int, bound: int, spacing: int) -> None:
-    """What is computed once for all places alike is the general bound of the whole matrix, to the last unit."""
+    """What is computed once for all places alike is the general bound of the whole matrix, and above it near ends."""
     means = Means(horizon, block, 4096)
     matrix = means.measured(np.eye(horizon, dtype=np.int64), 0)[0]
     participation = Participation(bound, horizon, spacing)
     found = means.l2_square(participation)
     if spacing == 1:
-        assert found == general_l2_square(matrix, participation)
+        general = general_l2_square(matrix, participation)
+        assert found == general or (general <= found and horizon < 4 * block)
     generator, slots = np.random.default_rng(4), horizon - (bound - 1) * (spacing - 1)
     for _ in range(2000):  # steps in order, with so much room between them
         steps = np.sort(generator.choice(slots, bound, replace=False)) + np.arange(bound) * (spacing - 1)
         assert (matrix[:, steps].sum(axis=1) ** 2).sum() <= found
     for first in range(horizon - (bound - 1) * spacing):
         assert (matrix[:, first : first + bound * spacing : spacing].sum(axis=1) ** 2).sum() <= found
+
+
+@pytest.mark.parametrize("block", [1, 7, 30])
+def test_means_of_users_in_every_step(block: int) -> None:
+    """Where steps near the ends count as well, what is said is hardly more than the general bound."""
+    means = Means(300, block, 4096)
+    matrix = means.measured(np.eye(300, dtype=np.int64), 0)[0]
+    general = general_l2_square(matrix, Participation(300, 300))
+    assert general <= means.l2_square(Participation(300, 300)) <= general * (1 + block / 300)
 
 
 def test_streams_without_end() -> None:

@@ -95,6 +95,6 @@ def simulated(seed: int) -> SimulationRandomness:
 
 
 def documented(kind: type) -> str:
-    """What a mechanism says of itself: in the check, whose record it is."""
+    """What a mechanism says of itself: in the check, whose record it is, and where it is drawn."""
     record = next(base for base in kind.__mro__ if base.__module__.startswith("policyc_check.mechanisms."))
-    return record.__doc__ or ""
+    return f"{record.__doc__}\n{kind.__doc__}"

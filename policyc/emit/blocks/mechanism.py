@@ -46,9 +46,11 @@ def _mechanism(accounting: Accounting, release: ReleasePlan) -> Json:
 
 def described(record: Record) -> tuple[str, list[JsonValue]]:
     """What a mechanism or estimator says of itself in its documentation, and the keys of its sources."""
-    kinds = type(record).__mro__  # of a mechanism the check says what it measures; a run only draws it
-    kind = next((base for base in kinds if base.__module__.startswith("policyc_check.mechanisms.")), type(record))
-    paragraphs = [" ".join(p.split()) for p in (inspect.getdoc(kind) or "").split("\n\n")]
+    kind = type(record)
+    paragraphs = _paragraphs(kind)
+    checked = next((base for base in kind.__mro__ if base.__module__.startswith("policyc_check.mechanisms.")), kind)
+    if checked is not kind:  # of a mechanism the check says what it measures; what draws it adds to that
+        paragraphs = [*_paragraphs(checked), *paragraphs[1:]]
     sources: list[JsonValue] = []
     words = []
     for paragraph in paragraphs:
@@ -57,6 +59,10 @@ def described(record: Record) -> tuple[str, list[JsonValue]]:
         elif not re.match(r"(Args|Raises|Returns|Attributes):", paragraph):
             words.append(paragraph)
     return " ".join(words).replace("``", "`"), sources
+
+
+def _paragraphs(kind: type) -> list[str]:
+    return [" ".join(paragraph.split()) for paragraph in (inspect.getdoc(kind) or "").split("\n\n")]
 
 
 def parameters(record: Record) -> Json:

@@ -14,6 +14,7 @@ from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sente
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, said, span, user
 from policyc.emit.numbers import about, counted, exact, grouped, likelihood_factor, round_up, sentence_case, shown
 from policyc.emit.odds import group_epsilon, probability_beyond
+from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.claims import UserLevelClaim
 from policyc_check.plan.stream import ParticipationRecord
@@ -272,7 +273,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
     else:
         setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
         step = counted(setting.contribution, "unit")
-        hides = f"at most {step} in a step, {about(setting.l2_sensitivity)} in L2 norm over all steps"
+        hides = f"at most {step} in a step, {about(l2_sensitivity(setting))} in L2 norm over all steps"
     return {
         "release": release.name,
         "name": release.mechanism.described(),

@@ -21,7 +21,10 @@ class BinomialOffer(StreamOffer):
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:  # noqa: ARG002
         """The fewest coins whose whole stream is private; there are no options."""
-        from policyc.offers.calibration import gaussian_stddev  # start-up: `policyc check` calculates nothing
+        from policyc.offers.calibration import (  # start-up: `policyc check` calculates nothing
+            gaussian_stddev,
+            l2_sensitivity,
+        )
         from policyc_check.rounding import rounded_down
 
         nats, failing = rounded_down(epsilon), rounded_down(delta)
@@ -30,7 +33,7 @@ class BinomialOffer(StreamOffer):
         def holds(half: int) -> bool:
             return bool(plain.of_half(half).profile(setting).delta(nats) <= failing)
 
-        near = max(1, math.ceil(2 * gaussian_stddev(nats, failing, setting.l2_sensitivity) ** 2))
+        near = max(1, math.ceil(2 * gaussian_stddev(nats, failing, l2_sensitivity(setting)) ** 2))
         low, high, width = near, near, max(1, near // 1000)
         while not holds(high):
             low, high, width = high, high + width, 2 * width

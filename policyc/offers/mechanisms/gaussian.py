@@ -21,8 +21,11 @@ class GaussianOffer(StreamOffer):
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:  # noqa: ARG002
         """The least noise whose whole stream is private; there are no options."""
-        from policyc.offers.calibration import gaussian_stddev  # start-up: `policyc check` calculates nothing
+        from policyc.offers.calibration import (  # start-up: `policyc check` calculates nothing
+            gaussian_stddev,
+            l2_sensitivity,
+        )
 
-        near = lambda nats, failing: gaussian_stddev(nats, failing, setting.l2_sensitivity)  # noqa: E731
+        near = lambda nats, failing: gaussian_stddev(nats, failing, l2_sensitivity(setting))  # noqa: E731
         plain: Any = self.record().model_validate({"stddev": Decimal(1)})
         return least_by_profile(plain, setting, epsilon, delta, near)

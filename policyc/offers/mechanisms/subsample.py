@@ -35,11 +35,10 @@ class SubsampleOffer(StreamOffer):
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
         """The least noise for this rate; `sampling` is poisson where the options do not say."""
         from policyc.offers.calibration import sample_stddev  # start-up: `policyc check` calculates nothing
-        from policyc_check.mechanisms.subsample import sample_of
 
         fixed = {"rate": options.get("rate", USUAL_RATE), "sampling": options.get("sampling", "poisson")}
         plain: Any = self.record().model_validate({"stddev": Decimal(1), **fixed})
         require_promise(plain, setting, delta)
-        sample = sample_of(setting, plain.rate, plain.sampling)
+        sample = plain.sample(setting)
         near = lambda nats, failing: sample_stddev(sample, nats, failing, setting.shift)  # noqa: E731
         return least_by_profile(plain, setting, epsilon, delta, near)

@@ -1,7 +1,43 @@
-"""What each mechanism measures, and what that tells about one user: one mechanism a file, found by being here."""
+"""What each mechanism measures, and what that tells about one user; found by being here."""
 
-from policyc_check.mechanisms.any_mechanism import AnyMechanism, Budgeted
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SerializeAsAny
+
+from policyc_check.kinds import find_kinds, load_kind
 from policyc_check.mechanisms.mechanism import Derived, Mechanism, StepMechanism, StreamMechanism
 from policyc_check.mechanisms.window_mechanism import WindowMechanism
 
 __all__ = ["AnyMechanism", "Budgeted", "Derived", "Mechanism", "StepMechanism", "StreamMechanism", "WindowMechanism"]
+
+Budgeted = StepMechanism | WindowMechanism
+"""Mechanisms whose steps have budgets: a plan gives them a schedule."""
+
+BASES: dict[str, type[Mechanism]] = {"step": StepMechanism, "stream": StreamMechanism, "window": WindowMechanism}
+
+
+@cache
+def kinds(accounting: str) -> dict[str, type[Mechanism]]:
+    """All mechanisms that account so, by name."""
+    return find_kinds("policyc_check.mechanisms", BASES[accounting])
+
+
+def loader(kinds_of: Callable[[str], dict[str, type[Any]]]) -> Callable[[Any], Any]:
+    """A validator that turns a mechanism's fields into its record, of the kinds that are given by `accounting`."""
+
+    def load(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        accounting = value.get("accounting")
+        if accounting == "none":
+            return Derived.model_validate(value)
+        return load_kind(lambda: kinds_of(accounting if accounting in ("stream", "window") else "step"))(value)
+
+    return load
+
+
+AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(loader(kinds))]]

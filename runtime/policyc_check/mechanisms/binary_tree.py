@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from policyc_check.mechanisms.linear import GridMechanism, NonNegative
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from policyc_check.users.participation import Participation
-    from policyc_check.users.setting import Setting
-
-    Whole = NDArray[np.int64]
+from policyc_check.mechanisms.linear import GridMechanism, NonNegative, Numbers
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_check.users.strategies import Whole
 
 
 @dataclass(frozen=True)
@@ -25,7 +20,7 @@ class Tree(NonNegative):
     horizon: int
     grid: int
 
-    def measured(self, raw: Whole, first: int) -> tuple[Whole, Whole]:
+    def measured(self, raw: Whole, first: int) -> Numbers:
         """The nodes that end at the steps, the smallest first."""
         sums = np.vstack([np.zeros((1, raw.shape[1]), dtype=np.int64), np.cumsum(raw, axis=0)]) * self.grid
         ends, levels = nodes(first, len(raw))
@@ -47,23 +42,11 @@ class Tree(NonNegative):
             square += full * most**2 + rest**2
         return square * self.grid**2
 
-    def column_sums(self) -> Whole:
-        """As many nodes as hold each step."""
-        steps = np.arange(self.horizon)
-        held = [(steps >> level) < (self.horizon >> level) for level in range(self.horizon.bit_length())]
-        return np.asarray(np.sum(held, axis=0, dtype=np.int64) * self.grid)
-
 
 class BinaryTree(GridMechanism):
     """Measures the sum of every node of a binary tree over the steps, under discrete Gaussian noise.
 
     A node is measured at the step that ends it; the record has one number a cell and node, the smallest node first.
-    Each node's sum is then estimated from its own measurement and those below it, by their variances (Honaker);
-    offline, steps and running totals use those above and beside it as well.
-
-    What differs from Chan, Shi, Song: Gaussian noise, for all of a user's events, and estimates from all nodes.
-
-    Source: CSS11, HON15, BW18, CKS20
     """
 
     name: Literal["binary_tree"] = "binary_tree"
@@ -75,7 +58,7 @@ class BinaryTree(GridMechanism):
         return Tree(setting.horizon, self.grid)
 
 
-def nodes(first: int, stop: int) -> tuple[Whole, Whole]:
+def nodes(first: int, stop: int) -> Numbers:
     """Ends and levels of the nodes that end with the steps first to stop - 1, step by step, smallest first."""
     steps = np.arange(first + 1, stop + 1)
     counts = np.array([(int(step) & -int(step)).bit_length() for step in steps], dtype=np.int64)

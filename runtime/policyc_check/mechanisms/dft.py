@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from policyc_check.mechanisms.linear import GridMechanism, Strategy
+from policyc_check.mechanisms.linear import GridMechanism, Numbers, Strategy
 from policyc_check.records import Steps
+from policyc_check.users.composition import Floats
 from policyc_check.users.noise import DiscreteLaplace, Law
-from policyc_check.users.setting import Moves
+from policyc_check.users.setting import Moves, Setting
+from policyc_check.users.strategies import Whole
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from policyc_check.users.setting import Setting
-
-    Whole = NDArray[np.int64]
-
-
-LONGEST = 20_000  # steps of a block: its transform takes the square of that
 ROWS = 256  # of a transform at a time
 
 
@@ -49,7 +42,7 @@ class Frequencies(Strategy):
         """Coefficients that are measured of a block of this size."""
         return min(size, self.coefficients or size)
 
-    def measured(self, raw: Whole, first: int) -> tuple[Whole, Whole]:
+    def measured(self, raw: Whole, first: int) -> Numbers:
         """One coefficient a step, of the blocks that begin at `first` or later; none above those measured."""
         sums: list[Whole] = []
         numbers = np.zeros(len(raw) - first, dtype=np.int64)
@@ -73,14 +66,13 @@ class Frequencies(Strategy):
         sizes = {self.length, (setting.horizon or self.length) % self.length or self.length}
         most = min(setting.changes, self.length * (2 if setting.replaced and setting.cells > 1 else 1))
         l2_square = setting.changes * setting.shift**2 * max(self._longest_square(size, most) for size in sizes)
-        blocks = None if setting.horizon is None else -(-setting.horizon // self.length)
-        whole = math.isqrt(setting.cells_moved(blocks) * self.count(self.length) * l2_square) + 1
-        return Moves(l2_square, max(1, min(setting.moved_l1(self._columns()), whole)))
-
-    def _columns(self) -> Whole:
-        """By how much one unit of every step moves the coefficients, L1, in grid units; of one block, if endless."""
-        sizes = [size for _, size in self.blocks(self.horizon or self.length)]
-        return np.concatenate([_column_norms(size, self.count(size), self.grid) for size in sizes])
+        cells = setting.changes * setting.numbers_changed  # of blocks, in which neighbors differ
+        if setting.horizon is not None:
+            cells = min(cells, -(-setting.horizon // self.length) * setting.cells)
+        whole = math.isqrt(cells * self.count(self.length) * l2_square) + 1
+        blocks = self.blocks(self.horizon or self.length)  # one, where there is no end
+        columns = np.concatenate([_column_norms(size, self.count(size), self.grid) for _, size in blocks])
+        return Moves(l2_square, max(1, min(setting.moved_l1(columns), whole)))
 
     def _longest_square(self, size: int, most: int) -> int:
         """Of one change in a block of this size with at most so many, squared, in grid units."""
@@ -98,12 +90,6 @@ class Dft(GridMechanism):
 
     A block is the whole series offline, and d + 1 steps where values may wait for d (online DFT). With `choose`, the
     frequencies above which noise is more than signal are left out, chosen from the noisy coefficients alone.
-
-    What differs from the source: noise is made for what one user in all of a user's steps can move, which the source's
-    comparison in ZKL22 takes sqrt(T) too small; and how many coefficients count is stated, or chosen after noise,
-    while the source picks the number by the error on the protected series itself.
-
-    Source: RN10, BW18, CKS20
     """
 
     name: Literal["dft"] = "dft"
@@ -111,19 +97,6 @@ class Dft(GridMechanism):
     coefficients: Steps | None
     choose: bool
     noise: Literal["gaussian", "laplace"] = "gaussian"
-
-    @classmethod
-    def reason_against(cls, setting: Setting) -> str | None:
-        """It waits for blocks of steps."""
-        if setting.workload != "identity":
-            return "it measures the steps themselves, not totals over them"
-        if setting.wait == 0:
-            return "it transforms blocks of steps, so values have to wait for later ones"
-        if setting.wait is None and setting.horizon is None:
-            return "it transforms the whole stream, and this one has no end"
-        if block_of(setting) > LONGEST:
-            return f"it transforms at most {LONGEST:,} steps at once"
-        return None
 
     def strategy(self, setting: Setting) -> Frequencies:
         """Of blocks."""
@@ -145,13 +118,8 @@ def block_of(setting: Setting) -> int:
     return setting.wait + 1 if setting.horizon is None else min(setting.wait + 1, setting.horizon)
 
 
-def basis(size: int, count: int) -> Iterable[NDArray[np.float64]]:
-    """As `_rows`; kept where it is small."""
-    return _kept_basis(size, count) if size * count <= 2**20 else _rows(size, count)
-
-
 @lru_cache(maxsize=64)
-def _column_norms(size: int, count: int, grid: int) -> NDArray[np.int64]:
+def _column_norms(size: int, count: int, grid: int) -> Whole:
     """The L1 norm of what each step adds to the coefficients, in units of the grid, (size,): they are whole numbers."""
     sums = np.zeros(size, dtype=np.int64)
     for rows in basis(size, count):
@@ -159,21 +127,17 @@ def _column_norms(size: int, count: int, grid: int) -> NDArray[np.int64]:
     return sums
 
 
-@lru_cache(maxsize=4)
-def _kept_basis(size: int, count: int) -> tuple[NDArray[np.float64], ...]:
-    return tuple(_rows(size, count))
-
-
-def _rows(size: int, count: int) -> Iterator[NDArray[np.float64]]:
-    """The lowest `count` rows of the orthonormal real Fourier basis over `size` steps, some at a time, (rows, size).
-
-    Row 0 is constant; rows 2 f - 1 and 2 f are the cosine and sine of frequency f.
-    """
-    steps = np.arange(size)
+def basis(size: int, count: int) -> Iterator[Floats]:
+    """The lowest `count` rows of the orthonormal real Fourier basis over `size` steps, some at a time, (rows, size)."""
     for first in range(0, count, ROWS):
-        row = np.arange(first, min(first + ROWS, count))[:, None]
-        turn = 2 * math.pi / size * ((row + 1) // 2 * steps % size)
-        alone = (row == 0) | (row == size - 1) & (size % 2 == 0)  # the constant, and the fastest cosine
-        yield np.where(row % 2 == 1, np.cos(turn), np.where(row == 0, 1.0, np.sin(turn))) * np.sqrt(
-            np.where(alone, 1.0, 2.0) / size
-        )
+        yield _rows(size, first, min(first + ROWS, count))
+
+
+@lru_cache(maxsize=4)
+def _rows(size: int, first: int, stop: int) -> Floats:
+    """Some rows: row 0 is constant; rows 2 f - 1 and 2 f are the cosine and sine of frequency f."""
+    row = np.arange(first, stop)[:, None]
+    turn = 2 * math.pi / size * ((row + 1) // 2 * np.arange(size) % size)
+    waves = np.where(row % 2 == 1, np.cos(turn), np.where(row == 0, 1.0, np.sin(turn)))
+    alone = (row == 0) | (row == size - 1) & (size % 2 == 0)  # the constant, and the fastest cosine
+    return np.asarray(waves * np.sqrt(np.where(alone, 1.0, 2.0) / size))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from policyc_check.mechanisms.mechanism import StepMechanism
 from policyc_check.records import LARGEST_COUNT, PositiveDecimal
-
-if TYPE_CHECKING:
-    pass
 
 
 class Laplace(StepMechanism):
@@ -32,15 +29,6 @@ class Laplace(StepMechanism):
     l1_sensitivity: PositiveDecimal
     sampler: Literal["discrete"] = "discrete"
     balanced_cells: Annotated[int, Field(ge=2, le=LARGEST_COUNT)] | None = None
-
-    @property
-    def balanced(self) -> bool:
-        """Whether the noise of a step's cells adds up to zero."""
-        return self.balanced_cells is not None
-
-    def described(self) -> str:
-        """The mechanism as tables name it."""
-        return self.name if self.balanced_cells is None else "balanced laplace"
 
     def privacy_loss(self, scale: Decimal) -> Fraction:
         """The exact loss in nats of one step released with this scale (> 0)."""

@@ -4,33 +4,26 @@ A **strategy** is A: rows over steps, in whole units of a grid. Every cell has t
 **law** is that of the noise on each number. What all numbers tell about one user follows from how far one user moves
 them, and from the law: the same for every linear mechanism, however its values are made of the numbers afterwards.
 
-A new one is a file here with a record, its strategy and its law; `tests/check/test_strategies.py` holds what a strategy
-says against every user of small streams, once it stands in the list there.
+`tests/check/test_strategies.py` holds what a strategy says against every user of small streams.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import model_validator
 
 from policyc_check.mechanisms.mechanism import StreamMechanism
 from policyc_check.records import PositiveDecimal
-from policyc_check.users.noise import DiscreteGaussian
+from policyc_check.users.noise import DiscreteGaussian, Law
+from policyc_check.users.participation import Participation
+from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.setting import Moves, Setting
+from policyc_check.users.strategies import Whole
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from policyc_check.users.noise import Law
-    from policyc_check.users.participation import Participation
-    from policyc_check.users.profile import PrivacyProfile
-    from policyc_check.users.setting import Moves, Setting
-
-    Whole = NDArray[np.int64]
-    Numbers = tuple[Whole, Whole]
+Numbers = tuple[Whole, Whole]
 
 
 class Strategy(ABC):
@@ -62,7 +55,8 @@ class Identity(Strategy):
 
     def moves(self, setting: Setting) -> Moves:
         """Each of the values that differ, by as much as one user adds to a step."""
-        return setting.moves_of_series
+        changes, shift = setting.changes, setting.shift
+        return Moves(changes * shift**2, changes * shift, (changes, shift))
 
 
 class NonNegative(Strategy):
@@ -72,24 +66,20 @@ class NonNegative(Strategy):
     def l2_square(self, participation: Participation) -> int:
         """At most |A d|^2 of one user who adds at most 1 to each step taken part in, in squared units of the grid."""
 
-    @abstractmethod
-    def column_sums(self) -> Whole:
-        """The sum of each step's coefficients, (horizon,)."""
-
     def moves(self, setting: Setting) -> Moves:
         """As far as users who add to each other."""
-        return setting.moves_of(self.l2_square, self.column_sums())
+        return Moves(setting.moved_square(self.l2_square))
 
 
 class LinearMechanism(StreamMechanism):
-    """Independent noise of one law on what a strategy measures; see the module."""
+    """Independent noise of one law on what a strategy measures: the values themselves, unless it says otherwise."""
 
     grid: ClassVar[int] = 1
     """Units of the strategy to one unit of the raw values."""
 
-    @abstractmethod
-    def strategy(self, setting: Setting) -> Strategy:
+    def strategy(self, setting: Setting) -> Strategy:  # noqa: ARG002
         """What is measured, here."""
+        return Identity()
 
     @property
     @abstractmethod
@@ -102,7 +92,7 @@ class LinearMechanism(StreamMechanism):
 
 
 class GridMechanism(LinearMechanism):
-    """With noise that is wide on its grid, over a stream whose steps are known.
+    """With noise that is wide on its grid.
 
     On so fine a grid any change of the numbers is hidden as well as by continuous noise, to a part in a million,
     whatever its direction: one L2 sensitivity is all that privacy asks.
@@ -110,17 +100,6 @@ class GridMechanism(LinearMechanism):
 
     stddev: PositiveDecimal
     sampler: Literal["discrete"] = "discrete"
-
-    @model_validator(mode="after")
-    def _noise_is_wide(self) -> Self:
-        if self.stddev * self.grid < 3:
-            raise ValueError("the noise is too small for its grid")
-        return self
-
-    @classmethod
-    def reason_against(cls, setting: Setting) -> str | None:
-        """It needs to know how many steps there are."""
-        return "it needs a horizon, and this stream has no end" if setting.horizon is None else None
 
     @property
     def law(self) -> Law:

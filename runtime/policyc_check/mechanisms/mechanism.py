@@ -3,7 +3,8 @@
 There are three kinds, told apart by `accounting`. A `StepMechanism` ("step") adds noise to one step at a time; what
 each step may spend comes from a `Schedule`. A `WindowMechanism` ("window", its own module) spends as it goes, bounded
 over windows. A `StreamMechanism` ("stream") accounts for all it measures of a stream: its `profile` bounds delta at
-every epsilon, from the stated parameters alone. How noise is found, drawn and undone is nobody's business here.
+every epsilon, from the stated parameters alone. How noise is found, drawn and undone is nobody's business here, nor
+where a mechanism is of use.
 """
 
 from __future__ import annotations
@@ -11,19 +12,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Literal
 
-from policyc_check.kinds import find_kinds
 from policyc_check.records import Record
-
-if TYPE_CHECKING:
-    from policyc_check.users.profile import PrivacyProfile
-    from policyc_check.users.setting import Setting
-
-
-MOST_CHANGES = 10**6
-"""Values of a stream that one user may change: beyond, compositions cannot be computed."""
+from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.setting import Setting
 
 
 class Mechanism(Record):
@@ -56,21 +49,6 @@ class StreamMechanism(Mechanism):
     """Measures a whole stream and accounts for all of it; see the module."""
 
     accounting: Literal["stream"] = "stream"
-    leaves_gaps: ClassVar[bool] = False
-    """Whether `values` may be NaN, so that the release needs an estimator that fills. (One that interpolates between
-    measured steps itself, in `values`, leaves none.)"""
-
-    @classmethod
-    def reason_against(cls, setting: Setting) -> str | None:
-        """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""
-        return None if setting.workload == "identity" else "it measures the steps themselves, not totals over them"
-
-    @classmethod
-    def reason_not_here(cls, setting: Setting) -> str | None:
-        """As `reason_against`, and why nobody could account for this setting."""
-        if setting.changes > MOST_CHANGES:
-            return f"one user can change {setting.changes:,} values, and at most {MOST_CHANGES:,} can be accounted for"
-        return cls.reason_against(setting)
 
     def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:  # noqa: ARG002
         """Why a promise that may fail with this probability would be none with these parameters, or None."""
@@ -82,6 +60,9 @@ class StreamMechanism(Mechanism):
 
         `setting` may have another participation bound than the one that was calibrated for: this is how the
         certificate says what is left when the bound fails.
+
+        Raises:
+            ValueError: nobody could account for this setting.
         """
 
 
@@ -93,15 +74,3 @@ class Derived(Mechanism):
 
     name: Literal["derived"] = "derived"
     accounting: Literal["none"] = "none"
-
-
-@cache
-def step_mechanism_kinds() -> dict[str, type[StepMechanism]]:
-    """All step mechanisms by name."""
-    return find_kinds("policyc_check.mechanisms", StepMechanism)  # type: ignore[type-abstract]
-
-
-@cache
-def stream_mechanism_kinds() -> dict[str, type[StreamMechanism]]:
-    """All stream mechanisms by name."""
-    return find_kinds("policyc_check.mechanisms", StreamMechanism)  # type: ignore[type-abstract]

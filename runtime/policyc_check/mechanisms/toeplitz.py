@@ -1,9 +1,8 @@
 """Correlated noise for running totals and windows: a lower-triangular Toeplitz matrix C is measured, and undone.
 
 What is measured is C x + z with independent noise z; what is published is W C^-1 (C x + z), so its noise W C^-1 z is
-correlated over steps in a way that cancels in the totals W. C = (1 - decay L)^(-exponent), L the shift by one step, is
-chosen for the least mean square error under the participation bound, from the setting alone. Where participations are
-so far apart that a band of coefficients does not reach from one to the next, these are chosen one by one instead.
+correlated over steps in a way that cancels in the totals W. C = (1 - decay L)^(-exponent), L the shift by one step, or
+a band of coefficients.
 """
 
 from __future__ import annotations
@@ -12,21 +11,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from policyc_check.mechanisms.linear import GridMechanism, NonNegative
+from policyc_check.mechanisms.linear import GridMechanism, NonNegative, Numbers
 from policyc_check.records import LARGEST_COUNT
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
+from policyc_check.users.strategies import Whole
 
-if TYPE_CHECKING:
-    from policyc_check.users.participation import Participation
-    from policyc_check.users.setting import Setting
-
-
-Whole = NDArray[np.int64]
 Part = Annotated[Decimal, Field(ge=0, le=1)]
 PIECE = 4096  # steps that are measured together
 BITS = 64  # of the coefficients beyond their grid, while they are computed
@@ -38,7 +34,7 @@ class Convolution(NonNegative):
 
     column: Whole
 
-    def measured(self, raw: Whole, first: int) -> tuple[Whole, Whole]:
+    def measured(self, raw: Whole, first: int) -> Numbers:
         """One number a step; of many steps some at a time, each with as much history as the last of them."""
         found = np.zeros((0, raw.shape[1]), dtype=np.int64)
         for start in range(first, len(raw), PIECE):
@@ -60,22 +56,12 @@ class Convolution(NonNegative):
             raise ValueError("coefficients must be whole, non-negative and non-increasing")
         return sum(total * total for total in earliest_user(self.column, participation).tolist())
 
-    def column_sums(self) -> Whole:
-        """What each step adds until the end."""
-        return np.cumsum(self.column)[::-1]
-
 
 class Toeplitz(GridMechanism):
     """Measures C x, C = (1 - decay L)^(-exponent) rounded to the grid, under discrete Gaussian noise on that grid.
 
     With a `band`, it is the first column of C, in whole units of the grid, zero after its end; decay and exponent are
     0 then.
-
-    The coefficients are whole numbers of the grid, computed in whole numbers, and the sensitivity is exactly theirs:
-    that of a user who takes part as early and as densely as participation allows. Running totals and windows have the
-    rounded C undone exactly. On the steps themselves no such C helps: they have independent noise.
-
-    Source: DMRST22, FHU23, KL24, BW18, CKS20
     """
 
     name: Literal["toeplitz"] = "toeplitz"
@@ -84,31 +70,18 @@ class Toeplitz(GridMechanism):
     band: tuple[Annotated[int, Field(ge=0, le=LARGEST_COUNT)], ...] | None = None
     grid: ClassVar[int] = 2**12
 
-    @model_validator(mode="after")
-    def _band_falls(self) -> Self:
-        if self.band is None:
-            return self
-        if not self.band or self.band[0] == 0 or list(self.band) != sorted(self.band, reverse=True):
-            raise ValueError("the coefficients of a band do not rise, and the first is above 0")
-        if self.decay or self.exponent:
-            raise ValueError("with a band, decay and exponent are 0")
-        return self
-
     def strategy(self, setting: Setting) -> Convolution:
         """C x."""
-        return Convolution(self._column(setting))
-
-    def _column(self, setting: Setting) -> NDArray[np.int64]:
         assert setting.horizon is not None, "it does not apply to endless streams"
         if self.band is None:
-            return coefficients(self.decay, self.exponent, self.grid, setting.horizon)
+            return Convolution(coefficients(self.decay, self.exponent, self.grid, setting.horizon))
         column = np.zeros(setting.horizon, dtype=np.int64)
         column[: len(self.band)] = self.band[: setting.horizon]
-        return column
+        return Convolution(column)
 
 
 @lru_cache(maxsize=64)
-def coefficients(decay: Decimal, exponent: Decimal, grid: int, steps: int) -> NDArray[np.int64]:
+def coefficients(decay: Decimal, exponent: Decimal, grid: int, steps: int) -> Whole:
     """The first column of C in whole units of the grid, (steps,): the same on every machine."""
     a, g = Fraction(decay), Fraction(exponent)
     found, value = [grid], grid << BITS

@@ -1,27 +1,18 @@
-"""The base of mechanisms that publish when counts have moved: what any window of steps spends is bounded by their rule.
+"""Mechanisms that publish when counts have moved: what any window of steps spends is bounded by their rule.
 
 At each step the distance of the counts from the last published ones is measured first, with half of the window's
 budget divided evenly; whether to publish, and with how much of the other half, follows from earlier *records* alone.
 Otherwise the last values are published again. So budgets are adaptive, and yet no window of steps ever spends more than
-epsilon, whatever the data: that is what `spent` says, and `verify` believes nothing else.
-
-A record is (distance,) or (distance, value of each cell): whole numbers, from which everything else is recomputed.
+epsilon, whatever the data: that is what `spent` says, and what a run holds every publication to.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from policyc_check.kinds import find_kinds
 from policyc_check.mechanisms.mechanism import Mechanism
 from policyc_check.records import PositiveDecimal, Steps
-
-if TYPE_CHECKING:
-    pass
 
 
 class WindowMechanism(Mechanism):
@@ -43,14 +34,6 @@ class WindowMechanism(Mechanism):
     largest_part: ClassVar[Fraction]
     """The largest part of epsilon that one publication takes."""
 
-    @abstractmethod
-    def unit(self) -> Fraction:
-        """What publications are paid in, nats."""
-
-    @abstractmethod
-    def next_units(self, paid: Sequence[int]) -> int:
-        """The units that a publication at the next step may take, 0 for none, given those paid at each step so far."""
-
     def spent(self, width: int) -> Fraction:
         """The most nats that any `width` steps in a row spend, whatever the data."""
         steps = Fraction(width, 2 * self.window)  # for distances
@@ -58,7 +41,21 @@ class WindowMechanism(Mechanism):
         return Fraction(self.epsilon) * (steps + published)
 
 
-@cache
-def window_mechanism_kinds() -> dict[str, type[WindowMechanism]]:
-    """All mechanisms that publish when counts have moved, by name."""
-    return find_kinds("policyc_check.mechanisms", WindowMechanism)  # type: ignore[type-abstract]
+class BudgetDistribution(WindowMechanism):
+    """Publishes the counts anew when they have moved further than noise would, with half of what its window has left.
+
+    Half of epsilon measures distances, evenly; the other half is for publications.
+    """
+
+    name: Literal["budget_distribution"] = "budget_distribution"
+    largest_part: ClassVar[Fraction] = Fraction(1, 4)
+
+
+class BudgetAbsorption(WindowMechanism):
+    """Publishes the counts anew when they have moved further than noise would, with the budget of the steps it skipped.
+
+    Half of epsilon measures distances, evenly; the other half is divided evenly between steps.
+    """
+
+    name: Literal["budget_absorption"] = "budget_absorption"
+    largest_part: ClassVar[Fraction] = Fraction(1, 2)

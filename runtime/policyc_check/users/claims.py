@@ -52,9 +52,7 @@ def unit_of(plan: Plan, release: ReleasePlan) -> Decimal:
 
 def contribution_of(query: CountQuery | SumQuery, per_step: int) -> int:
     """By how many units one user moves the values of a step at most, in L1."""
-    if isinstance(query, CountQuery):
-        return per_step
-    return per_step * largest_units(query)
+    return per_step if isinstance(query, CountQuery) else per_step * largest_units(query)
 
 
 def largest_units(query: SumQuery) -> int:
@@ -65,25 +63,15 @@ def largest_units(query: SumQuery) -> int:
 def setting_of(
     plan: Plan, release: ReleasePlan, relation: NeighboringRelation, participation_bound: int | None = None
 ) -> Setting:
-    """What the noise of a release has to hide.
-
-    Args:
-        plan: with a participation bound.
-        release: of the plan.
-        relation: of the target.
-        participation_bound: other than the plan's, to see what is left when that fails.
-    """
+    """What the noise of a release has to hide, in a plan with a participation bound, or under another bound."""
     record = plan.participation
     if record is None:
         raise ValueError("a plan without a participation bound has no user-level setting")
-    query = source_release(plan, release).query
+    query, own = source_release(plan, release).query, release.query
     assert isinstance(query, CountQuery | SumQuery), "what others are made of is a count or a sum"
-    beyond = participation_bound is not None and participation_bound > record.bound
-    own = release.query
+    bound = participation_bound or record.bound
     return Setting(
-        participation=Participation(
-            participation_bound or record.bound, plan.stream.horizon, 1 if beyond else record.spacing
-        ),
+        participation=Participation(bound, plan.stream.horizon, 1 if bound > record.bound else record.spacing),
         contribution=contribution_of(query, record.per_step),
         per_step=record.per_step,
         replaced=relation is NeighboringRelation.REPLACE_ONE,
@@ -110,10 +98,9 @@ def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
 
 
 def _stream(release: ReleasePlan) -> StreamMechanism:
-    mechanism = release.stream_mechanism
-    if mechanism is None:
+    if release.stream_mechanism is None:
         raise ValueError("this release has no mechanism that accounts for the whole stream")
-    return mechanism
+    return release.stream_mechanism
 
 
 def beyond_bounds(plan: Plan) -> list[int]:
@@ -157,62 +144,42 @@ def _check_participation(plan: Plan) -> Iterator[Claim]:
 
 
 def _check_releases(plan: Plan) -> Iterator[Claim]:
-    """Every release has a mechanism that applies, measures what it says, or is made of another one."""
+    """Every release has a mechanism that accounts for it, or is made of another one."""
+    assert plan.participation is not None, "checked before"
     names: set[str] = set()
     for index, release in enumerate(plan.releases):
         place = f"releases.{index}"
-        name = f"`{release.name}` is measured by `{release.mechanism.described()}`"
+        name = f"`{release.name}` is measured by `{release.mechanism.name}`"
         reason = _reason_against(plan, release, names)
-        yield Claim(name, reason is None, reason or "it applies to this release", f"{place}.mechanism")
+        yield Claim(name, reason is None, reason or "it accounts for this release", f"{place}.mechanism")
         if reason is not None:
             return
         names.add(release.name)
-        least = _contribution(plan, release)
-        yield Claim(
-            f"one user changes `{release.name}` in a step by at most {release.l1_sensitivity}",
-            release.l1_sensitivity >= least,
-            f"recomputed {least}",
-            f"{place}.l1_sensitivity",
-        )
-
-
-def _contribution(plan: Plan, release: ReleasePlan) -> Decimal:
-    query = source_release(plan, release).query
-    assert isinstance(query, CountQuery | SumQuery), "what others are made of is a count or a sum"
-    assert plan.participation is not None, "checked before"
-    return contribution_of(query, plan.participation.per_step) * unit_of(plan, release)
+        query, stated = source_release(plan, release).query, release.l1_sensitivity
+        assert isinstance(query, CountQuery | SumQuery), "what others are made of is a count or a sum"
+        least = contribution_of(query, plan.participation.per_step) * unit_of(plan, release)
+        claimed = f"one user changes `{release.name}` in a step by at most {stated}"
+        yield Claim(claimed, stated >= least, f"recomputed {least}", f"{place}.l1_sensitivity")
 
 
 def _reason_against(plan: Plan, release: ReleasePlan, before: set[str]) -> str | None:
+    """Why nothing, or something else, is known of what a release tells, or None."""
     if isinstance(release.query, PrefixQuery | WindowQuery):
-        reason = _reason_against_base(plan, release, release.query.of, before)
-        if reason is not None or isinstance(release.mechanism, Derived):
-            return reason
+        if release.query.of not in before:
+            return "what it is made of does not come before it"
+        base = plan.release_named(release.query.of)
+        if base.cells != release.cells:
+            return "it has other cells than what it is made of"
+        if isinstance(release.mechanism, Derived):
+            return None
+        if not isinstance(base.query, CountQuery | SumQuery):
+            return "what is measured is a running total or a window of a count or a sum"
     mechanism = release.stream_mechanism
     if mechanism is None:
         return "a promise about all events of a user needs a mechanism that accounts for the whole stream"
-    for target in promised_user_level(plan):
-        setting = setting_of(plan, release, target.relation)
-        reason = mechanism.reason_not_here(setting) or mechanism.reason_against_promise(setting, target.delta)
-        if reason is not None:
-            return reason
-    return None
-
-
-def _reason_against_base(plan: Plan, release: ReleasePlan, of: str, before: set[str]) -> str | None:
-    """Why a running total or window is not made of what it says, or None when it is."""
-    if of not in before:
-        return "what it is made of does not come before it"
-    base = plan.release_named(of)
-    if base.cells != release.cells:
-        return "it has other cells than what it is made of"
-    if isinstance(release.mechanism, Derived):
-        measured = base.stream_mechanism
-        gaps = measured is not None and measured.leaves_gaps
-        return "what it adds up has steps without a value" if gaps else None
-    if isinstance(base.query, CountQuery | SumQuery):
-        return None
-    return "what is measured is a running total or a window of a count or a sum"
+    promised = promised_user_level(plan)
+    reasons = (mechanism.reason_against_promise(setting_of(plan, release, t.relation), t.delta) for t in promised)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _check_profiles(plan: Plan) -> Iterator[Claim]:

@@ -18,8 +18,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from policyc_check.rounding import rounded_up
-from policyc_check.users.composition import GAP, Atoms, Floats, LossLaw, composed_delta
-from policyc_check.users.profile import AlikeLosses, Laws, Loss, PrivacyProfile, pure_profile
+from policyc_check.users.composition import GAP, Atoms, LossLaw
+from policyc_check.users.profile import Laws, PrivacyProfile, SumLoss, pure_profile
 from policyc_check.users.setting import Moves
 
 MOST_CHANGES = 10**6
@@ -46,10 +46,7 @@ class Law(ABC):
 
 @dataclass(frozen=True)
 class DiscreteGaussian(Law):
-    """Pr(x) proportional to exp(-x^2 / (2 variance)), in squared units.
-
-    Source: BW18, CKS20
-    """
+    """Pr(x) proportional to exp(-x^2 / (2 variance)), in squared units."""
 
     variance: Fraction
 
@@ -58,7 +55,7 @@ class DiscreteGaussian(Law):
         v = float(self.variance)
         _require(v, changes, shift)
         if 9.5**2 * changes * v > WIDEST**2:
-            return self.any_way(Moves(changes * shift**2, changes * shift))
+            return self.any_way(Moves(changes * shift**2))
         return PrivacyProfile(losses=(DiscreteGaussianLoss(v, changes, shift),))
 
     def any_way(self, moves: Moves) -> PrivacyProfile:
@@ -78,7 +75,7 @@ class DiscreteGaussian(Law):
 
 
 @dataclass(frozen=True)
-class DiscreteGaussianLoss(Loss):
+class DiscreteGaussianLoss:
     """The loss of discrete Gaussian noise on n numbers that differ by c each: (n c^2 / 2 + c Z) / v.
 
     Z is a sum of n discrete Gaussians. From v = 9 on, Pr(Z = z) <= (1 + 1e-12) exp(-z^2 / (2 n v)) / sqrt(2 pi n v).
@@ -97,11 +94,6 @@ class DiscreteGaussianLoss(Loss):
     changes: int
     shift: int = 1
 
-    @property
-    def variance(self) -> float:
-        """Of the loss, in squared nats; for small noise an upper bound."""
-        return self.changes * self.shift**2 / self.v
-
     @cached_property
     def laws(self) -> Laws:
         """The law of Z where it is known, else that of one change, as often as there are changes."""
@@ -119,18 +111,13 @@ class DiscreteGaussianLoss(Loss):
         )
         return ((law, times),)
 
-    def onto(self, step: float) -> Laws:
-        """Each atom is split."""
-        return tuple((law.onto(step), times) for law, times in self.laws)
-
     def delta(self, epsilon: float) -> float:
         """Within a relative 1e-9 above the true one, however small."""
         if self.v < SMOOTH:
-            return composed_delta(epsilon, self.laws)
+            return math.nan
         width = math.sqrt(self.changes * self.v)  # standard deviation of Z
         start = (epsilon * self.v - self.changes * self.shift**2 / 2) / self.shift  # where the loss is epsilon
-        reach = min(45 * width**2 / start, 9.5 * width) if start > 0 else 9.5 * width - max(start, -9.5 * width)
-        z = math.floor(max(start, -9.5 * width)) + 1 + np.arange(math.ceil(reach) + 1)
+        z = np.arange(math.floor(max(start, -9.5 * width)) + 1, max(start, 0.0) + 9.5 * width + 1)
         terms = np.exp(-((z / width) ** 2) / 2) * -np.expm1((start - z) * (self.shift / self.v))
         value = float(terms.sum()) / (width * math.sqrt(2 * math.pi)) + (1e-19 if start <= 0 else 0.0)
         return min(1.0, max(value * (1 + 1e-11), sys.float_info.min))
@@ -138,10 +125,7 @@ class DiscreteGaussianLoss(Loss):
 
 @dataclass(frozen=True)
 class DiscreteLaplace(Law):
-    """Pr(x) proportional to exp(-|x| / scale).
-
-    Source: CKS20
-    """
+    """Pr(x) proportional to exp(-|x| / scale)."""
 
     scale: Fraction
 
@@ -152,10 +136,12 @@ class DiscreteLaplace(Law):
         log_weights = (np.arange(shift + 1) - shift) / s + math.log(-math.expm1(-1 / s))
         log_weights[0], log_weights[-1] = -shift / s, 0.0
         log_weights = log_weights * (1 - 2**-50) - math.log1p(math.exp(-1 / s)) + 1e-15  # none is above 0
-        return PrivacyProfile(losses=(AlikeLosses(LossLaw(2 / s, -shift / s, 0, log_weights), changes),))
+        return PrivacyProfile(losses=(SumLoss(((LossLaw(2 / s, -shift / s, 0, log_weights), changes),)),))
 
     def any_way(self, moves: Moves) -> PrivacyProfile:
         """At most the L1 sensitivity over the scale is lost."""
+        if moves.l1 is None:
+            raise ValueError("it is not known how far one user moves these numbers in L1")
         return pure_profile(rounded_up(moves.l1 / self.scale))
 
 
@@ -163,13 +149,10 @@ class DiscreteLaplace(Law):
 class Coins(Law):
     """Heads of 2 `half` fair coins less `half`, of variance half / 2.
 
-    The loss of one change by c at x is the sum of log((m - y + 1) / (m + y)), m = `half`, over the c whole numbers y
-    from x - c + 1 to x, negated; where the other data set cannot give x it is infinite. The losses lie on no lattice.
+    Where the other data set cannot give a result the loss is infinite; losses lie on no lattice.
 
     Lemma A.2 of ZKL22 holds and is loose: 1.5 to 3 times the loss. Its Theorem A.5 uses the sensitivity w c of weighted
     whole numbers, which is unsound for w < 1: a count that is rounded after weighting moves by ceil(w c).
-
-    Source: DKMMN06
     """
 
     half: int
@@ -177,7 +160,7 @@ class Coins(Law):
     def alike(self, changes: int, shift: int = 1) -> PrivacyProfile:
         """Within a relative 1e-5 above the exact curve."""
         _require(self.half, changes, shift)
-        return PrivacyProfile(losses=(AlikeLosses(_coin_atoms(self.half, shift), changes),))
+        return PrivacyProfile(losses=(SumLoss(((_coin_atoms(self.half, shift), changes),)),))
 
 
 @lru_cache(maxsize=8)
@@ -187,28 +170,15 @@ def _coin_atoms(half: int, shift: int) -> Atoms:
     if shift > reach:
         return Atoms(np.zeros(1), np.full(1, 1e-300), 1.0 - 2.0**-53)
     y = np.arange(1, reach + 1, dtype=np.float64)
-    falls = -np.log1p((1 - 2 * y) / (half + y))  # log Pr(y - 1) / Pr(y)
-    logs = np.cumsum(falls)  # log Pr(0) / Pr(y)
-    right = np.exp(-logs)
-    total = 1 + 2 * math.fsum(right.tolist())
-    right = right / total * (1 + 2 * y * GAP * (1 + logs) + 16 * GAP)
-    probabilities = np.concatenate([right[::-1], [(1 + 16 * GAP) / total], right])
-    losses = _sums(np.concatenate([-falls[::-1], falls]), shift)
-    known = probabilities[: losses.size]  # what is beyond cannot come from the other data set, or is too far out
-    lost = math.fsum(probabilities[losses.size :].tolist()) + (2 * math.exp(-(REACH**2) / 2) if reach < half else 0.0)
-    return Atoms(losses + 64 * GAP * (1 + np.abs(losses)), known, min(1.0 - 2.0**-53, lost))
-
-
-def _sums(terms: Floats, width: int) -> Floats:
-    """Sums of every `width` terms in a row, by doubling: each is rounded only as often as `width` has binary digits."""
-    found, block, size, start = np.zeros(terms.size - width + 1), terms, 1, 0
-    while True:
-        if width & size:
-            found += block[start : start + found.size]
-            start += size
-        if 2 * size > width:
-            return found
-        block, size = block[:-size] + block[size:], 2 * size
+    right = np.cumsum(-np.log1p((1 - 2 * y) / (half + y)))  # log Pr(0) / Pr(y)
+    logs = np.concatenate([right[::-1], [0.0], right])
+    lost = 2 * GAP * (np.abs(np.arange(-reach, reach + 1)) + 8) * (1 + logs)  # at most, of each by rounding
+    weights, total = np.exp(-logs), math.fsum(np.exp(-logs).tolist())
+    probabilities = weights / total * (1 + lost + 1.1 * float(weights @ lost) / total)
+    losses = logs[shift:] - logs[:-shift] + lost[shift:] + lost[:-shift]
+    beyond = math.fsum(probabilities[losses.size :].tolist())  # what the other data set cannot give, or is too far out
+    beyond += 2 * math.exp(-(REACH**2) / 2) if reach < half else 0.0
+    return Atoms(losses, probabilities[: losses.size], min(1.0 - 2.0**-53, beyond))
 
 
 def _require(noise: float, changes: int, shift: int) -> None:

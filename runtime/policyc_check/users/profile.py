@@ -3,67 +3,43 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from policyc_check.users.composition import Atoms, Floats, LossLaw, composed_delta
 from policyc_check.users.gaussian import gaussian_delta
 
-Laws = tuple[tuple[LossLaw, int], ...]
-
 FINENESS = 2**10  # lattice points to a standard deviation, times sqrt(n) for n laws: their variance grows by < 3e-7
 COARSE = 2**6  # of figures that are not promised: the variance grows by < 7e-5
 FAR = 14  # standard deviations beyond which a loss in a mixed sum counts as infinite: a delta of 1e-43
 
 
-class Loss(ABC):
-    """The privacy loss of one release."""
+Laws = tuple[tuple[LossLaw | Atoms, int], ...]
 
-    times: int = 1
-    """Of how many independent ones it is the sum, where they have no lattice of their own."""
+
+class Loss(Protocol):
+    """The privacy loss of one release."""
 
     @property
     def laws(self) -> Laws:
-        """Laws on a lattice of their own that add up to it, each with how often; empty where there is none."""
-        return ()
+        """Of independent losses that add up to it, or above it, each with how often."""
 
-    @property
-    @abstractmethod
-    def variance(self) -> float:
-        """About that of the loss, in squared nats."""
-
-    @abstractmethod
-    def onto(self, step: float) -> Laws:
-        """Laws on the multiples of `step`, each with how often, whose delta is nowhere smaller."""
-
-    def delta(self, epsilon: float) -> float:  # noqa: ARG002
-        """Upper bound on delta at `epsilon` (nats, >= 0), where it is known without any lattice; else NaN."""
-        return math.nan
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at `epsilon` (nats, >= 0), where it is known without the laws; else NaN."""
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeLosses(Loss):
-    """So many independent losses of one law."""
+class SumLoss:
+    """A loss of which nothing but the laws is known."""
 
-    law: LossLaw | Atoms
-    times: int = 1
+    laws: Laws
 
-    @property
-    def laws(self) -> Laws:
-        """The law, if it has a lattice."""
-        return ((self.law, self.times),) if isinstance(self.law, LossLaw) else ()
-
-    @property
-    def variance(self) -> float:
-        """Of their sum."""
-        return self.times * self.law.variance
-
-    def onto(self, step: float) -> Laws:
-        """Each atom is split."""
-        return ((self.law.onto(step), self.times),)
+    def delta(self, epsilon: float) -> float:  # noqa: ARG002
+        """It takes the laws."""
+        return math.nan
 
 
 @dataclass(frozen=True)
@@ -85,10 +61,15 @@ class PrivacyProfile:
         """The same, computed sooner: every delta is an upper bound still, of an epsilon at most about 1e-4 larger."""
         return replace(self, fineness=COARSE)
 
+    @cached_property
+    def laws(self) -> Laws:
+        """Of all losses."""
+        return tuple(part for loss in self.losses for part in loss.laws)
+
     @property
     def variance(self) -> float:
         """About that of all losses together, in squared nats."""
-        return self.mu**2 + math.fsum(loss.variance for loss in self.losses)
+        return self.mu**2 + math.fsum(times * law.variance for law, times in self.laws)
 
     def compose(self, other: PrivacyProfile) -> PrivacyProfile:
         """Both, made independently."""
@@ -105,21 +86,21 @@ class PrivacyProfile:
         if not self.losses:
             return gaussian_delta(epsilon, self.mu)
         known = self.losses[0].delta(epsilon) if self.mu == 0 and len(self.losses) == 1 else math.nan
-        return composed_delta(epsilon, self._laws) if math.isnan(known) else known
+        return composed_delta(epsilon, self._on_one_lattice) if math.isnan(known) else known
 
     @cached_property
-    def _laws(self) -> Laws:
-        """Every loss on one lattice: their own where it is the same, else one much finer than their sum is wide."""
-        laws = tuple(part for loss in self.losses for part in loss.laws)
-        if self.mu == 0 and all(loss.laws for loss in self.losses) and len({law.step for law, _ in laws}) == 1:
-            return laws
-        count = sum(sum(times for _, times in loss.laws) or loss.times for loss in self.losses) + (self.mu > 0)
+    def _on_one_lattice(self) -> list[tuple[LossLaw, int]]:
+        """All laws: on their own lattice where it is the same, else on one much finer than their sum is wide."""
+        own = [(law, times) for law, times in self.laws if isinstance(law, LossLaw)]
+        if self.mu == 0 and len(own) == len(self.laws) and len({law.step for law, _ in own}) == 1:
+            return own
+        count = sum(times for _, times in self.laws) + (self.mu > 0)
         return self.onto(math.sqrt(self.variance / count) / self.fineness)
 
-    def onto(self, step: float) -> Laws:
-        """Laws of all losses on the multiples of `step`, each with how often, whose delta is nowhere smaller."""
-        normal = ((normal_law(self.mu, step), 1),) if self.mu > 0 else ()
-        return tuple(part for loss in self.losses for part in loss.onto(step)) + normal
+    def onto(self, step: float) -> list[tuple[LossLaw, int]]:
+        """Laws on the multiples of `step`, each with how often, whose delta is nowhere smaller."""
+        normal = [(normal_law(self.mu, step), 1)] if self.mu > 0 else []
+        return [(law.onto(step), times) for law, times in self.laws] + normal
 
 
 def normal_law(mu: float, step: float) -> LossLaw:
@@ -163,4 +144,4 @@ def pure_profile(epsilon: float, delta: float = 0.0) -> PrivacyProfile:
         raise ValueError("epsilon is positive and finite, delta in [0, 1)")
     yes, no = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
     law = LossLaw(2 * epsilon, -epsilon, 0, np.array([no, yes]), delta)
-    return PrivacyProfile(losses=(AlikeLosses(law),))
+    return PrivacyProfile(losses=(SumLoss(((law, 1),)),))

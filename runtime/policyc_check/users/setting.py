@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from policyc_check.users.participation import Participation, changed_counts
-from policyc_check.users.strategies import largest_sum
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from policyc_check.users.participation import Participation
+from policyc_check.users.strategies import Whole, largest_sum
 
 
 @dataclass(frozen=True)
@@ -21,12 +16,12 @@ class Moves:
 
     Args:
         l2_square: L2 squared, in squared units.
-        l1: L1, in units.
+        l1: L1, in units; None where nobody asks for it.
         alike: where each number that differs is a value of the series: how many there are, and by how much at most.
     """
 
     l2_square: int
-    l1: int
+    l1: int | None = None
     alike: tuple[int, int] | None = None
 
 
@@ -65,10 +60,15 @@ class Setting:
 
     @property
     def changes(self) -> int:
-        """How many raw values of the series differ between neighbors at most, each by `shift`."""
-        if self.replaced and self.signed:
-            return self.participation.steps  # where both users take part with opposite signs, which is the worst
-        return changed_counts(self.participation, replaced=self.replaced, by_cell=self.cells > 1)
+        """How many raw values of the series differ between neighbors at most, each by `shift`.
+
+        With signs the worst two users share all of their steps; with cells they may share them, in different cells;
+        else they share as few as they can. What they move, squared, is linear in the number of shared steps, so that
+        nothing between is worse.
+        """
+        if not self.replaced or self.signed:
+            return self.participation.steps
+        return 2 * self.participation.steps if self.cells > 1 else self.participation.steps_of_two
 
     @property
     def shift(self) -> int:
@@ -88,51 +88,15 @@ class Setting:
             return list(range(self.changes))
         return sorted(first + [step + 1 for step in first[: self.changes - k]])
 
-    @property
-    def l2_sensitivity(self) -> float:
-        """How far one neighbor moves the raw series, in units, L2 over all steps and cells, rounded up."""
-        root = math.sqrt(self.changes)
-        return self.shift * (root if root.is_integer() else math.nextafter(root, math.inf))
-
-    @property
-    def l1_sensitivity(self) -> int:
-        """How far one neighbor moves the raw series, in units, L1 over all steps and cells."""
-        return self.shift * self.changes
-
-    @property
-    def moves_of_series(self) -> Moves:
-        """Of the series itself."""
-        return Moves(self.changes * self.shift**2, self.changes * self.shift, (self.changes, self.shift))
-
-    def moves_of(self, square: Callable[[Participation], int], columns: NDArray[np.int64]) -> Moves:
-        """Of linear combinations whose coefficients are all >= 0; arguments as of the two below."""
-        return Moves(self.moved_square(square), self.moved_l1(columns))
-
     def moved_square(self, square: Callable[[Participation], int]) -> int:
         """How far one neighbor moves linear combinations of the raw series at most, L2 squared, in units squared.
 
         Args:
             square: the same for one user added or removed who adds at most 1 to a step, all coefficients being >= 0.
         """
-        moved = square(self.participation)
-        if self.replaced:
-            moved *= 4 if self.signed else 2  # the cross term of two non-negative series only helps
-            if self.cells == 1 and not self.signed:  # else, the steps that differ, each by a part of either
-                moved = min(moved, square(Participation(self.changes, self.horizon)))
-        return moved * self.contribution**2
+        return self._of_two(square, 4 if self.signed else 2) * self.contribution**2  # a cross term >= 0 only helps
 
-    @property
-    def numbers_changed(self) -> int:
-        """Over how many values of its step each of the `changes` may be spread: its parts add up to `shift` at most."""
-        places = min(self.per_step or self.contribution, self.cells)
-        return places * 2 if self.replaced and self.signed else places
-
-    def cells_moved(self, blocks: int | None) -> int:
-        """In how many cells of so many blocks of steps (None: any number) neighbors differ at most, all counted."""
-        most = self.changes * self.numbers_changed
-        return most if blocks is None else min(most, blocks * self.cells)
-
-    def moved_l1(self, columns: NDArray[np.int64]) -> int:
+    def moved_l1(self, columns: Whole) -> int:
         """How far one neighbor moves linear combinations of the raw series at most, L1, in units.
 
         Cells do not mix, so what a step moves is at most its column's L1 norm times what it changes by in L1, however
@@ -141,9 +105,19 @@ class Setting:
         Args:
             columns: L1 norms of the columns, whole numbers >= 0, shape (horizon,); of an endless stream, all there are.
         """
-        moved = largest_sum(columns, self.participation)
-        if self.replaced:
-            moved *= 2
-            if self.cells == 1 and not self.signed:  # else, the steps that differ, each by a part of either
-                moved = min(moved, largest_sum(columns, Participation(self.changes, self.horizon)))
-        return moved * self.contribution
+        return self._of_two(lambda part: largest_sum(columns, part), 2) * self.contribution
+
+    def _of_two(self, of_one: Callable[[Participation], int], most: int) -> int:
+        """What neighbors move at most, where one user moves so much, and two at most so many times as much."""
+        moved = of_one(self.participation)
+        if not self.replaced:
+            return moved
+        if self.cells > 1 or self.signed:
+            return most * moved
+        return min(most * moved, of_one(Participation(self.changes, self.horizon)))  # the steps that differ, of either
+
+    @property
+    def numbers_changed(self) -> int:
+        """Over how many values of its step each of the `changes` may be spread: its parts add up to `shift` at most."""
+        places = min(self.per_step or self.contribution, self.cells)
+        return places * 2 if self.replaced and self.signed else places

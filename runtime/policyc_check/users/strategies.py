@@ -22,22 +22,14 @@ def general_l2_square(matrix: Whole, participation: Participation) -> int:
 
 
 def row_bounds(rows: Whole, participation: Participation) -> Whole:
-    """For every row of numbers >= 0, (rows, steps), at least the largest sum over steps of one user, (rows,).
-
-    Of every `spacing` steps in a row a user takes part in one at most.
-    """
-    spacing = participation.spacing
-    blocks = -(-rows.shape[1] // spacing)
-    padded = np.zeros((len(rows), blocks * spacing), dtype=np.int64)
-    padded[:, : rows.shape[1]] = rows
-    most = np.sort(padded.reshape(len(rows), blocks, spacing).max(axis=2), axis=1)
-    return np.asarray(most[:, -participation.steps :].sum(axis=1))
+    """For every row of numbers >= 0, (rows, steps), at least the largest sum over steps of one user, (rows,)."""
+    return np.asarray(_largest(rows, participation).sum(axis=1))
 
 
 def largest_sum(columns: Whole, participation: Participation) -> int:
     """At most the largest sum of whole numbers >= 0, one a step, over steps in which one user may take part.
 
-    Of every `spacing` steps in a row a user takes part in one at most. Exact where spacing is 1.
+    Exact where spacing is 1.
 
     Args:
         columns: shape (horizon,); of an endless stream, all numbers that there are.
@@ -45,8 +37,14 @@ def largest_sum(columns: Whole, participation: Participation) -> int:
     """
     if participation.horizon is None:
         return participation.steps * int(columns.max())
-    rows = -(-columns.size // participation.spacing)
-    padded = np.zeros(rows * participation.spacing, dtype=np.int64)
-    padded[: columns.size] = columns
-    most = np.sort(padded.reshape(rows, participation.spacing).max(axis=1))
-    return sum(most[-participation.steps :].tolist())
+    return sum(_largest(columns[None], participation)[0].tolist())
+
+
+def _largest(rows: Whole, participation: Participation) -> Whole:
+    """The largest numbers of every row: of every `spacing` steps in a row a user takes part in one at most."""
+    spacing = participation.spacing
+    blocks = -(-rows.shape[1] // spacing)
+    padded = np.zeros((len(rows), blocks * spacing), dtype=np.int64)
+    padded[:, : rows.shape[1]] = rows
+    most = np.sort(padded.reshape(len(rows), blocks, spacing).max(axis=2), axis=1)
+    return np.asarray(most[:, -participation.steps :])

@@ -10,7 +10,7 @@ add up to a given total, wherever the participations fall. The mean of a convex 
 all probabilities are equal (HOE56), a binomial law. delta is convex in m where it is small; where it is not, a convex
 function above it takes its place.
 
-Source: KOGA22 (the mechanism; its own theorems are looser)
+Source: KOGA22 (the mechanism; its own theorems are looser), HOE56, CKS20
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from policyc_check.rounding import UNIT
 from policyc_check.users.composition import Floats, LossLaw
 from policyc_check.users.noise import SMOOTH, DiscreteGaussian
-from policyc_check.users.profile import Laws, Loss, PrivacyProfile
+from policyc_check.users.profile import FINENESS, Laws, PrivacyProfile
 
 NEVER = 1e-300  # a probability far below any delta
 CLOSE = 1e-12
@@ -47,7 +48,12 @@ class StepSample:
 
     def mean(self, delta_of: Callable[[int], float]) -> float:
         """Upper bound on delta, where `delta_of(m)` is that of m shown steps, >= 0 and increasing."""
-        first, last = (0, self.law.size - 1) if self.convex else self._counted(delta_of)
+        first, last = 0, self.law.size - 1
+        if not self.convex:  # outside, simple bounds are close enough: a relative 1e-12 in all
+            usual = int(np.argmax(self.law))
+            enough = max(CLOSE * float(self.law[usual]) * delta_of(usual), NEVER)
+            first = min(usual, int(np.searchsorted(np.cumsum(self.law), CLOSE)))
+            last = max(usual, min(last, int(np.searchsorted(-np.cumsum(self.law[::-1])[::-1], -enough))))
         deltas = np.ones(self.law.size)  # what is too rare to matter counts as if all were lost
         deltas[first : last + 1] = [delta_of(m) for m in range(first, last + 1)]
         deltas[:first] = deltas[first]
@@ -58,30 +64,15 @@ class StepSample:
                 deltas[m] = deltas[m - 1] + slope
         return min(1.0, float(self.law @ deltas))
 
-    def _counted(self, delta_of: Callable[[int], float]) -> tuple[int, int]:
-        """The first and last numbers of shown steps outside which bounds are close enough: a relative 1e-12 in all."""
-        usual = int(np.argmax(self.law))
-        least = float(self.law[usual]) * delta_of(usual)
-        below, above = np.cumsum(self.law), np.cumsum(self.law[::-1])[::-1]
-        first = int(np.searchsorted(below, CLOSE))
-        last = int(np.searchsorted(-above, -max(CLOSE * least, NEVER)))
-        return min(first, usual), max(min(last, self.law.size - 1), usual)
-
 
 def poisson_sample(participations: int, rate: float | Fraction) -> StepSample:
-    """Every step is chosen independently with probability `rate` in (0, 1].
-
-    Source: KOGA22
-    """
+    """Every step is chosen independently with probability `rate` in (0, 1]."""
     _require(participations >= 1 and 0 < rate <= 1)
     return StepSample(_binomial(participations, float(rate)))
 
 
 def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSample:
-    """`size` of `horizon` steps are chosen, all such sets equally likely.
-
-    Source: KOGA22
-    """
+    """`size` of `horizon` steps are chosen, all such sets equally likely."""
     _require(1 <= participations <= horizon and 1 <= size <= horizon)
     weights = np.zeros(participations + 1)
     low, high = max(0, size + participations - horizon), min(participations, size)
@@ -94,9 +85,7 @@ def fixed_size_sample(participations: int, horizon: int, size: int) -> StepSampl
 def stratified_sample(participations: int, horizon: int, block: int) -> StepSample:
     """One step of every `block` is chosen, the last block being shorter where the horizon is no multiple of it.
 
-    The bound holds wherever the participations fall.
-
-    Source: KOGA22, HOE56
+    The bound holds wherever the participations fall (HOE56).
     """
     _require(1 <= participations <= horizon and 1 <= block <= horizon)
     blocks, rest = divmod(horizon, block)
@@ -108,10 +97,8 @@ def stratified_sample(participations: int, horizon: int, block: int) -> StepSamp
 
 def _binomial(trials: int, probability: float) -> Floats:
     """The binomial law, shape (trials + 1,), rounded up."""
-    if probability in {0.0, 1.0}:
-        law = np.zeros(trials + 1)
-        law[trials if probability else 0] = 1.0
-        return law
+    if probability in {0.0, 1.0}:  # also one so small that it is no float
+        return np.append(np.zeros(trials), 1.0)[:: 1 if probability else -1]
     m = np.arange(trials)
     return _law((trials - m) / (m + 1) * (probability / (1 - probability)))
 
@@ -137,38 +124,33 @@ def _require(holds: bool) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class SampledGaussianLoss(Loss):
+class SampledGaussianLoss:
     """The loss of discrete Gaussian noise on the steps of one user that are shown.
 
     Args:
         sample: the law of how many these are.
         noise: variance parameter of the noise, in squared units, > 0.
         shift: by how much the value of a step differs, >= 1.
-
-    Source: KOGA22, CKS20
     """
 
     sample: StepSample
     noise: Fraction
     shift: int = 1
 
-    @property
-    def variance(self) -> float:
-        """Of the loss within each case, in squared nats."""
-        return float(self.sample.law @ np.arange(self.sample.law.size)) * self.shift**2 / float(self.noise)
-
     def delta(self, epsilon: float) -> float:
         """What is public mixes the curves."""
         return self.sample.mean(lambda m: self._case(m).delta(epsilon) if m else 0.0)
 
-    def onto(self, step: float) -> Laws:
-        """The mixture of all cases.
+    @cached_property
+    def laws(self) -> Laws:
+        """The mixture of all cases, on a fine lattice.
 
         All steps count as shown where no single law is the worst, or noise is so small that sums have no closed form.
         """
         law = self.sample.law
+        step = self.shift * math.sqrt(float(law @ np.arange(law.size)) / float(self.noise)) / FINENESS
         if self.sample.convex or self.noise < SMOOTH:
-            return self._case(law.size - 1).onto(step)
+            return tuple(self._case(law.size - 1).onto(step))
         cases = [(law[m], self._case(m).onto(step)[0][0]) for m in np.flatnonzero(law > RARE).tolist() if m]
         lost = math.fsum(law[law <= RARE].tolist() + [weight * case.lost for weight, case in cases])
         first = min([0, *(case.first for _, case in cases)])

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from policyc_check.mechanisms.any_mechanism import loader
-from policyc_check.mechanisms.mechanism import Mechanism
+from policyc_check.mechanisms import Mechanism, loader
 from policyc_runtime.mechanisms.mechanism import StepMechanism, mechanism_kinds, stream_mechanism_kinds
 from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, window_mechanism_kinds
 
 Budgeted = StepMechanism | WindowMechanism
 """Mechanisms whose steps have budgets: a plan gives them a schedule."""
 
+Kinds = Callable[[], dict[str, type[Any]]]
 
-AnyMechanism = SerializeAsAny[
-    Annotated[Mechanism, BeforeValidator(loader(mechanism_kinds, stream_mechanism_kinds, window_mechanism_kinds))]
-]
+
+def kinds(accounting: str) -> dict[str, type[Any]]:
+    """All mechanisms that account so, by name."""
+    found: dict[str, Kinds] = {"stream": stream_mechanism_kinds, "window": window_mechanism_kinds}
+    return found.get(accounting, mechanism_kinds)()
+
+
+AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(loader(kinds))]]

@@ -21,7 +21,15 @@ Series = NDArray[np.int64]
 
 
 class BinaryTree(checked.BinaryTree, GridMechanism):
-    """`BinaryTree` of the check, drawn."""
+    """`BinaryTree` of the check, drawn.
+
+    Each node's sum is then estimated from its own measurement and those below it, by their variances (Honaker);
+    offline, steps and running totals use those above and beside it as well.
+
+    What differs from Chan, Shi, Song: Gaussian noise, for all of a user's events, and estimates from all nodes.
+
+    Source: CSS11, HON15, BW18, CKS20
+    """
 
     independent: ClassVar[bool] = False
 

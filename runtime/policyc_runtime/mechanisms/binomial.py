@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from policyc_check.mechanisms import binomial as checked
+from policyc_check.mechanisms import values as checked
 from policyc_runtime.mechanisms.linear import LinearMechanism
 from policyc_runtime.mechanisms.room import require_coins
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 
 class Binomial(checked.Binomial, LinearMechanism):
-    """`Binomial` of the check, drawn."""
+    """`Binomial` of the check, drawn.
+
+    What differs from the source: the loss of all steps together is that of the exact noise, composed exactly, where
+    Lemma A.2 and the composition after it are loose; and a whole number moves by whole numbers: weighted by w < 1 and
+    rounded, a count that one user moves by c moves by ceil(w c), not by w c as in Theorem A.5, which is unsound.
+
+    Source: ZKL22, DKMMN06
+    """
 
     @property
     def noise_size(self) -> float:

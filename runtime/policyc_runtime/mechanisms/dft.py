@@ -17,11 +17,33 @@ if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
     from policyc_runtime.mechanisms.mechanism import StepRecord
 
+LONGEST = 20_000  # steps of a block: its transform takes the square of that
+
 
 class Dft(checked.Dft, GridMechanism):
-    """`Dft` of the check, drawn."""
+    """`Dft` of the check, drawn.
+
+    What differs from the source: noise is made for what one user in all of a user's steps can move, which the source's
+    comparison in ZKL22 takes sqrt(T) too small; and how many coefficients count is stated, or chosen after noise,
+    while the source picks the number by the error on the protected series itself.
+
+    Source: RN10, BW18, CKS20
+    """
 
     estimates: ClassVar[bool] = True
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """It waits for blocks of steps."""
+        if setting.workload != "identity":
+            return "it measures the steps themselves, not totals over them"
+        if setting.wait == 0:
+            return "it transforms blocks of steps, so values have to wait for later ones"
+        if setting.wait is None and setting.horizon is None:
+            return "it transforms the whole stream, and this one has no end"
+        if block_of(setting) > LONGEST:
+            return f"it transforms at most {LONGEST:,} steps at once"
+        return None
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:
         """The variance of the noise of every step, (steps,), where no frequency is left out after noise."""

@@ -26,10 +26,26 @@ SLOWEST = 1000  # steps between samples at most
 
 
 class Fast(checked.Fast, StreamMechanism):
-    """`Fast` of the check, drawn."""
+    """`Fast` of the check, drawn.
+
+    What differs from the source: a user takes part in at most min(k, samples) of the sampled steps, whose exact
+    composition makes the noise; which steps are sampled depends on earlier noisy values alone. `process_sd` is
+    declared, or the noise's own, never tuned on the protected series.
+
+    Source: FX14, CKS20
+    """
 
     whole_values: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """It follows one series."""
+        return super().reason_against(setting) or ("it follows one series, not cells" if setting.cells > 1 else None)
+
+    def described(self) -> str:
+        """With the number of samples, if it samples."""
+        return "fast()" if self.samples is None else f"fast({self.samples} samples)"
 
     @property
     def noise_size(self) -> float:

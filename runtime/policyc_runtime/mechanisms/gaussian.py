@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from policyc_check.mechanisms import gaussian as checked
+from policyc_check.mechanisms import values as checked
 from policyc_runtime.mechanisms.linear import LinearMechanism
 from policyc_runtime.mechanisms.room import require_room
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class Gaussian(checked.Gaussian, LinearMechanism):
-    """`Gaussian` of the check, drawn."""
+    """`Gaussian` of the check, drawn.
+
+    The noise of all steps together hides one user's part in the whole stream: its L2 sensitivity is that of the series.
+
+    Source: BW18, CKS20
+    """
 
     @property
     def noise_size(self) -> float:

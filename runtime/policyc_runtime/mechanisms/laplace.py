@@ -27,6 +27,15 @@ COARSE = 64.0  # a scale from which the discrete law is as good as continuous
 class Laplace(checked.Laplace, StepMechanism):
     """`Laplace` of the check, drawn."""
 
+    @property
+    def balanced(self) -> bool:
+        """Whether the noise of a step's cells adds up to zero."""
+        return self.balanced_cells is not None
+
+    def described(self) -> str:
+        """The mechanism as tables name it."""
+        return self.name if self.balanced_cells is None else "balanced laplace"
+
     def calibrate(self, epsilon: Decimal) -> Decimal:
         """The float above l1_sensitivity / epsilon whose loss is at most epsilon (nats, > 0), as a decimal.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 import policyc_runtime.randomness as samplers
 from policyc_check.mechanisms import linear as checked
@@ -67,6 +68,17 @@ class GridMechanism(checked.GridMechanism, LinearMechanism):
     """The same on a fine grid."""
 
     whole_values: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _noise_is_wide(self) -> Self:
+        if self.stddev * self.grid < 3:
+            raise ValueError("the noise is too small for its grid")
+        return self
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """It needs to know how many steps there are."""
+        return "it needs a horizon, and this stream has no end" if setting.horizon is None else None
 
     @property
     def noise_size(self) -> float:

@@ -31,6 +31,7 @@ import numpy as np
 
 from policyc_check.kinds import find_kinds
 from policyc_check.mechanisms import mechanism as checked
+from policyc_check.users.noise import MOST_CHANGES
 from policyc_runtime.mechanisms.room import raised
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class StepMechanism(checked.StepMechanism):
 class StreamMechanism(checked.StreamMechanism):
     """`StreamMechanism` of the check, drawn."""
 
+    leaves_gaps: ClassVar[bool] = False
+    """Whether `values` may be NaN, so that the release needs an estimator that fills. (One that interpolates between
+    measured steps itself, in `values`, leaves none.)"""
     whole_values: ClassVar[bool] = True
     """Whether `values` are whole numbers of units wherever they are not NaN."""
     estimates: ClassVar[bool] = False
@@ -78,6 +82,18 @@ class StreamMechanism(checked.StreamMechanism):
     def declared(self) -> bool:
         """Whether `values` are estimates for a declared process, and `variances` their errors under it."""
         return False
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""
+        return None if setting.workload == "identity" else "it measures the steps themselves, not totals over them"
+
+    @classmethod
+    def reason_not_here(cls, setting: Setting) -> str | None:
+        """As `reason_against`, and why nobody could account for this setting."""
+        if setting.changes > MOST_CHANGES:
+            return f"one user can change {setting.changes:,} values, and at most {MOST_CHANGES:,} can be accounted for"
+        return cls.reason_against(setting)
 
     @property
     @abstractmethod

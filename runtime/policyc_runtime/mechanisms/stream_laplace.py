@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from policyc_check.mechanisms import stream_laplace as checked
+from policyc_check.mechanisms import values as checked
 from policyc_runtime.mechanisms.linear import LinearMechanism
 from policyc_runtime.mechanisms.room import require_room
 
@@ -17,9 +17,25 @@ if TYPE_CHECKING:
 
     from policyc_check.users.setting import Setting
 
+MOST_LOSSES = 4 * 10**6  # values of the loss of a whole stream, which are convolved
+
 
 class StreamLaplace(checked.StreamLaplace, LinearMechanism):
-    """`StreamLaplace` of the check, drawn."""
+    """`StreamLaplace` of the check, drawn.
+
+    The noise of all steps together hides one user's part in the whole stream. What k steps lose adds up to at most
+    k times the loss of one, which is what counts at delta 0; with delta above it, their exact distribution counts.
+
+    Source: CKS20
+    """
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """Why it does not apply: totals over steps, or losses with more values than can be composed."""
+        steps = setting.horizon or 16 * setting.participation.steps
+        if setting.shift * steps > MOST_LOSSES:
+            return "one user can change values by more units than the losses of its noise can be composed for"
+        return super().reason_against(setting)
 
     @property
     def noise_size(self) -> float:

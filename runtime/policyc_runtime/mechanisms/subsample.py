@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from policyc_check.mechanisms import subsample as checked
-from policyc_check.mechanisms.subsample import _block, _size
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 from policyc_runtime.mechanisms.room import require_room
 
@@ -22,7 +21,36 @@ if TYPE_CHECKING:
 
 
 class Subsample(checked.Subsample, StreamMechanism):
-    """`Subsample` of the check, drawn."""
+    """`Subsample` of the check, drawn.
+
+    Source: KOGA22, BW18, CKS20
+    """
+
+    leaves_gaps: ClassVar[bool] = True
+
+    def described(self) -> str:
+        """With what it was told."""
+        return f"subsample(rate = {self.rate}, sampling = {self.sampling})"
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """It needs a whole stream at once, and a user who changes one value a step."""
+        if setting.wait is not None or setting.horizon is None:
+            return "it fills steps from later ones: it needs `deliver offline` and a horizon"
+        if setting.replaced and (setting.signed or setting.cells > 1):
+            return "two users in one step are accounted for with one nonnegative value a step only"
+        return super().reason_against(setting)
+
+    def reason_against_promise(self, setting: Setting, delta: Decimal) -> str | None:
+        """As in the check, with what to write."""
+        if super().reason_against_promise(setting, delta) is None:
+            return None
+        shown = self.shown(setting)
+        return (
+            f"one user is shown at all with a probability of {shown:.2g}, and delta {delta} says that the promise may "
+            "fail as often: it would be kept by publishing such a user's values all but as they are; write "
+            f"`delta = {shown / 100:.0e}` or less, a larger rate, or `mechanism gaussian()`"
+        )
 
     @property
     def noise_size(self) -> float:
@@ -74,12 +102,12 @@ class Subsample(checked.Subsample, StreamMechanism):
             return np.flatnonzero(uniform_integers(whole, steps, randomness) < part)
         if self.sampling == "fixed_size":
             order = np.arange(steps)
-            size = _size(self.rate, steps)
+            size = self.size(steps)
             for place in range(size):  # the first places of a uniform shuffle
                 other = place + int(uniform_integers(steps - place, 1, randomness)[0])
                 order[[place, other]] = order[[other, place]]
             return np.sort(order[:size])
-        starts = range(0, steps, _block(self.rate))
-        ends = [min(start + _block(self.rate), steps) for start in starts]
+        starts = range(0, steps, self.block)
+        ends = [min(start + self.block, steps) for start in starts]
         picked = [s + int(uniform_integers(e - s, 1, randomness)[0]) for s, e in zip(starts, ends, strict=True)]
         return np.array(picked, dtype=np.int64)

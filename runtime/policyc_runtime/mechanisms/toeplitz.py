@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from policyc_check.mechanisms import toeplitz as checked
 from policyc_runtime.mechanisms.linear import GridMechanism
@@ -26,14 +27,31 @@ BLOCK = 512  # steps whose part in later values is computed together
 
 
 class Toeplitz(checked.Toeplitz, GridMechanism):
-    """`Toeplitz` of the check, drawn."""
+    """`Toeplitz` of the check, drawn.
+
+    The coefficients are whole numbers of the grid, computed in whole numbers, and the sensitivity is exactly theirs:
+    that of a user who takes part as early and as densely as participation allows. Running totals and windows have the
+    rounded C undone exactly. On the steps themselves no such C helps: they have independent noise.
+
+    Source: DMRST22, FHU23, KL24, BW18, CKS20
+    """
 
     independent: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _band_falls(self) -> Self:
+        if self.band is None:
+            return self
+        if not self.band or self.band[0] == 0 or list(self.band) != sorted(self.band, reverse=True):
+            raise ValueError("the coefficients of a band do not rise, and the first is above 0")
+        if self.decay or self.exponent:
+            raise ValueError("with a band, decay and exponent are 0")
+        return self
 
     def _answer(self, setting: Setting) -> Array:
         """The first column of W C^-1, (horizon,), in units to a unit of the grid."""
         assert setting.horizon is not None, "it does not apply to endless streams"
-        return _answers(self._column(setting).tobytes(), setting.workload, setting.window)
+        return _answers(self.strategy(setting).column.tobytes(), setting.workload, setting.window)
 
     def variances(self, setting: Setting, steps: int) -> Array:
         """The variance of the noise of every step, (steps,): exact, as what is undone is the rounded C."""

@@ -11,6 +11,7 @@ A record is (distance,) or (distance, value of each cell): whole numbers, from w
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -38,6 +39,23 @@ class WindowMechanism(checked.WindowMechanism):
     """`WindowMechanism` of the check, drawn."""
 
     whole_values: ClassVar[bool] = True
+
+    @abstractmethod
+    def unit(self) -> Fraction:
+        """What publications are paid in, nats."""
+
+    @abstractmethod
+    def next_units(self, paid: Sequence[int]) -> int:
+        """The units that a publication at the next step may take, 0 for none, given those paid at each step so far."""
+
+    def free_units(self, paid: Sequence[int]) -> int:
+        """As `next_units`, held to what is promised: no step, nor window of steps, pays more than `spent` says."""
+        units = self.next_units(paid)
+        together = sum(paid[max(0, len(paid) - self.window + 1) :]) + units
+        halves = (units, self.largest_part), (together, Fraction(1, 2))
+        if units < 0 or any(number * self.unit() > part * Fraction(self.epsilon) for number, part in halves):
+            raise AssertionError("a publication would pay more than its window has")
+        return units
 
     def with_step_budget(self, budget: Decimal) -> Self:
         """The same rule with the largest epsilon, of 15 digits, that spends at most so many nats at a step."""
@@ -119,7 +137,7 @@ class WindowMechanism(checked.WindowMechanism):
         for counts in raw[len(records) :]:
             noise = int(discrete_laplace(scale, 1, randomness)[0])
             record: StepRecord = (int(np.abs(counts - last).sum()) + noise,)
-            units = self.next_units(paid)
+            units = self.free_units(paid)
             if self.publishes(record[0], units, setting.cells):
                 last = counts + discrete_laplace(sensitivity / (units * self.unit()), setting.cells, randomness)
                 record = (record[0], *(int(value) for value in last))

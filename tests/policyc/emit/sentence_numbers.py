@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, WEvent
 from policyc_check.records import MOST_COINS
@@ -388,7 +389,7 @@ def hidden(told: Told, contribution: str, l2: str) -> None:
     steps = min(record.bound, -(-(told.plan.stream.horizon or 10**9) // record.spacing))
     one = number(contribution) * math.sqrt(steps)
     assert one * 0.99 <= number(l2) <= 2.01 * one
-    near(number(l2), setting.l2_sensitivity)
+    near(number(l2), l2_sensitivity(setting))
 
 
 def stretch(told: Told, first: str, last: str | None = None, every: str | None = None) -> None:

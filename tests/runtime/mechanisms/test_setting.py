@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms.toeplitz import Convolution
 from policyc_check.plan.queries import SumQuery
 from policyc_check.users.claims import contribution_of, largest_units
@@ -50,8 +51,8 @@ def test_no_neighbors_move_a_series_further_than_a_setting_says(
     found = moved(bound, spacing, cells, signed, replaced)
     l1 = np.abs(found).sum(axis=(1, 2)).max()
     l2 = math.sqrt((found**2).sum(axis=(1, 2)).max())
-    assert l1 <= setting.l1_sensitivity <= 2 * l1
-    assert l2 <= setting.l2_sensitivity <= math.sqrt(2) * l2 * (1 + 1e-12)
+    assert l1 <= setting.changes * setting.shift <= 2 * l1
+    assert l2 <= l2_sensitivity(setting) <= math.sqrt(2) * l2 * (1 + 1e-12)
     C = np.array([[COEFFICIENTS[t - s] if t >= s else 0 for s in range(STEPS)] for t in range(STEPS)])
     longest = ((C @ found) ** 2).sum(axis=(1, 2)).max()
     square = setting.moved_square(Convolution(COEFFICIENTS).l2_square)

@@ -76,6 +76,22 @@ def test_no_decisions_overspend_a_window(name: str, window: int) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_a_rule_that_overspends_draws_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run holds what a publication takes against `spent`: of one step, and of a window."""
+    rule, counts = make(name, 4), np.full((4, 1), 10**6)
+    most = int(rule.largest_part * Fraction(rule.epsilon) / rule.unit())
+    for units in (most + 1, -1):
+        monkeypatch.setattr(type(rule), "next_units", lambda self, paid, units=units: units)
+        with pytest.raises(AssertionError):
+            rule.measure(setting(1), counts, (), SimulationRandomness(1))
+    monkeypatch.setattr(type(rule), "next_units", lambda self, paid: most)
+    assert rule.free_units([0, 0, 0]) == most
+    with pytest.raises(AssertionError):
+        rule.free_units([0, most, most])
+    assert rule.free_units([most, most, 0, 0, 0]) == most
+
+
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("cells", [1, 3])
 def test_likelihoods_of_neighbors_differ_by_what_windows_spend(name: str, cells: int) -> None:
     """On real runs: for one user's values replaced in any window, no result is likelier by more than epsilon.

@@ -8,7 +8,8 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from policyc_check.users.participation import Participation, changed_counts
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Setting
 
 SMALL = [Participation(*numbers) for numbers in product((1, 2, 3, 6), (1, 3, 4, 6), (1, 2, 3))]
 
@@ -41,7 +42,7 @@ def test_replace_in_histograms(participation: Participation) -> None:
             rows.append(row.ravel())
     table = np.array(rows)
     distances = table[:, None, :] - table[None, :, :]
-    assert changed_counts(participation, replaced=True, by_cell=True) == (distances != 0).sum(axis=-1).max()
+    assert Setting(participation, replaced=True, cells=2).changes == (distances != 0).sum(axis=-1).max()
 
 
 @pytest.mark.parametrize("participation", SMALL, ids=str)
@@ -49,8 +50,8 @@ def test_changed_counts_of_one_cell(participation: Participation) -> None:
     """As many counts differ as two users' steps can cover, or one user's when a user is added or removed."""
     mine = list(supports(participation))
     both = max(len(set(a) | set(b)) for a in mine for b in mine)
-    assert changed_counts(participation, replaced=True, by_cell=False) == both
-    assert changed_counts(participation, replaced=False, by_cell=False) == participation.steps
+    assert Setting(participation, replaced=True).changes == both
+    assert Setting(participation).changes == participation.steps
 
 
 @pytest.mark.parametrize("numbers", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
