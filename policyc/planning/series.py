@@ -84,9 +84,8 @@ def with_one_signal(policy: Policy) -> Policy:
     signal = policy.signal
     if signal is None or not policy.several_series:
         return policy
-    kept: dict[str, object] = {
-        name: signal.arguments[name] for name in ("period", "observation_noise") if name in signal.arguments
-    }
+    told = signal.arguments
+    kept: dict[str, object] = {name: told[name] for name in ("period", "observation_noise") if name in told}
     learned = None if signal.kind == "pilot" else replace(signal, arguments={**kept, "learned": True})
     return replace(policy, signal=learned)
 
