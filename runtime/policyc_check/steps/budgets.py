@@ -86,12 +86,6 @@ def all_up(a: Floats, b: Floats) -> Floats:
     return np.where((total - a != b) | (total - b != a), np.nextafter(total, np.inf), total)
 
 
-def all_down(a: Floats, b: Floats) -> Floats:
-    """Differences of two arrays, rounded down where they are not exact."""
-    total = a - b
-    return np.where((total + b != a) | (a - total != b), np.nextafter(total, -np.inf), total)
-
-
 def _rows(
     releases: Sequence[ReleasePlan], steps: int
 ) -> tuple[list[tuple[Decimal, ...]], dict[tuple[Decimal, ...], Fraction]]:

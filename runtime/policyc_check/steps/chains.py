@@ -81,8 +81,8 @@ class Chain:
 
     Args:
         forward: (n, n), row i the law of the next state given state i now.
-        backward: (n, n), row i the law of the state before given state i now, where the law of a user's
-            state stays the same. Given together with `forward`, both are used as they are.
+        backward: (n, n), row i the law of the state before given state i now, from a stationary start. Given together
+            with `forward`, both are used as they are.
         initial: law of the first state, shape (n,); `stationary` (or None) for the law that stays the same.
         relative_error: every true probability is within a factor exp(+-relative_error) of the one given.
 
@@ -160,6 +160,7 @@ class Chain:
 
     @cached_property
     def _laws(self) -> list[Floats]:
+        """Of the first steps, as far as they were asked for; of a stationary start, the only one."""
         return [stationary_law(self._matrix)]
 
     def marginal_error(self, step: int) -> float:

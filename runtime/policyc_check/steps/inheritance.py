@@ -28,7 +28,6 @@ from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Plan
 from policyc_check.steps.budgets import (
     LONGEST_PERIOD,
-    all_down,
     all_up,
     repeating_budgets,
     total_budgets,
@@ -155,7 +154,7 @@ def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) ->
     if lag > 1:
         rounds = np.resize(budgets, horizon + lag) if lag > steps.min() else budgets
         spent = window_sums(rounds, lag - 1)  # entry s: steps s .. s + lag - 2
-        left = all_down(left, spent[(steps - lag + 1) % horizon])
+        left = -all_up(-left, spent[(steps - lag + 1) % horizon])  # rounded down
     found = np.zeros(len(steps), dtype=np.bool_)
     own = np.clip(steps, lag, side.settled + lag)  # between them each step has a law of its own
     for step in np.unique(own).tolist():
