@@ -1,10 +1,8 @@
 """What the check knows of a mechanism: its record in a plan, what it measures, and what that tells about one user.
 
-There are three kinds, told apart by `accounting`. A `StepMechanism` ("step") adds noise to one step at a time; what
-each step may spend comes from a `Schedule`. A `WindowMechanism` ("window", its own module) spends as it goes, bounded
-over windows. A `StreamMechanism` ("stream") accounts for all it measures of a stream: its `profile` bounds delta at
-every epsilon, from the stated parameters alone. How noise is found, drawn and undone is nobody's business here, nor
-where a mechanism is of use.
+There are three kinds, told apart by `accounting`: "step" adds noise to one step at a time, which may spend what a
+`Schedule` says; "window" (its own module) spends as it goes, bounded over windows; "stream" accounts for all that it
+measures. How noise is found, drawn and undone is nobody's business here, nor where a mechanism is of use.
 """
 
 from __future__ import annotations
@@ -57,9 +55,6 @@ class StreamMechanism(Mechanism):
     @abstractmethod
     def profile(self, setting: Setting) -> PrivacyProfile:
         """What all records together tell about one user: upper bounds, from the stated parameters alone.
-
-        `setting` may have another participation bound than the one that was calibrated for: this is how the
-        certificate says what is left when the bound fails.
 
         Raises:
             ValueError: nobody could account for this setting.

@@ -115,10 +115,8 @@ def beyond_bounds(plan: Plan) -> list[int]:
 
 def check_user_level(plan: Plan) -> Iterator[Claim]:
     """Every claim about all events of one user, recomputed."""
-    targets = promised_user_level(plan)
-    if not targets:
-        streams = [release.name for release in plan.releases if release.schedule is None]
-        if streams or plan.claims.user_level:
+    if not promised_user_level(plan):
+        if plan.claims.user_level or any(release.schedule is None for release in plan.releases):
             detail = "a release without budgets, or a claim about all events of a user, and no such target"
             yield Claim("all budgets belong to a target", False, detail, "targets")
         elif plan.participation is not None:  # it would say what is counted: up to `per_step` events of a user
@@ -138,9 +136,7 @@ def _check_participation(plan: Plan) -> Iterator[Claim]:
     early = record.enforced != "keep_sample" or plan.delivery.kind == "offline"
     how = f"enforced by {record.enforced}" if record.enforced else "assumed, not enforced"
     detail = how if fits else f"the horizon has {horizon} steps"
-    yield Claim(
-        f"a user takes part in at most {record.bound:,} steps", fits and early, detail, "participation", "E0801"
-    )
+    yield Claim(f"a user takes part in at most {record.bound:,} steps", fits and early, detail, "participation")
 
 
 def _check_releases(plan: Plan) -> Iterator[Claim]:
@@ -189,8 +185,7 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
         return
     for index, (target, claim) in enumerate(zip(targets, claims, strict=True)):
         place = f"claims.user_level.{index}"
-        same = claim.delta == target.delta and claim.relation is target.relation and claim.epsilon <= target.epsilon
-        if not same:
+        if claim.epsilon > target.epsilon or (claim.delta, claim.relation) != (target.delta, target.relation):
             yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
             return
         failing = _delta_at(plan, target.relation, claim.epsilon)

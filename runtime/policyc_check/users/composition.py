@@ -78,34 +78,39 @@ class LossLaw:
     lost: float = 0.0
 
     @property
+    def last(self) -> int:
+        """Index of the last atom."""
+        return self.first + self.log_probabilities.size - 1
+
+    @property
     def variance(self) -> float:
         """Of the loss, in squared nats."""
         return _tilted(self, 0.0)[2] * self.step**2
 
     def onto(self, step: float) -> LossLaw:
         """A law on the multiples of `step` whose delta is nowhere smaller."""
-        index = self.first + np.arange(self.log_probabilities.size)
-        return Atoms(np.asarray(self.offset + self.step * index), np.exp(self.log_probabilities), self.lost).onto(step)
+        losses = np.asarray(self.offset + self.step * np.arange(self.first, self.last + 1))
+        return Atoms(losses, np.exp(self.log_probabilities), self.lost).onto(step)
 
 
-def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> float:
+Parts = Sequence[tuple[LossLaw, int]]
+
+
+def composed_delta(epsilon: float, parts: Parts) -> float:
     """Upper bound on delta at `epsilon` (nats) of independent losses on one step, each law so many times."""
     step = parts[0][0].step
     offset = sum(times * law.offset for law, times in parts)
     kept = sum(times * math.log1p(-law.lost) for law, times in parts)
     target = (epsilon - offset) / step  # in lattice indices from here on
-    if target >= sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
+    if target >= sum(times * law.last for law, times in parts):
         return min(1.0, -math.expm1(kept) * (1 + 4 * GAP))
     tilt = _saddle(parts, target)
     size, lowest, F, log_mass, rounding = _transform(parts, tilt)
-    law = np.maximum(np.fft.irfft(F, size) + rounding, 0.0)
-    start = lowest % size
     index = lowest + np.arange(size)
     above = index > target
-    gap = step * (index[above] - target)
-    gap = gap + 4 * GAP * np.maximum(1.0, np.abs(offset) + step * np.abs(index[above]))
-    law = np.concatenate([law[start:], law[:start]])[above]
+    law = np.roll(np.maximum(np.fft.irfft(F, size) + rounding, 0.0), -(lowest % size))[above]
     distance = index[above] - target
+    gap = step * distance + 4 * GAP * np.maximum(1.0, np.abs(offset) + step * np.abs(index[above]))
     value = float(np.sum(law * np.exp(-tilt * distance) * -np.expm1(-gap))) * math.exp(log_mass - tilt * target)
     value += _beyond(parts, tilt, lowest + size, value * 1e-12)
     times = sum(times for _, times in parts)
@@ -115,9 +120,8 @@ def composed_delta(epsilon: float, parts: Sequence[tuple[LossLaw, int]]) -> floa
 
 def _tilted(law: LossLaw, tilt: float) -> tuple[float, float, float, Floats]:
     """Log of the mean of exp(tilt index), mean and variance of the index under the tilted law, and that law."""
-    index = law.first + np.arange(law.log_probabilities.size)
-    weights: Floats = tilt * index.astype(np.float64)
-    weights += law.log_probabilities
+    index = np.arange(law.first, law.last + 1)
+    weights: Floats = tilt * index.astype(np.float64) + law.log_probabilities
     top = float(weights.max())
     weights -= top
     np.exp(weights, out=weights)
@@ -127,15 +131,15 @@ def _tilted(law: LossLaw, tilt: float) -> tuple[float, float, float, Floats]:
     return top + math.log(total), mean, float(weights @ (index - mean) ** 2), weights
 
 
-def _moments(parts: Sequence[tuple[LossLaw, int]], tilt: float) -> tuple[float, float, float]:
+def _moments(parts: Parts, tilt: float) -> tuple[float, float, float]:
     log_mass = mean = variance = 0.0
     for law, times in parts:
-        one = _tilted(law, tilt)
-        log_mass, mean, variance = log_mass + times * one[0], mean + times * one[1], variance + times * one[2]
+        one = [times * moment for moment in _tilted(law, tilt)[:3]]
+        log_mass, mean, variance = log_mass + one[0], mean + one[1], variance + one[2]
     return log_mass, mean, variance
 
 
-def _saddle(parts: Sequence[tuple[LossLaw, int]], target: float) -> float:
+def _saddle(parts: Parts, target: float) -> float:
     """A tilt >= 0 that brings the mean index near the target: Newton's method, kept within a bracket."""
     low, high, tilt = 0.0, math.inf, 0.0
     for _ in range(60):
@@ -150,9 +154,7 @@ def _saddle(parts: Sequence[tuple[LossLaw, int]], target: float) -> float:
     return tilt
 
 
-def _transform(
-    parts: Sequence[tuple[LossLaw, int]], tilt: float
-) -> tuple[int, int, NDArray[np.complex128], float, float]:
+def _transform(parts: Parts, tilt: float) -> tuple[int, int, NDArray[np.complex128], float, float]:
     """Window size and start, the transform of the tilted sum, the log of what tilting multiplied it by, and rounding.
 
     Each of the log2(size) stages of a transform of a probability law adds at most 4 roundings of 1 to every number of
@@ -160,15 +162,14 @@ def _transform(
     """
     log_mass, mean, variance = _moments(parts, tilt)
     reach = math.ceil(REACH * math.sqrt(variance)) + 8
-    whole = sum(times * (law.log_probabilities.size - 1) for law, times in parts) + 1
+    whole = sum(times * (law.last - law.first) for law, times in parts) + 1
     size = 2 ** math.ceil(math.log2(max(2, min(2 * reach, whole))))
     lowest = sum(times * law.first for law, times in parts) if whole <= size else math.floor(mean) - size // 2
     F = np.ones(size // 2 + 1, dtype=np.complex128)
     first, rest = np.zeros(F.size), np.ones(F.size)  # |F| less one factor of each kind, times its power; and |F|
     for law, times in parts:
         weights = _tilted(law, tilt)[3]
-        place = (law.first + np.arange(weights.size)) % size
-        one = np.fft.rfft(np.bincount(place, weights, size))
+        one = np.fft.rfft(np.bincount(np.arange(law.first, law.last + 1) % size, weights, size))
         F *= one**times
         power = np.abs(one) ** (times - 1)
         first = first * power * np.abs(one) + times * power * rest
@@ -179,9 +180,9 @@ def _transform(
     return size, lowest, F, log_mass, rounding
 
 
-def _beyond(parts: Sequence[tuple[LossLaw, int]], tilt: float, top: int, enough: float) -> float:
+def _beyond(parts: Parts, tilt: float, top: int, enough: float) -> float:
     """Chernoff's bound on the mass at and above index `top`: any tilt gives one, less tilt where tails are heavy."""
-    if top > sum(times * (law.first + law.log_probabilities.size - 1) for law, times in parts):
+    if top > sum(times * law.last for law, times in parts):
         return 0.0
     bound, more = 1.0, REACH / max(1.0, math.sqrt(_moments(parts, tilt)[2]))
     for further in (tilt + more / 2**halving for halving in range(6)):

@@ -154,10 +154,10 @@ class SampledGaussianLoss:
         cases = [(law[m], self._case(m).onto(step)[0][0]) for m in np.flatnonzero(law > RARE).tolist() if m]
         lost = math.fsum(law[law <= RARE].tolist() + [weight * case.lost for weight, case in cases])
         first = min([0, *(case.first for _, case in cases)])
-        masses = np.zeros(max([1, *(case.first + case.log_probabilities.size for _, case in cases)]) - first)
+        masses = np.zeros(max([0, *(case.last for _, case in cases)]) + 1 - first)
         masses[-first] = law[0] * (law[0] > RARE)
         for weight, case in cases:
-            masses[case.first - first :][: case.log_probabilities.size] += weight * np.exp(case.log_probabilities)
+            masses[case.first - first : case.last + 1 - first] += weight * np.exp(case.log_probabilities)
         with np.errstate(divide="ignore"):
             return ((LossLaw(step, 0.0, first, np.log(masses), min(lost, 1 - 1e-15)), 1),)
 
