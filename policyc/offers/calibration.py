@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 
@@ -170,6 +171,12 @@ def _calibrated(
     return noise
 
 
+def spread(profile: PrivacyProfile) -> float:
+    """The mu of Gaussian noise that tells as much at epsilon 0: about the deviation of a loss that is nearly normal."""
+    told = min(profile.delta(0.0), 1 - 1e-12)
+    return 2 * NormalDist().inv_cdf((1 + told) / 2)
+
+
 def least_epsilon(profile: PrivacyProfile, delta: float) -> float:
     """The least epsilon (nats, >= 0), rounded up by at most a relative 1e-9, that keeps `delta` in (0, 1).
 
@@ -181,7 +188,7 @@ def least_epsilon(profile: PrivacyProfile, delta: float) -> float:
         return 0.0
     if profile.delta(LARGEST_EPSILON) > delta:
         return math.inf
-    start = gaussian_epsilon(delta, math.sqrt(profile.variance))
+    start = gaussian_epsilon(delta, spread(profile))
     return least_near(lambda epsilon: log_excess(profile.delta(epsilon), delta), max(start, 1e-9), 1e-9)
 
 

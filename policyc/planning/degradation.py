@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from policyc.offers.calibration import gaussian_epsilon, least, log_excess
+from policyc.offers.calibration import gaussian_epsilon, least, log_excess, spread
 from policyc.planning.assemble import round_up
 from policyc_check.plan.claims import Claims, Degradation, UserLevelClaim
 from policyc_check.plan.targets import UserLevel
@@ -35,8 +35,7 @@ def user_level_claims(plan: Plan) -> Claims:
 
 def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:
     """An epsilon (nats) that a profile keeps at this delta, at most a relative 1e-4 above the least; inf for none."""
-    spread = math.sqrt(profile.variance)
-    low = high = max(gaussian_epsilon(delta, spread), 1e-6)  # many small losses are nearly normal
+    low = high = max(gaussian_epsilon(delta, spread(profile)), 1e-6)  # many small losses are nearly normal
     factor = 1.01
     while profile.delta(high) > delta:
         low, high, factor = high, high * factor, factor**2

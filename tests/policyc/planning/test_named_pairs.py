@@ -8,9 +8,11 @@ import pytest
 
 from policyc import PolicyError, compile_policy
 from policyc.offers import mechanism_offers
+from policyc_check.errors import PlanFormatError
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.queries import PrefixQuery
 from policyc_check.verify import verified_claims
+from policyc_runtime.plan import load_plan
 
 SKIPPING = {name for name, offer in mechanism_offers().items() if offer.leaves_gaps}
 POLICY = """policy visits "Visitors, daily"
@@ -152,15 +154,23 @@ def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total
     assert not {release.mechanism.name for release in plan.releases} & SKIPPING
 
 
-def test_the_kernel_refuses_a_total_of_steps_without_values(tmp_path: Path) -> None:
-    """A plan made by other means, in which a running total is made of a subsample, does not verify."""
+def test_a_total_of_steps_without_values_is_no_plan(tmp_path: Path) -> None:
+    """Made by other means, with a running total of a subsample: it promises nothing false, and nothing runs it."""
     plan = compile_policy(write(tmp_path, "mechanism subsample(rate = 0.5)\ndeliver offline")).plan
     (base,) = plan.releases
     query = PrefixQuery(of=base.name, by=None)
     total = base.model_copy(update={"name": "total", "query": query, "mechanism": Derived()})
     altered = plan.model_copy(update={"releases": (base, total)}).sealed()
-    failing = [claim for claim in verified_claims(altered) if claim.holds is False]
-    assert [claim.detail for claim in failing] == ["what it adds up has steps without a value"]
+    assert all(claim.holds for claim in verified_claims(altered))
+    (tmp_path / "plan.json").write_text(altered.to_json())
+    with pytest.raises(PlanFormatError) as refused:
+        load_plan(tmp_path)
+    assert "what it adds up has steps without a value" in str(refused.value.because)
+    elsewhere = plan.model_copy(update={"delivery": plan.delivery.model_copy(update={"kind": "realtime"})}).sealed()
+    (tmp_path / "plan.json").write_text(elsewhere.to_json())
+    with pytest.raises(PlanFormatError) as refused:
+        load_plan(tmp_path)
+    assert "it fills steps from later ones" in str(refused.value.because)
 
 
 @pytest.mark.parametrize("mechanism", ["binary_tree()", "toeplitz()", "auto"])
