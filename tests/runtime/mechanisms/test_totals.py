@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from stream_settings import run, simulated, truth
 
-from policyc.offers import calibrate
+from policyc.offers import calibrate, mechanism_offers
+from policyc.offers.linear import GridOffer
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
@@ -232,7 +233,9 @@ def test_a_band_of_coefficients_is_chosen_one_by_one_where_it_helps() -> None:
     assert band.band is not None
     assert len(band.band) == 12
     assert list(band.band) == sorted(band.band, reverse=True)
-    power = Toeplitz._least(YEAR, EPSILON, DELTA, decay=Decimal("0.907268215"), exponent=Decimal("0.808271806"))
+    offer, fixed = mechanism_offers()["toeplitz"], {"decay": Decimal("0.907268215"), "exponent": Decimal("0.808271806")}
+    assert isinstance(offer, GridOffer)
+    power = offer.least_on_grid(YEAR, EPSILON, DELTA, fixed)
     assert rms(band, YEAR) < 0.94 * rms(power, YEAR)
     sparse = calibrated("toeplitz", Setting(Participation(4, 1440, 30), workload="prefix"))
     assert isinstance(sparse, Toeplitz)
