@@ -40,7 +40,7 @@ class Accounting:
         """How many steps are shown: the horizon, or a stretch from the start of an endless stream."""
         if self.plan.stream.horizon is not None:
             return self.plan.stream.horizon
-        longest = max(sum(len(s.epsilons) for s in release.budgets.segments) for release in self.plan.releases)
+        longest = max(sum(len(s.epsilons) for s in release.schedule.segments) for release in self.plan.scheduled)
         return max(ENDLESS_STRETCH, 2 * longest)
 
     @cached_property

@@ -38,27 +38,27 @@ class StepTable:
 
 def step_rows(plan: Plan) -> StepTable:
     """The table of a plan's steps (of an endless stream: a stretch from its start)."""
-    if all(release.schedule is None for release in plan.releases):
+    if not plan.scheduled:
         return _stream_rows(plan)
     accounting = Accounting(plan)
     steps, leakage = accounting.steps, accounting.leakage
-    texts = {release.name: _texts(release.budgets.epsilons(steps)) for release in plan.releases}
-    single = len(plan.releases) == 1
-    first = plan.releases[0]
+    texts = {release.name: _texts(release.schedule.epsilons(steps)) for release in plan.scheduled}
+    single = len(plan.scheduled) == 1
+    first = plan.scheduled[0]
     columns: dict[str, Sequence[object]] = {"t": range(steps)}
     columns["epsilon"] = texts[first.name] if single else _sums(plan, steps)
     if single:
-        columns["scale"] = _texts(first.budgets.scales(steps))
+        columns["scale"] = _texts(first.schedule.scales(steps))
     columns["backward_leakage"] = leakage.backward.tolist()
     columns["forward_leakage"] = leakage.forward.tolist()
     columns["total_leakage"] = leakage.total.tolist()
     if single:
-        columns[_error_name(first)] = first.budgets.expected_errors(steps)
+        columns[_error_name(first)] = first.schedule.expected_errors(steps)
         return StepTable(columns)
-    for release in plan.releases:
+    for release in plan.scheduled:
         columns[f"epsilon:{release.name}"] = texts[release.name]
-        columns[f"scale:{release.name}"] = _texts(release.budgets.scales(steps))
-        columns[f"{_error_name(release)}:{release.name}"] = release.budgets.expected_errors(steps)
+        columns[f"scale:{release.name}"] = _texts(release.schedule.scales(steps))
+        columns[f"{_error_name(release)}:{release.name}"] = release.schedule.expected_errors(steps)
     return StepTable(columns)
 
 
@@ -87,7 +87,7 @@ def _texts(values: list[Decimal]) -> list[str]:
 
 def _sums(plan: Plan, steps: int) -> list[str]:
     known: dict[tuple[Decimal, ...], str] = {}
-    rows = zip(*(release.budgets.epsilons(steps) for release in plan.releases), strict=True)
+    rows = zip(*(release.schedule.epsilons(steps) for release in plan.scheduled), strict=True)
     texts = []
     for row in rows:
         if row not in known:

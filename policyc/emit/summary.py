@@ -10,7 +10,7 @@ from policyc.diagnostics.text import visible
 from policyc.emit.blocks.mechanism import stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.wording import chance
 from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
 
 if TYPE_CHECKING:
     from policyc_runtime.output import Release
@@ -89,17 +89,17 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
             f"  of what    kept events: steps of a user beyond {plan.participation.bound:,} are dropped, and no error "
             "tells of it (W0502)"
         )
-    if release.schedule is not None:
-        patterns = [epsilon for segment in release.budgets.segments for epsilon in segment.epsilons]
+    if isinstance(release, Scheduled):
+        patterns = [epsilon for segment in release.schedule.segments for epsilon in segment.epsilons]
         budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]
         spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
         where = "" if 0 not in patterns else " with a release"
-        lines.insert(2, f"  budget     {release.budgets.name}: {spread} nats a step{where}")
+        lines.insert(2, f"  budget     {release.schedule.name}: {spread} nats a step{where}")
     return lines
 
 
 def _candidates(release: ReleasePlan) -> list[str]:
-    budgets = release.schedule is not None
+    budgets = isinstance(release, Scheduled)
     header = HEADERS.get(release.predicted.kind, "predicted error")
     rows = [("schedule" if budgets else "mechanism", "estimator", header, "")]
     for candidate in release.candidates:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,9 @@ from policyc_check.plan.stream import CellRecord, Delivery, Notice, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel, WEvent
 from policyc_check.steps.budgets import budget_sum, repeating_budgets, total_budgets, window_budget
 from policyc_check.steps.inheritance import GroupLeakage
-from policyc_runtime.mechanisms import Budgeted, WindowMechanism
+from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import FileRecord, Plan, PolicyRecord, ReleasePlan
+from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, FileRecord, Plan, PolicyRecord, Scheduled
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
@@ -122,16 +123,18 @@ def assemble_plan(
     return draft.model_copy(update={"claims": _claims(draft)}).sealed()
 
 
-def _release(policy: Policy, release: Release, choice: Choice) -> ReleasePlan:
+def _release(policy: Policy, release: Release, choice: Choice) -> Scheduled:
     rows, integer = constraint_rows(policy, release)
     least, reason = sensitivity(release)
-    return ReleasePlan(
+    mechanism: Any = _with_budget(choice)
+    made = AdaptiveRelease if isinstance(mechanism, WindowMechanism) else BudgetedRelease
+    return made(
         name=release.name,
         query=CountQuery(by=policy.stream.cell.column if release.by_cell and policy.stream.cell else None),
         cells=release_cells(policy, release),
         l1_sensitivity=least,
         sensitivity_reason=reason,
-        mechanism=_with_budget(choice),
+        mechanism=mechanism,
         schedule=_schedule(choice.allocation, choice.mechanism, choice.expected_errors),
         estimator=choice.estimator,
         constraints=rows,
@@ -141,21 +144,21 @@ def _release(policy: Policy, release: Release, choice: Choice) -> ReleasePlan:
     )
 
 
-def _with_budget(choice: Choice) -> Budgeted:
+def _with_budget(choice: Choice) -> BudgetMechanism:
     """The mechanism of a choice; one that accounts for windows gets the epsilon that its largest step allows."""
     if not isinstance(choice.mechanism, WindowMechanism):
         return choice.mechanism
     return choice.mechanism.with_step_budget(exact(max(run.epsilon for run in choice.allocation.runs)))
 
 
-def _with_shares(releases: Sequence[ReleasePlan]) -> tuple[ReleasePlan, ...]:
+def _with_shares(releases: Sequence[Scheduled]) -> tuple[Scheduled, ...]:
     """Each with the largest part it takes of any step's budget, rounded up; one release has the whole and says nothing.
 
     All follow one schedule, so their segments have the same steps.
     """
     if len(releases) == 1:
         return tuple(releases)
-    patterns = zip(*(release.budgets.segments for release in releases), strict=True)
+    patterns = zip(*(release.schedule.segments for release in releases), strict=True)
     rows = {row for segments in patterns for row in zip(*(s.epsilons for s in segments), strict=True) if any(row)}
     largest = [
         max(Fraction(row[index]) / sum(map(Fraction, row), Fraction(0)) for row in rows)
@@ -211,7 +214,9 @@ def _with_room(leakage: float) -> Decimal:
     return round_up(Fraction(leakage) * (1 + Fraction(1, 10**13)), 13)
 
 
-def _schedule(allocation: Allocation, mechanism: Budgeted, expected_errors: tuple[tuple[float, ...], ...]) -> Schedule:
+def _schedule(
+    allocation: Allocation, mechanism: BudgetMechanism, expected_errors: tuple[tuple[float, ...], ...]
+) -> Schedule:
     segments = []
     for run, expected in zip(allocation.runs, expected_errors, strict=True):
         epsilons = tuple(exact(epsilon) if epsilon > 0 else Decimal(0) for epsilon in run.pattern)

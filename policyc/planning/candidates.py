@@ -32,7 +32,7 @@ from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.map import LEAST_SEEN
-from policyc_runtime.mechanisms import Budgeted, WindowMechanism
+from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 
 Array = NDArray[np.float64]
 
@@ -169,7 +169,7 @@ class Predictor:
     chains: Sequence[Chain]
     constraints: ConstraintSet
     objective: Objective
-    mechanism: Budgeted
+    mechanism: BudgetMechanism
     delay: int | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
     _believed: dict[tuple[str, int], Array] = field(default_factory=dict)

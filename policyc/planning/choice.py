@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policyc.planning.candidates import Predictor, Refused
 from policyc.planning.schedules import Allocation, Run, exact
 from policyc_runtime.estimation import Estimator
-from policyc_runtime.mechanisms import Budgeted, WindowMechanism
+from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.plan import Candidate, PredictedError
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ class Choice:
     """
 
     allocation: Allocation
-    mechanism: Budgeted
+    mechanism: BudgetMechanism
     estimator: Estimator
     expected_errors: tuple[tuple[float, ...], ...]
     predicted: PredictedError
@@ -55,7 +55,7 @@ class Comparison:
     """
 
     estimators: Sequence[Estimator | Refused]
-    mechanism: Budgeted
+    mechanism: BudgetMechanism
     predictor: Predictor
     late: Sequence[Estimator | Refused] = ()
     without: Sequence[Refused] = ()
@@ -122,19 +122,19 @@ class Comparison:
         return Choice(best.allocation, self.mechanism, best.estimator, best.errors, predicted, tuple(candidates))
 
 
-def _adaptive_words(mechanism: Budgeted) -> str:
+def _adaptive_words(mechanism: BudgetMechanism) -> str:
     """What a prediction leaves out where values are published again until counts have moved."""
     if not isinstance(mechanism, WindowMechanism):
         return ""
     return "; of counts that stand still, by simulation: what counts that move add to it is not known before the data"
 
 
-def _scales(allocation: Allocation, mechanism: Budgeted) -> list[float]:
+def _scales(allocation: Allocation, mechanism: BudgetMechanism) -> list[float]:
     """The noise scale of every run's releases; 0 for none."""
     return [float(mechanism.calibrate(exact(run.epsilon))) if run.epsilon > 0 else 0.0 for run in allocation.runs]
 
 
-def _entry(allocation: Allocation, estimator: Estimator, mechanism: Budgeted, predictor: Predictor) -> _Entry:
+def _entry(allocation: Allocation, estimator: Estimator, mechanism: BudgetMechanism, predictor: Predictor) -> _Entry:
     scales = _scales(allocation, mechanism)
     series = predictor.series_errors(estimator, _scales_by_step(allocation, scales))
     if series is None:
@@ -193,7 +193,7 @@ def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
     return float(np.average(errors, weights=[run.steps or 0 for run in allocation.runs]))
 
 
-def _noise_error(allocation: Allocation, mechanism: Budgeted, predictor: Predictor) -> float:
+def _noise_error(allocation: Allocation, mechanism: BudgetMechanism, predictor: Predictor) -> float:
     """The error of the noisy values themselves, over the steps that have them."""
     released = [
         (run, scale) for run, scale in zip(allocation.runs, _scales(allocation, mechanism), strict=True) if scale
@@ -208,7 +208,7 @@ def _steps(allocation: Allocation) -> int | None:
     return sum(run.steps or 0 for run in allocation.runs)
 
 
-def _candidate(entry: _Entry, best: _Entry, mechanism: Budgeted) -> Candidate:
+def _candidate(entry: _Entry, best: _Entry, mechanism: BudgetMechanism) -> Candidate:
     chosen = entry is best
     ratio = entry.mean / best.mean if best.mean > 0 else float("inf")
     if ratio < 1:  # chosen for several releases together
@@ -226,7 +226,7 @@ def more_error(ratio: float) -> str:
     return f"{more} the one chosen"
 
 
-def _considered(entry: _Entry, mechanism: Budgeted, chosen: bool, reason: str) -> Candidate:
+def _considered(entry: _Entry, mechanism: BudgetMechanism, chosen: bool, reason: str) -> Candidate:
     return Candidate(
         schedule=entry.allocation.name,
         mechanism=mechanism.described(),

@@ -22,11 +22,10 @@ from policyc.planning.assemble import (
 from policyc.planning.series import modelled_signal
 from policyc.planning.user_level import draft_user_level
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
-from policyc_check.mechanisms import Derived
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.stream import Delivery
 from policyc_runtime.mechanisms import window_mechanism_kinds
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan, Scheduled
 
 RELEASED = ("name", "query", "cells", "l1_sensitivity", "sensitivity_reason", "constraints", "integer")
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")
@@ -110,10 +109,10 @@ def _released(policy: Policy, release: Release) -> dict[str, Any]:
 def _mechanism(policy: Policy, index: int, part: ReleasePlan) -> Iterator[Difference]:
     """The mechanism, where the policy leaves no choice."""
     place, wished = f"releases.{index}.mechanism", policy.mechanism.name
-    if part.schedule is not None and wished not in window_mechanism_kinds():
+    if isinstance(part, Scheduled) and wished not in window_mechanism_kinds():
         said = step_mechanism(policy, policy.releases[index]).model_dump(mode="json")
         yield from compared(place, said, part.mechanism.model_dump(mode="json"))
-    elif wished not in ("auto", part.mechanism.name) and not isinstance(part.mechanism, Derived):
+    elif wished not in ("auto", part.mechanism.name) and not isinstance(part, DerivedRelease):
         yield Difference(place, wished, part.mechanism.name)
 
 

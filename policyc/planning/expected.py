@@ -17,12 +17,11 @@ from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
 from policyc.planning.trials import FEW_STEPS, Estimated, Trial, known_errors
 from policyc.semantics.policy import Policy
-from policyc_check.mechanisms import Derived
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.plan.release import ErrorRun
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.measuring import derived_values, noise_stddevs, whole_values
-from policyc_runtime.plan import Candidate, ErrorKind, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, Plan, PredictedError, ReleasePlan
 
 Array = NDArray[np.float64]
 Total = Callable[[Array], Array]
@@ -209,7 +208,7 @@ def _totals(plan: Plan, release: ReleasePlan) -> tuple[Total | None, Total | Non
     totals: list[ReleasePlan] = []
     measured: list[ReleasePlan] = []
     while isinstance(release.query, PrefixQuery | WindowQuery):
-        (totals if isinstance(release.mechanism, Derived) else measured).append(release)
+        (totals if isinstance(release, DerivedRelease) else measured).append(release)
         release = plan.release_named(release.query.of)
 
     def chained(parts: list[ReleasePlan]) -> Total | None:

@@ -19,7 +19,7 @@ from policyc.semantics.policy import Policy
 from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
 from policyc_runtime.simulation import counts_of_states, simulate
 
 LONGEST = 100  # steps of a simulated stream
@@ -57,21 +57,21 @@ def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Call
     """
     plan = draft()
     known = bool(policy.chains) and policy.stream.population is not None and policy.stream.cell is not None
-    coupled = [part.constraint_set.couples_steps for part in plan.releases]
+    coupled = [part.constraint_set.couples_steps for part in plan.scheduled]
     if not known:
-        return [_open(one, part) for one, part in zip(choices, plan.releases, strict=True)]
+        return [_open(one, part) for one, part in zip(choices, plan.scheduled, strict=True)]
     steps = min(policy.stream.horizon or LONGEST, LONGEST)
     tried = [
         part
-        for part, couples in zip(plan.releases, coupled, strict=True)
-        if couples or part.window_mechanism is not None or _near_bounds(plan, part, steps)
+        for part, couples in zip(plan.scheduled, coupled, strict=True)
+        if couples or isinstance(part, AdaptiveRelease) or _near_bounds(plan, part, steps)
     ]
     if not tried:
         return list(choices)
     found = _errors(plan, tried, steps)
     return [
         _simulated(one, found[part.name], steps) if part in tried else one
-        for one, part in zip(choices, plan.releases, strict=True)
+        for one, part in zip(choices, plan.scheduled, strict=True)
     ]
 
 
@@ -94,7 +94,7 @@ def _moments(plan: Plan, part: ReleasePlan, steps: int) -> tuple[Array, Array]:
     return users * np.sum(laws, axis=0), users * np.sum([law * (1 - law) for law in laws], axis=0)
 
 
-def _errors(plan: Plan, tried: Sequence[ReleasePlan], steps: int) -> dict[str, Estimated]:
+def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> dict[str, Estimated]:
     """By release, the error of published values, until it is accurate or takes too long.
 
     How far noise and counts of a stream are spread by chance is known beforehand, and errors follow it: they are moved
@@ -123,11 +123,11 @@ def _errors(plan: Plan, tried: Sequence[ReleasePlan], steps: int) -> dict[str, E
     return found
 
 
-def _noise(part: ReleasePlan, steps: int) -> float | None:
+def _noise(part: Scheduled, steps: int) -> float | None:
     """The mean variance of the noise over the steps that have some; None where values are published again."""
-    if part.window_mechanism is not None:
+    if isinstance(part, AdaptiveRelease):
         return None
-    return float(np.mean([part.step_mechanism.variance(scale) for scale in part.budgets.scales(steps) if scale > 0]))
+    return float(np.mean([part.mechanism.variance(scale) for scale in part.schedule.scales(steps) if scale > 0]))
 
 
 def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
@@ -163,7 +163,7 @@ def _open(one: Choice, part: ReleasePlan) -> Choice:
     """
     demands, predicted = part.constraint_set, one.predicted
     bounded = demands.couples_steps or any(relation != "==" for relation in demands.relations)
-    if part.window_mechanism is not None:
+    if isinstance(part, AdaptiveRelease):
         told: dict[str, object] = {"kind": "unconstrained"} if bounded else {}
     elif bounded or not isinstance(part.estimator, NearestValues):
         because = COUPLED if demands.couples_steps else BOUNDED if bounded else GAINS

@@ -38,7 +38,7 @@ from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, PredictedError, ReleasePlan
 
 RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
 
@@ -53,7 +53,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
     plan = draft_user_level(policy, target, notices)
     planned = [_measured(policy, target, plan, release, notices) for release in plan.releases]
     planned = _sharing(policy, target, _measuring_totals(policy, planned))
-    plan = plan.model_copy(update={"releases": tuple(_with_mechanism(one) for one in planned)})
+    plan = plan.model_copy(update={"releases": tuple(_of_its_kind(one) for one in planned)})
     releases = tuple(finished(policy, plan, one, planned) for one in planned)
     plan = plan.model_copy(update={"releases": releases})
     return plan.model_copy(update={"claims": user_level_claims(plan)}).sealed()
@@ -291,10 +291,12 @@ def _together(entries: Sequence[Measurement]) -> PrivacyProfile:
     return composed(entry.mechanism.profile(entry.setting) for entry in entries)
 
 
-def _with_mechanism(one: PlannedRelease) -> ReleasePlan:
+def _of_its_kind(one: PlannedRelease) -> ReleasePlan:
+    """The release as it is made: measured, or derived from another."""
+    fields = {name: getattr(one.draft, name) for name in ReleasePlan.model_fields}
     if one.measurement is None:
-        return one.draft
-    return one.draft.model_copy(update={"mechanism": one.measurement.mechanism})
+        return DerivedRelease(**fields)
+    return MeasuredRelease(**{**fields, "mechanism": one.measurement.mechanism})
 
 
 __all__ = ["plan_user_level"]

@@ -18,7 +18,7 @@ from policyc_check.errors import KernelError
 from policyc_check.mechanisms.laplace import Laplace
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.release import ReleasePlan
+from policyc_check.plan.release import AdaptiveRelease, ReleasePlan, Scheduled
 from policyc_check.plan.targets import EventLevel, UserLevel
 from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
@@ -71,9 +71,9 @@ def _check_targets(plan: Plan) -> Iterator[Claim]:
         yield Claim("every release has its own name", False, detail, "releases")
 
 
-def _scheduled(plan: Plan) -> list[tuple[int, ReleasePlan]]:
+def _scheduled(plan: Plan) -> list[tuple[int, Scheduled]]:
     """The releases whose steps have budgets, with their index."""
-    return [(index, release) for index, release in enumerate(plan.releases) if release.schedule is not None]
+    return [(index, release) for index, release in enumerate(plan.releases) if isinstance(release, Scheduled)]
 
 
 def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
@@ -140,7 +140,7 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
 def _length(release: ReleasePlan) -> tuple[int | None, str]:
     """How many steps a release is planned for, and what it says of each."""
     if release.schedule is not None:
-        return release.budgets.length, "a budget"
+        return release.schedule.length, "a budget"
     runs = [run.steps for run in release.expected_errors]
     return None if None in runs else sum(steps or 0 for steps in runs), "an expected error"
 
@@ -151,7 +151,7 @@ def _steps(count: int | None) -> str:
 
 def _check_scales(plan: Plan) -> Iterator[Claim]:
     for index, release in _scheduled(plan):
-        pairs = {pair for s in release.budgets.segments for pair in zip(s.epsilons, s.scales, strict=True)}
+        pairs = {pair for s in release.schedule.segments for pair in zip(s.epsilons, s.scales, strict=True)}
         faults = [fault for pair in sorted(pairs) if (fault := _fault(release, *pair))]
         yield Claim(
             f"the noise of `{release.name}` pays for its budget at every step",
@@ -161,14 +161,14 @@ def _check_scales(plan: Plan) -> Iterator[Claim]:
         )
 
 
-def _fault(release: ReleasePlan, epsilon: Decimal, scale: Decimal) -> str | None:
+def _fault(release: Scheduled, epsilon: Decimal, scale: Decimal) -> str | None:
     """What is wrong with a step of this budget and this scale of noise."""
-    if release.window_mechanism is not None:  # it measures every step, also one that is said to have no budget
-        more = release.window_mechanism.spent(1) > Fraction(epsilon)
+    if isinstance(release, AdaptiveRelease):  # it measures every step, also one that is said to have no budget
+        more = release.mechanism.spent(1) > Fraction(epsilon)
         return f"a step may spend more than its budget of {epsilon} nats" if more else None
     if epsilon == 0:
         return f"a step without budget has noise scale {scale}" if scale != 0 else None
-    if scale == 0 or release.step_mechanism.privacy_loss(scale) > Fraction(epsilon):
+    if scale == 0 or release.mechanism.privacy_loss(scale) > Fraction(epsilon):
         return f"noise scale {scale} is too small for a budget of {epsilon} nats"
     return None
 
@@ -178,14 +178,14 @@ def _check_shares(plan: Plan) -> Iterator[Claim]:
     shared = [release for release in plan.releases if release.share is not None]
     if not shared and plan.sharing is None:
         return
-    if len(plan.releases) == 1 or not _scheduled(plan):
+    if len(plan.releases) == 1 or len(plan.scheduled) < len(plan.releases):
         yield Claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
         return
-    period = plan.stream.horizon or math.lcm(*(len(r.budgets.segments[-1].epsilons) for r in plan.releases))
+    period = plan.stream.horizon or math.lcm(*(len(r.schedule.segments[-1].epsilons) for r in plan.scheduled))
     if len(shared) < len(plan.releases) or plan.sharing is None or period > LARGEST_HORIZON:
         yield Claim("every release has its share of the budget", False, "a share is missing", "releases")
         return
-    rows = set(zip(*(release.budgets.epsilons(period) for release in plan.releases), strict=True))
+    rows = set(zip(*(release.schedule.epsilons(period) for release in plan.scheduled), strict=True))
     for index, release in enumerate(plan.releases):
         share = Fraction(release.share or 0)
         holds = all(Fraction(row[index]) <= share * sum(map(Fraction, row), Fraction(0)) for row in rows)

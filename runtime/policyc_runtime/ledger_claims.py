@@ -221,11 +221,9 @@ def _spending(ledger: Ledger, plan: Plan) -> Claim:
     name = "every step spent the plan's budget at the plan's noise scale"
     if plan.stream.horizon is not None and ledger.steps > plan.stream.horizon:
         return Claim(name, False, "there are more steps than the horizon", str(ledger.path), "E0823")
-    for release in plan.releases:
-        if release.schedule is None:
-            continue  # what it spends is the noise of its mechanism, for the whole stream
+    for release in plan.scheduled:  # what others spend is the noise of their mechanism, for the whole stream
         steps = max(entry.step for entry in (*ledger.entries, *ledger.ahead)) + 1 if ledger.entries else 0
-        epsilons, scales = release.budgets.epsilons(steps), release.budgets.scales(steps)
+        epsilons, scales = release.schedule.epsilons(steps), release.schedule.scales(steps)
         for entry in (*ledger.entries, *ledger.ahead):
             if entry.release == release.name and (entry.epsilon, entry.scale) != (
                 str(epsilons[entry.step]),

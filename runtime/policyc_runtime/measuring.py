@@ -9,27 +9,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_check.mechanisms import Derived
-from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.plan.queries import WindowQuery
 from policyc_check.users.claims import promised_user_level, setting_of, unit_of
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, WindowMechanism
 from policyc_runtime.mechanisms.mechanism import StepRecord
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import (
+    AdaptiveRelease,
+    BudgetedRelease,
+    DerivedRelease,
+    MeasuredRelease,
+    Plan,
+    Recorded,
+    ReleasePlan,
+)
 
 Array = NDArray[np.float64]
 
 
 def measured(plan: Plan, release: ReleasePlan) -> tuple[StreamMechanism | WindowMechanism, Setting] | None:
     """The mechanism whose steps give away records, and its setting; None for any other."""
-    mechanism = release.recorded
-    if mechanism is None:
-        return None
-    if isinstance(mechanism, WindowMechanism):
-        steps = Participation(mechanism.window, plan.stream.horizon)
-        return mechanism, Setting(steps, replaced=True, cells=len(release.cells), wait=plan.delivery.longest_wait)
-    return mechanism, setting_of(plan, release, promised_user_level(plan)[0].relation)
+    if isinstance(release, AdaptiveRelease):
+        steps = Participation(release.mechanism.window, plan.stream.horizon)
+        setting = Setting(steps, replaced=True, cells=len(release.cells), wait=plan.delivery.longest_wait)
+        return release.mechanism, setting
+    if isinstance(release, MeasuredRelease):
+        return release.mechanism, setting_of(plan, release, promised_user_level(plan)[0].relation)
+    return None
 
 
 def ready_steps(plan: Plan, steps: int) -> int:
@@ -75,7 +82,7 @@ def derived_values(release: ReleasePlan, values: Array) -> Array:
 
 def stored_noisy(plan: Plan, release: ReleasePlan, drawn: list[list[int] | None]) -> Array:
     """Noisy values (steps, cells) from what a ledger keeps of each step; NaN where nothing was drawn."""
-    if release.recorded is not None:
+    if isinstance(release, Recorded):
         return noisy_values(plan, release, [tuple(record or ()) for record in drawn])
     none = [math.nan] * len(release.cells)
     rows = [none if row is None else row for row in drawn]
@@ -84,12 +91,10 @@ def stored_noisy(plan: Plan, release: ReleasePlan, drawn: list[list[int] | None]
 
 def whole_values(plan: Plan, release: ReleasePlan) -> bool:
     """Whether noisy values are whole numbers: counts, where the mechanism says so."""
-    mechanism = release.mechanism
-    if isinstance(mechanism, Derived):
-        assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+    if isinstance(release, DerivedRelease):
         return whole_values(plan, plan.release_named(release.query.of))
-    if isinstance(mechanism, StreamMechanism | WindowMechanism):
-        return mechanism.whole_values and unit_of(plan, release) == 1
+    if isinstance(release, Recorded):
+        return release.mechanism.whole_values and unit_of(plan, release) == 1
     return True
 
 
@@ -102,13 +107,13 @@ def noise_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     if found is not None:
         variances = found[0].variances(found[1], steps)
         return np.asarray(np.sqrt(variances) * float(unit_of(plan, release)))
-    if isinstance(release.mechanism, Derived):
-        assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+    if isinstance(release, DerivedRelease):
         squares = noise_stddevs(plan, plan.release_named(release.query.of), steps)[:, None] ** 2
         return np.sqrt(derived_values(release, squares))[:, 0]
-    mechanism = release.step_mechanism
-    known = {scale: mechanism.variance(scale) ** 0.5 for scale in set(release.budgets.scales(steps)) if scale > 0}
-    return np.array([known.get(scale, np.nan) for scale in release.budgets.scales(steps)])
+    assert isinstance(release, BudgetedRelease), "the only kind that is left"
+    scales = release.schedule.scales(steps)
+    known = {scale: release.mechanism.variance(scale) ** 0.5 for scale in set(scales) if scale > 0}
+    return np.array([known.get(scale, np.nan) for scale in scales])
 
 
 def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | None:
@@ -124,13 +129,12 @@ def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | N
     known: dict[str, Array] = {}
     for release in plan.releases:
         rows = stored[release.name]
-        if release.schedule is not None and release.recorded is None:
+        if isinstance(release, BudgetedRelease):
             if not _drawn_at_steps(plan, release, rows):
                 return release.name
             continue
         try:
-            if isinstance(release.mechanism, Derived):
-                assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+            if isinstance(release, DerivedRelease):
                 values = derived_values(release, known[release.query.of])
                 drawn = np.array(rows, dtype=np.float64).reshape(values.shape)
                 same = bool(np.array_equal(values, drawn, equal_nan=True))
@@ -145,13 +149,13 @@ def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | N
     return None
 
 
-def _drawn_at_steps(plan: Plan, release: ReleasePlan, rows: Sequence[Any]) -> bool:
+def _drawn_at_steps(plan: Plan, release: BudgetedRelease, rows: Sequence[Any]) -> bool:
     """Whether noisy counts are what a step mechanism can give: whole numbers where there is a budget, else nothing.
 
     Balanced noise adds up to zero, so that the cells of a step add up to the public population.
     """
     balanced = getattr(release.mechanism, "balanced_cells", None) is not None
-    for row, epsilon in zip(rows, release.budgets.epsilons(len(rows)), strict=True):
+    for row, epsilon in zip(rows, release.schedule.epsilons(len(rows)), strict=True):
         if epsilon == 0:
             if row is not None:
                 return False

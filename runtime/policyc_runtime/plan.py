@@ -5,17 +5,26 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
-from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.plan.queries import TotalQuery
+from policyc_check.plan.release import ErrorRuns, told_apart
+from policyc_check.plan.schedule import Schedule
 from policyc_check.records import Label, Record
 from policyc_check.users.claims import promised_user_level, setting_of
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.mechanisms import AnyMechanism, Derived, StepMechanism, StreamMechanism, WindowMechanism
+from policyc_runtime.mechanisms import (
+    Accounted,
+    AnyMechanism,
+    Derived,
+    StepMechanism,
+    StreamMechanism,
+    WindowMechanism,
+)
 
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
 
@@ -98,7 +107,7 @@ class PredictedError(Record):
 
 
 class ReleasePlan(checked_release.ReleasePlan):
-    """How one release is made, with what is done to its values after noise."""
+    """What the four kinds of releases share, with what is done to values after noise."""
 
     mechanism: AnyMechanism
     estimator: AnyEstimator
@@ -109,28 +118,6 @@ class ReleasePlan(checked_release.ReleasePlan):
     def constraint_set(self) -> ConstraintSet:
         """What its published values must satisfy, as arrays."""
         return ConstraintSet.of_rows(self.constraints, len(self.cells), integer=self.integer)
-
-    @property
-    def step_mechanism(self) -> StepMechanism:
-        """The mechanism of a release with a schedule; ValueError for any other."""
-        if isinstance(self.mechanism, StepMechanism):
-            return self.mechanism
-        raise ValueError("this mechanism accounts for the whole stream")
-
-    @property
-    def stream_mechanism(self) -> StreamMechanism | None:
-        """The mechanism that accounts for the whole stream, if it is one."""
-        return self.mechanism if isinstance(self.mechanism, StreamMechanism) else None
-
-    @property
-    def window_mechanism(self) -> WindowMechanism | None:
-        """The mechanism that publishes when counts have moved, if it is one."""
-        return self.mechanism if isinstance(self.mechanism, WindowMechanism) else None
-
-    @property
-    def recorded(self) -> StreamMechanism | WindowMechanism | None:
-        """The mechanism whose steps give away records, from which values are computed; None for any other."""
-        return self.stream_mechanism or self.window_mechanism
 
     def errors(self, steps: int) -> list[float]:
         """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
@@ -144,12 +131,66 @@ class ReleasePlan(checked_release.ReleasePlan):
         return values
 
 
+class BudgetedRelease(ReleasePlan, checked_release.BudgetedRelease):
+    """Every step has a budget, and noise of its own for it."""
+
+    mechanism: Accounted[StepMechanism]
+    schedule: Schedule
+    expected_errors: tuple[()] = ()
+
+
+class AdaptiveRelease(ReleasePlan, checked_release.AdaptiveRelease):
+    """Steps spend as results so far allow, and give away records, from which values are computed."""
+
+    mechanism: Accounted[WindowMechanism]
+    schedule: Schedule
+    expected_errors: tuple[()] = ()
+
+
+class MeasuredRelease(ReleasePlan, checked_release.MeasuredRelease):
+    """The mechanism accounts for the whole stream; its steps give away records, from which values are computed."""
+
+    mechanism: Accounted[StreamMechanism]
+    schedule: None
+    expected_errors: ErrorRuns
+
+
+class DerivedRelease(ReleasePlan, checked_release.DerivedRelease):
+    """Totals of another release's noisy values."""
+
+    query: TotalQuery
+    mechanism: Accounted[Derived]
+    schedule: None
+    expected_errors: ErrorRuns
+
+
+Scheduled = BudgetedRelease | AdaptiveRelease
+"""Releases whose steps have budgets."""
+
+Recorded = AdaptiveRelease | MeasuredRelease
+"""Releases whose steps give away records, from which values are computed."""
+
+KINDS = {"step": BudgetedRelease, "window": AdaptiveRelease, "stream": MeasuredRelease, "none": DerivedRelease}
+
+AnyRelease = SerializeAsAny[Annotated[ReleasePlan, BeforeValidator(told_apart(KINDS))]]
+
+
 class Plan(checked.Plan):
     """An executable release plan."""
 
     policy: PolicyRecord
     signal: SignalModel | None = None
-    releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
+    releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
+
+    @property
+    def scheduled(self) -> tuple[Scheduled, ...]:
+        """The releases whose steps have budgets."""
+        return tuple(release for release in self.releases if isinstance(release, Scheduled))
+
+    @property
+    def measured(self) -> tuple[MeasuredRelease, ...]:
+        """The releases that account for the whole stream."""
+        return tuple(release for release in self.releases if isinstance(release, MeasuredRelease))
 
     @property
     def expected_steps(self) -> int:
@@ -183,13 +224,13 @@ class Plan(checked.Plan):
 def _reason_against(plan: Plan, release: ReleasePlan) -> str | None:
     """Why the mechanism of a release cannot be run here, or None: also where nothing is promised that it is for."""
     try:
-        if isinstance(release.mechanism, Derived) and isinstance(release.query, PrefixQuery | WindowQuery):
-            base = plan.release_named(release.query.of).stream_mechanism
-            gaps = base is not None and base.leaves_gaps
+        if isinstance(release, DerivedRelease):
+            base = plan.release_named(release.query.of)
+            gaps = isinstance(base, MeasuredRelease) and base.mechanism.leaves_gaps
             return "what it adds up has steps without a value" if gaps else None
-        mechanism = release.stream_mechanism
-        if mechanism is None or plan.participation is None:
+        if not isinstance(release, MeasuredRelease) or plan.participation is None:
             return None
+        mechanism = release.mechanism
         settings = [setting_of(plan, release, target.relation) for target in promised_user_level(plan)]
         return next(filter(None, map(mechanism.reason_not_here, settings)), None)
     except (LookupError, ArithmeticError):  # of releases made of nothing, or of nonsense, as `verify` says

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.errors import KernelError
-from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.claims import source_release
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimating import processes_used, published_values
@@ -34,7 +33,15 @@ from policyc_runtime.measuring import (
 )
 from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.output import Release, output_paths, require_own
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import (
+    BudgetedRelease,
+    DerivedRelease,
+    MeasuredRelease,
+    Plan,
+    Recorded,
+    ReleasePlan,
+    Scheduled,
+)
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.refusal import verify
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
@@ -95,11 +102,10 @@ def release(
     """
     verify(plan)
     for part in plan.releases:
-        stream = part.stream_mechanism
-        skips = stream is not None and stream.leaves_gaps
-        skips = skips or (
-            part.schedule is not None and any(s == 0 for segment in part.schedule.segments for s in segment.scales)
-        )
+        if isinstance(part, MeasuredRelease):
+            skips = part.mechanism.leaves_gaps
+        else:
+            skips = isinstance(part, Scheduled) and any(0 in segment.scales for segment in part.schedule.segments)
         if skips and not part.estimator.fills:
             raise KernelError(
                 "E0829",
@@ -221,9 +227,8 @@ class _Run:
         self._ready = _ready(plan, raw.steps, book.steps)
         self._end = min(max(publishable_steps(plan, self._ready), book.steps), raw.steps)
         self._drawn = 0  # how many steps have noise, some of them ahead of their values
-        scheduled = [part for part in plan.releases if part.schedule is not None]
-        self._epsilons = {part.name: part.budgets.epsilons(raw.steps) for part in scheduled}
-        self._scales = {part.name: part.budgets.scales(raw.steps) for part in scheduled}
+        self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.scheduled}
+        self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.scheduled}
         self._processes: dict[str, dict[int, str]] = {}  # of the block that is being released
         self._known = 0  # steps whose noisy values the estimators of this block see
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
@@ -273,7 +278,7 @@ class _Run:
                 gone = not self._raw.digests[entry.step]
                 raise _changed(self._book.path, entry.step, gone, carries_on=can_carry_on(self._plan))
             drawn = json.loads(entry.noisy)
-            if self._plan.release_named(entry.release).recorded is None:
+            if not isinstance(self._plan.release_named(entry.release), Recorded):
                 self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
             elif entry.step == len(self._records[entry.release]):
                 self._records[entry.release].append(tuple(drawn))
@@ -305,20 +310,20 @@ class _Run:
         """Noisy values of new steps; steps without a budget are not even looked at."""
         if not block:
             return
-        if part.schedule is None or part.recorded is not None:
+        if not isinstance(part, BudgetedRelease):
             self._noisy[part.name][: block.stop] = self._measure(part, block)
             return
         scales = self._scales[part.name]
         drawn = [step for step in block if scales[step] > 0]
         raw = self._raw.counts[part.name][drawn]
-        self._noisy[part.name][drawn] = part.step_mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
+        self._noisy[part.name][drawn] = part.mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
 
     def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:
         """Noisy values of all steps so far, for a release that is measured, or made of another."""
-        found = measured(self._plan, part)
-        if found is None:
-            assert isinstance(part.query, PrefixQuery | WindowQuery), "only these are made of another release"
+        if isinstance(part, DerivedRelease):
             return derived_values(part, self._noisy[part.query.of][: block.stop])
+        found = measured(self._plan, part)
+        assert found is not None, "all others give away records"
         mechanism, setting = found
         records = self._records[part.name]
         raw = self._raw.counts[source_release(self._plan, part).name][: block.stop]
@@ -342,9 +347,9 @@ class _Run:
     def _entry(self, part: ReleasePlan, step: int) -> Entry:
         noisy, published = self._noisy[part.name][step], self._published[part.name][step]
         values = [round(value) for value in published.tolist()] if part.integer and _given(published) else published
-        if part.recorded is not None:
+        if isinstance(part, Recorded):
             drawn: object = self._records[part.name][step]
-        elif part.schedule is None:
+        elif isinstance(part, DerivedRelease):
             drawn = noisy.tolist() if _given(noisy) else None
         else:
             drawn = [round(value) for value in noisy.tolist()] if _given(noisy) else None
@@ -354,8 +359,8 @@ class _Run:
             noisy=json.dumps(drawn),
             published=json.dumps(list(values) if _given(published) else None),
             data=self._book.fingerprint(step, self._raw.digests[step]),
-            epsilon=str(self._epsilons[part.name][step]) if part.schedule is not None else "",
-            scale=str(self._scales[part.name][step]) if part.schedule is not None else "",
+            epsilon=str(self._epsilons[part.name][step]) if isinstance(part, Scheduled) else "",
+            scale=str(self._scales[part.name][step]) if isinstance(part, Scheduled) else "",
             process=self._processes[part.name].get(step, "") if _given(published) else "",
             known=self._known,
         )

@@ -19,7 +19,7 @@ from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import Mle, NoEstimation
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
 from policyc_runtime.measuring import derived_values, measured, noisy_values
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, ReleasePlan
 from policyc_runtime.sources.participation import keep_first, keep_sample
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ def noisy_streams(plan: Plan, raw: dict[str, Counts], randomness: SimulationRand
     """Noisy values of every release from one run of its mechanism, (steps, cells) in published units; NaN for none."""
     found: dict[str, Array] = {}
     for release in plan.releases:
-        known = measured(plan, release)
-        if known is None:
-            assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+        if isinstance(release, DerivedRelease):
             found[release.name] = derived_values(release, found[release.query.of])
             continue
+        known = measured(plan, release)
+        assert known is not None, "a user-level plan has no other kind"
         mechanism, setting = known
         values = raw[source_release(plan, release).name]
         found[release.name] = noisy_values(plan, release, mechanism.measure(setting, values, (), randomness))
@@ -126,7 +126,7 @@ def noisy_streams(plan: Plan, raw: dict[str, Counts], randomness: SimulationRand
 def variants_of(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
     """The release with each estimator that applies, the plan's own among them, and what is published of noise alone."""
     constraints, wait = part.constraint_set, plan.delivery.longest_wait
-    mechanism = part.stream_mechanism
+    mechanism = part.mechanism if isinstance(part, MeasuredRelease) else None
     gaps = mechanism is not None and mechanism.leaves_gaps
     series = isinstance(part.query, CountQuery | SumQuery) and not (mechanism is not None and mechanism.estimates)
     alone = NoEstimation() if constraints.demands_nothing else Mle()

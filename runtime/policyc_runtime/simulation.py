@@ -24,6 +24,7 @@ from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.measuring import ready_steps, whole_values
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
+from policyc_runtime.plan import AdaptiveRelease, Scheduled
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.simulated_streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
 from policyc_runtime.sources.moments import declared_start, step_times
@@ -193,13 +194,14 @@ def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) 
     def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], NDArray[Any], Array]]:
         states = simulate_counts(chains, population, length, randomness.generator)
         raw = {part.name: counts_of_states(plan, part, states) for part in plan.releases}
-        return {name: (true, true, _noisy(plan.release_named(name), true, randomness)) for name, true in raw.items()}
+        noisy = {part.name: _noisy(part, raw[part.name], randomness) for part in plan.scheduled}
+        return {name: (raw[name], raw[name], values) for name, values in noisy.items()}
 
     return _World(
         steps=length,
         priors={part.name: expected_counts(plan, part, chains, length) for part in plan.releases},
         said=("users move as the policy says", *((split,) if len(chains) > 1 else ())),
-        variants={part.name: _variants(plan, part, estimators) for part in plan.releases},
+        variants={part.name: _variants(plan, part, estimators) for part in plan.scheduled},
         draw=draw,
     )
 
@@ -263,13 +265,13 @@ def counts_of_states(plan: Plan, part: ReleasePlan, states: NDArray[Number]) -> 
     return present
 
 
-def _variants(plan: Plan, part: ReleasePlan, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
+def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:
     """The release with each estimator that applies, the plan's own among them."""
     constraints = part.constraint_set
     same = twins(constraints, plan.delivery.longest_wait)
     others = [kind for kind in every_estimator() if kind.name not in same] if estimators is None else estimators
     tried = [part.estimator, *others]
-    skips = any(scale == 0 for segment in part.budgets.segments for scale in segment.scales)
+    skips = any(scale == 0 for segment in part.schedule.segments for scale in segment.scales)
     applying = [
         kind
         for kind in tried
@@ -290,16 +292,17 @@ def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]])
     return SimulatedError(release, title, float(mean[0]), float(stderr[0]), float(mean[1]), float(stderr[1]), own)
 
 
-def _noisy(part: ReleasePlan, raw: NDArray[np.int64], randomness: SimulationRandomness) -> Array:
+def _noisy(part: Scheduled, raw: NDArray[np.int64], randomness: SimulationRandomness) -> Array:
     """Noisy values (steps, cells); NaN at steps without a release."""
-    scales = part.budgets.scales(len(raw))
+    if isinstance(part, AdaptiveRelease):
+        mechanism = part.mechanism
+        cells = Setting(Participation(mechanism.window, len(raw)), replaced=True, cells=len(part.cells))
+        values: Array = mechanism.values(cells, mechanism.measure(cells, raw, (), randomness))
+        return values
+    scales = part.schedule.scales(len(raw))
     released = [step for step, scale in enumerate(scales) if scale > 0]
     noisy = np.full(raw.shape, np.nan)
-    mechanism = part.window_mechanism
-    if mechanism is not None:
-        cells = Setting(Participation(mechanism.window, len(raw)), replaced=True, cells=len(part.cells))
-        return mechanism.values(cells, mechanism.measure(cells, raw, (), randomness))
-    noisy[released] = part.step_mechanism.add_noise(raw[released], [scales[step] for step in released], randomness)
+    noisy[released] = part.mechanism.add_noise(raw[released], [scales[step] for step in released], randomness)
     return noisy
 
 

@@ -94,7 +94,7 @@ def at_every_step(plan: Plan, epsilon: float) -> Plan:
     """The same plan with epsilon nats at every step, whatever that leaks: CAO23's epsilon-DP. Not a promise."""
     part, horizon = plan.releases[0], plan.stream.horizon
     budget = Decimal(repr(epsilon))
-    scale = part.step_mechanism.calibrate(budget)
+    scale = part.mechanism.calibrate(budget)
     segment = BudgetSegment(epsilons=(budget,), scales=(scale,), expected_errors=(1.0,), repeats=horizon)
     schedule = Schedule(name="uniform", segments=(segment,))
     return plan.model_copy(update={"releases": (part.model_copy(update={"schedule": schedule}),)})
@@ -103,11 +103,11 @@ def at_every_step(plan: Plan, epsilon: float) -> Plan:
 def noisy_counts(plan: Plan, truth: NDArray[np.int64], seed: int) -> Array:
     """The plan's noise on these counts, NaN at steps that it does not release."""
     part = plan.releases[0]
-    scales = part.budgets.scales(len(truth))
+    scales = part.schedule.scales(len(truth))
     on = [step for step, scale in enumerate(scales) if scale > 0]
     noisy = np.full(truth.shape, np.nan)
     drawn = [scales[step] for step in on]
-    noisy[on] = part.step_mechanism.add_noise(truth[on].astype(np.int64), drawn, SimulationRandomness(seed))
+    noisy[on] = part.mechanism.add_noise(truth[on].astype(np.int64), drawn, SimulationRandomness(seed))
     return noisy
 
 
@@ -127,7 +127,7 @@ def likeliest_by_admm(plan: Plan, noisy: Array) -> Array:
     """
     part = plan.releases[0]
     total = float(plan.stream.population or 0)
-    scales = np.array([float(scale) for scale in part.budgets.scales(len(noisy))])[:, None]
+    scales = np.array([float(scale) for scale in part.schedule.scales(len(noisy))])[:, None]
     kept, dual = np.zeros_like(noisy), np.zeros_like(noisy)
     for _ in range(ADMM_ROUNDS):
         away = kept - dual - noisy

@@ -22,7 +22,7 @@ from policyc_runtime.estimation import estimator_kinds, map_counts
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
+from policyc_runtime.plan import BudgetedRelease, FileRecord, Plan, PolicyRecord, PredictedError
 
 STEPS, CELLS, POPULATION = 500, ("A1", "A2", "B7"), 200
 FORWARD = (("0.33", "0.33", "0.34"), ("0.8", "0.1", "0.1"), ("0.05", "0.9", "0.05"))
@@ -51,7 +51,7 @@ def paper_plan() -> Plan:
         evidence="the paper",
         lags=(1,),
     )
-    release = ReleasePlan(
+    release = BudgetedRelease(
         name="x",
         query=CountQuery(by="segment"),
         cells=CELLS,

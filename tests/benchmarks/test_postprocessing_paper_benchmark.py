@@ -115,7 +115,17 @@ def alpha_row(directory, s, alpha, horizon, seeds):
     told = part.predicted.published
     assert mean <= min(found[way] for way in WAYS if way != "smoother")
     assert abs(told - mean) <= 0.1 * mean + 4 * doubt
-    return [s, alpha, horizon, *found.values(), mean, mean / found["mle"], told / mean, doubt / mean, part.budgets.name]
+    return [
+        s,
+        alpha,
+        horizon,
+        *found.values(),
+        mean,
+        mean / found["mle"],
+        told / mean,
+        doubt / mean,
+        part.schedule.name,
+    ]
 
 
 HEADS = ["s", "alpha", "T", *WAYS, "ours", "ours / mle", "predicted / measured", "standard error", "schedule of ours"]

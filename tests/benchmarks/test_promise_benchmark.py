@@ -40,7 +40,7 @@ def test_error_at_the_same_promise(full, table, tmp_path):
         part = auto.releases[0]
         told = part.predicted.published
         ratios = [error / map_error, most, error / mle_error, told / error, doubt / error]
-        lines.append([name, users, alpha, map_error, mle_error, error, *ratios, part.budgets.name])
+        lines.append([name, users, alpha, map_error, mle_error, error, *ratios, part.schedule.name])
         assert error <= most * map_error
         assert error <= 0.75 * mle_error
         assert abs(told - error) <= 0.1 * error + 4 * doubt

@@ -60,10 +60,10 @@ def test_real_data(gallery, table, full, tmp_path):
 def measured(plan, truth, seeds):
     """The mean squared error of every estimator, on the same noise."""
     part = plan.releases[0]
-    scales = part.budgets.scales(len(truth))
+    scales = part.schedule.scales(len(truth))
     errors: dict[str, list[float]] = {}
     for seed in range(seeds):
-        noisy = part.step_mechanism.add_noise(truth, scales, SimulationRandomness(seed)).astype(float)
+        noisy = part.mechanism.add_noise(truth, scales, SimulationRandomness(seed)).astype(float)
         for estimator in every_estimator():
             with_it = part.model_copy(update={"estimator": estimator})
             values = estimate_release(plan, with_it, noisy, np.zeros((0, noisy.shape[1])))

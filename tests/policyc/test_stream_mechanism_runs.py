@@ -68,7 +68,7 @@ def test_less_noise_than_the_promise_needs_is_refused(gallery):
     """A plan whose stated noise is smaller by a billionth does not verify."""
     plan = compile_policy(gallery / "bikeshare.policy").plan
     (part,) = plan.releases
-    weaker = part.model_copy(update={"mechanism": part.stream_mechanism.with_noise(1 - 1e-9)})
+    weaker = part.model_copy(update={"mechanism": part.mechanism.with_noise(1 - 1e-9)})
     with pytest.raises(KernelError):
         verify(plan.model_copy(update={"releases": (weaker,)}).sealed())
 

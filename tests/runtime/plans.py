@@ -19,7 +19,7 @@ from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.mechanisms import mechanism_kinds
-from policyc_runtime.plan import Candidate, FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
+from policyc_runtime.plan import BudgetedRelease, Candidate, FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
 
 FLEET = [
     [0.3091, 0.0199, 0.0302, 0.6408],
@@ -66,7 +66,7 @@ def make_release(
     scale = mechanism.calibrate(Decimal(epsilon))
     segment = BudgetSegment(epsilons=(Decimal(epsilon),), scales=(scale,), expected_errors=(1.0,), repeats=horizon)
     values = estimator or {"name": "mle"}
-    return ReleasePlan(
+    return BudgetedRelease(
         name=name,
         query=CountQuery(by=by),
         cells=states if by else ("",),
@@ -123,7 +123,7 @@ def make_plan(
         release.setdefault("constraints", (*((total,) if total else ()), *floors))
         by = "origin" if cell else None
         releases = (make_release(by=by, states=states, epsilon=epsilon, horizon=horizon, **release),)
-    spent = [Fraction(part.budgets.segments[0].epsilons[0]) for part in releases]
+    spent = [Fraction(part.schedule.segments[0].epsilons[0]) for part in releases]
     largest = Decimal(str(float(sum(spent)) * 1.0001))
     records = tuple(
         ChainRecord(

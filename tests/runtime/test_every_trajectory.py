@@ -154,7 +154,7 @@ def published(release: ReleasePlan, own: Whole, scale: Decimal) -> Floats:
     """Log likelihoods of all that a release may publish at a step, for a user in each state, (events, states)."""
     drawn: list[tuple[str, float]] = []
     with noise_recorded(drawn):
-        moved = release.step_mechanism.add_noise(own, [scale] * len(own), SimulationRandomness(0))
+        moved = release.mechanism.add_noise(own, [scale] * len(own), SimulationRandomness(0))
     ((law, size),) = drawn
     reach = moved.shape[1] + 1
     values = np.array(list(product(range(-reach, reach + 1), repeat=moved.shape[1])))
@@ -178,7 +178,7 @@ def steps_seen(plan: Plan, factor: Decimal) -> list[Floats]:
     for step in range(steps):
         logs = np.zeros((1, len(contributions(plan, plan.releases[0]))))
         for release in plan.releases:
-            scale = release.budgets.scales(steps)[step]
+            scale = release.schedule.scales(steps)[step]
             if scale > 0:
                 more = published(release, contributions(plan, release), scale * factor)
                 logs = different((logs[:, None] + more[None]).reshape(-1, logs.shape[1]))

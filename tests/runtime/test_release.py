@@ -41,7 +41,7 @@ def test_noise_has_the_plans_scale(tmp_path: Path) -> None:
     plan, counts = make_plan(horizon=2000), make_counts(2000)
     noise = (release(plan, counts, tmp_path / "l", randomness=SimulationRandomness(1)).noisy - counts).ravel()
     part = plan.releases[0]
-    variance = part.step_mechanism.variance(part.budgets.scales(1)[0])
+    variance = part.mechanism.variance(part.schedule.scales(1)[0])
     assert abs(noise.var() / variance - 1) < 5 * np.sqrt(5 / noise.size)
     assert abs(noise.mean()) < 5 * np.sqrt(variance / noise.size)
 
@@ -233,7 +233,7 @@ def test_a_plan_that_was_altered_is_not_run(tmp_path: Path) -> None:
 def test_steps_without_a_release_are_refused_where_nothing_fills_them(tmp_path: Path) -> None:
     """A schedule with empty steps needs an estimator that fills them."""
     part = make_release()
-    segment = part.budgets.segments[0]
+    segment = part.schedule.segments[0]
     sparse = BudgetSegment(
         epsilons=(*segment.epsilons, 0), scales=(*segment.scales, 0), expected_errors=(1.0, 1.0), repeats=2
     )

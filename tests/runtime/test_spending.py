@@ -24,7 +24,7 @@ def test_the_fullest_window_of_an_endless_stream_may_lie_across_two_periods():
     """Large budgets at the end of a period and at the start of the next count together."""
     epsilons = tuple(map(Decimal, ("1", "0.25", "0.25", "1")))
     part = make_release(horizon=None)
-    scales = tuple(map(part.step_mechanism.calibrate, epsilons))
+    scales = tuple(map(part.mechanism.calibrate, epsilons))
     segment = BudgetSegment(epsilons=epsilons, scales=scales, expected_errors=(1.0,) * 4, repeats=None)
     release = part.model_copy(update={"schedule": Schedule(name="sparse", segments=(segment,))})
     plan = make_plan(horizon=None, releases=(release,))

@@ -123,7 +123,7 @@ def _supremum(accounting: Accounting, record: ChainRecord) -> Json:
 
 def _supremum_of_pattern(accounting: Accounting, record: ChainRecord) -> Json:
     """The same for schedules with steps that release nothing: of the longest stretch that repeats one pattern."""
-    segments = [segment for release in accounting.plan.releases for segment in release.budgets.segments]
+    segments = [segment for release in accounting.plan.scheduled for segment in release.schedule.segments]
     longest = max(segments, key=lambda segment: (segment.repeats or math.inf) * len(segment.epsilons))
     pattern = [float(epsilon) for epsilon in longest.epsilons]
     words = "if the longest stretch of repeating budgets went on for ever"

@@ -14,7 +14,7 @@ from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
 from policyc_check.users.claims import source_release
-from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan, Scheduled
 
 LARGEST_STRETCHES = 8
 GENERATOR = "the operating system's cryptographic generator; no seed exists outside simulation"
@@ -22,10 +22,10 @@ GENERATOR = "the operating system's cryptographic generator; no seed exists outs
 
 def mechanisms(accounting: Accounting) -> list[JsonValue]:
     """Block G: one entry a release."""
-    return [_mechanism(accounting, release) for release in accounting.plan.releases]
+    return [_mechanism(accounting, release) for release in accounting.plan.scheduled]
 
 
-def _mechanism(accounting: Accounting, release: ReleasePlan) -> Json:
+def _mechanism(accounting: Accounting, release: Scheduled) -> Json:
     description, sources = described(release.mechanism)
     stretches = _stretches(accounting, release)
     return {
@@ -35,7 +35,7 @@ def _mechanism(accounting: Accounting, release: ReleasePlan) -> Json:
         "sources": sources,
         "parameters": parameters(release.mechanism),
         "generator": GENERATOR,
-        "schedule": release.budgets.name,
+        "schedule": release.schedule.name,
         "unit": "nats",
         "time_scope": span(accounting.plan),
         "stretches": stretches[:LARGEST_STRETCHES],
@@ -79,12 +79,12 @@ def _as_text(value: object) -> str:
     return ", ".join(told) or "nothing declared"
 
 
-def _stretches(accounting: Accounting, release: ReleasePlan) -> list[JsonValue]:
+def _stretches(accounting: Accounting, release: Scheduled) -> list[JsonValue]:
     """Consecutive steps of equal budget and scale, or segments whose pattern releases one step of several."""
-    if any(segment.epsilons[0] == 0 or len(segment.epsilons) > 1 for segment in release.budgets.segments):
+    if any(segment.epsilons[0] == 0 or len(segment.epsilons) > 1 for segment in release.schedule.segments):
         return _patterns(release)
     steps = accounting.steps
-    pairs = zip(release.budgets.epsilons(steps), release.budgets.scales(steps), strict=True)
+    pairs = zip(release.schedule.epsilons(steps), release.schedule.scales(steps), strict=True)
     entries: list[JsonValue] = []
     start = 0
     for (epsilon, scale), members in groupby(pairs):
@@ -104,11 +104,11 @@ def _stretches(accounting: Accounting, release: ReleasePlan) -> list[JsonValue]:
     return entries
 
 
-def _patterns(release: ReleasePlan) -> list[JsonValue]:
+def _patterns(release: Scheduled) -> list[JsonValue]:
     """One entry a released step of every segment, then the steps without a release."""
     entries: list[JsonValue] = []
     start = 0
-    for segment in release.budgets.segments:
+    for segment in release.schedule.segments:
         period = len(segment.epsilons)
         for place, (epsilon, scale) in enumerate(zip(segment.epsilons, segment.scales, strict=True)):
             if epsilon == 0:
@@ -128,8 +128,8 @@ def _patterns(release: ReleasePlan) -> list[JsonValue]:
     return entries
 
 
-def _stddev(release: ReleasePlan, scale: Decimal) -> str | None:
-    return about(math.sqrt((release.window_mechanism or release.step_mechanism).variance(scale))) if scale > 0 else None
+def _stddev(release: Scheduled, scale: Decimal) -> str | None:
+    return about(math.sqrt(release.mechanism.variance(scale))) if scale > 0 else None
 
 
 def choice(plan: Plan) -> list[JsonValue]:
@@ -243,7 +243,7 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
 
 def stretch_words(plan: Plan, release: ReleasePlan) -> str:
     """Which steps errors are means over, where a stream is endless and its steps differ."""
-    if plan.stream.horizon is not None or release.schedule is not None:
+    if plan.stream.horizon is not None or isinstance(release, Scheduled):
         return ""
     return f"over the first {plan.expected_steps:,} steps"
 
@@ -268,7 +268,7 @@ def _totals_all(plan: Plan, release: ReleasePlan) -> bool:
 
 def where_released(plan: Plan, release: ReleasePlan) -> str:
     """At which steps there is a noisy value, where it is not all of them; its error is known at these alone."""
-    if release.schedule is None or all(all(segment.scales) for segment in release.schedule.segments):
+    if not isinstance(release, Scheduled) or all(all(segment.scales) for segment in release.schedule.segments):
         return ""
     horizon = plan.stream.horizon
     if horizon is None:

@@ -6,7 +6,7 @@ from policyc.emit.blocks.mechanism import described, objective_words, parameters
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.numbers import about, grouped
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
 
 
 def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
@@ -17,8 +17,8 @@ def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
 def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str]) -> Json:
     description, sources = described(release.estimator)
     constraints = list(dict.fromkeys((row.text, row.line) for row in release.constraints))
-    if release.schedule is not None:
-        errors = [error for segment in release.budgets.segments for error in segment.expected_errors]
+    if isinstance(release, Scheduled):
+        errors = [error for segment in release.schedule.segments for error in segment.expected_errors]
     else:
         errors = [run.error for run in release.expected_errors]
     kind = release.predicted.kind

@@ -9,7 +9,7 @@ from policyc.emit.blocks.public_numbers import unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span, weighed
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
 from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserLevel, WEvent, window_of
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import AdaptiveRelease, Plan
 
 
 def promises(plan: Plan) -> list[JsonValue]:
@@ -141,7 +141,7 @@ def _derivation(plan: Plan, window: int) -> str:
 
 def _window_derivation(plan: Plan, window: int) -> str:
     largest = f"The largest sum of {window:,} budgets in a row, all releases together, exact."
-    if all(release.window_mechanism is None for release in plan.releases):
+    if not any(isinstance(release, AdaptiveRelease) for release in plan.releases):
         return largest
     return (
         f"{largest} Where budgets follow from earlier results, the sum is the largest that the rule of the mechanism "

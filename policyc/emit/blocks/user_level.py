@@ -15,13 +15,12 @@ from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words,
 from policyc.emit.numbers import about, counted, exact, grouped, likelihood_factor, round_up, sentence_case, shown
 from policyc.emit.odds import group_epsilon, probability_beyond
 from policyc.offers.calibration import l2_sensitivity
-from policyc_check.mechanisms import Derived
 from policyc_check.plan.claims import UserLevelClaim
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import UserLevel
 from policyc_check.users.claims import promised_user_level, setting_of, stream_profile
 from policyc_runtime.measuring import noise_stddevs
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
 
 Groups = tuple[tuple[int, str | None], ...]
 GROUPS = (2, 4)  # names of one person, or people who act together, for which it is said what they are promised
@@ -268,7 +267,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
     description, sources = described(release.mechanism)
     stddevs = noise_stddevs(plan, release, plan.expected_steps)
     low, high = about(float(np.nanmin(stddevs))), about(float(np.nanmax(stddevs)))
-    if isinstance(release.mechanism, Derived):
+    if isinstance(release, DerivedRelease):
         hides = "nothing of its own: it is computed from what is protected already"
     else:
         setting = setting_of(plan, release, promised_user_level(plan)[0].relation)

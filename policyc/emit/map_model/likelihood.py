@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from policyc.emit.map_model.literals import sequence
 from policyc.emit.map_model.measured import Likelihood, Measured, stated
-from policyc_check.mechanisms import Derived
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.claims import unit_of
-from policyc_runtime.mechanisms import WindowMechanism
+from policyc_runtime.plan import AdaptiveRelease, DerivedRelease, Scheduled
 
 if TYPE_CHECKING:
     from policyc_check.plan.schedule import Schedule
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 def likelihood_of(plan: Plan, release: ReleasePlan, suffix: str) -> Likelihood:
     """The likelihood of a release: of its own mechanism, or of that of the release it is made of."""
-    if release.schedule is not None:
-        return _of_steps(release, release.schedule, suffix)
+    if isinstance(release, Scheduled):
+        return _of_steps(release, suffix)
     base, totals = measured_release(plan, release)
     found = stated(base.mechanism, Measured(plan, base, unit_of(plan, base), suffix))
     if isinstance(base.query, PrefixQuery | WindowQuery) and found.of_steps:
@@ -36,20 +35,20 @@ def likelihood_of(plan: Plan, release: ReleasePlan, suffix: str) -> Likelihood:
 
 def measured_release(plan: Plan, release: ReleasePlan) -> tuple[ReleasePlan, list[ReleasePlan]]:
     """The release whose noisy values these are made of, and the totals between, this one first; itself if it is one."""
-    totals = []
-    while isinstance(release.mechanism, Derived):
-        assert isinstance(release.query, PrefixQuery | WindowQuery), "only these are made of another release"
+    totals: list[ReleasePlan] = []
+    while isinstance(release, DerivedRelease):
         totals.append(release)
         release = plan.release_named(release.query.of)
     return release, totals
 
 
-def _of_steps(release: ReleasePlan, schedule: Schedule, suffix: str) -> Likelihood:
+def _of_steps(release: Scheduled, suffix: str) -> Likelihood:
     """Discrete Laplace noise whose scale follows from the budget of every step."""
+    schedule = release.schedule
     words = "discrete Laplace noise of a known scale a step: sum of |r - noisy| / scale"
     if release.mechanism.balanced:
         words += "; it adds up to zero over the cells of a step, which changes nothing where the sum is known"
-    if isinstance(release.mechanism, WindowMechanism):
+    if isinstance(release, AdaptiveRelease):
         words = (
             "values are published again until counts have moved, and count as measured each time, with discrete "
             "Laplace noise of the scale that errs as much as they do while counts stand still: sum of |r - noisy| / "

@@ -9,6 +9,7 @@ from policyc.emit.map_model.likelihood import measured_release
 from policyc.emit.map_model.literals import listed, number
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation.signal import SignalModel
+from policyc_runtime.plan import MeasuredRelease
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan, ReleasePlan
@@ -59,8 +60,8 @@ def prior_of(plan: Plan, release: ReleasePlan, suffix: str) -> Prior:
 
 def _estimates(plan: Plan, release: ReleasePlan) -> bool:
     """Whether noisy values say too little of some steps to do without a prior: gaps, or estimates from few numbers."""
-    mechanism = measured_release(plan, release)[0].stream_mechanism
-    return mechanism is not None and (mechanism.leaves_gaps or mechanism.estimates)
+    base = measured_release(plan, release)[0]
+    return isinstance(base, MeasuredRelease) and (base.mechanism.leaves_gaps or base.mechanism.estimates)
 
 
 def _signal(plan: Plan, release: ReleasePlan) -> SignalModel | None:

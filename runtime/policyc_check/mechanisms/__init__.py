@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -12,10 +12,7 @@ from policyc_check.kinds import find_kinds, load_kind
 from policyc_check.mechanisms.mechanism import Derived, Mechanism, StepMechanism, StreamMechanism
 from policyc_check.mechanisms.window_mechanism import WindowMechanism
 
-__all__ = ["AnyMechanism", "Budgeted", "Derived", "Mechanism", "StepMechanism", "StreamMechanism", "WindowMechanism"]
-
-Budgeted = StepMechanism | WindowMechanism
-"""Mechanisms whose steps have budgets: a plan gives them a schedule."""
+__all__ = ["Accounted", "AnyMechanism", "Derived", "Mechanism", "StepMechanism", "StreamMechanism", "WindowMechanism"]
 
 BASES: dict[str, type[Mechanism]] = {"step": StepMechanism, "stream": StreamMechanism, "window": WindowMechanism}
 
@@ -40,4 +37,8 @@ def loader(kinds_of: Callable[[str], dict[str, type[Any]]]) -> Callable[[Any], A
     return load
 
 
-AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(loader(kinds))]]
+Kind = TypeVar("Kind", bound=Mechanism)
+Accounted = SerializeAsAny[Annotated[Kind, BeforeValidator(loader(kinds))]]
+"""A mechanism of a kind, read by its name."""
+
+AnyMechanism = Accounted[Mechanism]

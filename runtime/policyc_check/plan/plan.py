@@ -19,7 +19,7 @@ from policyc_check.files import LARGEST_READ, read_ordinary
 from policyc_check.json_text import read_json
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import Correlation
-from policyc_check.plan.release import ReleasePlan
+from policyc_check.plan.release import AnyRelease, MeasuredRelease, ReleasePlan, Scheduled
 from policyc_check.plan.stream import Delivery, Notice, ParticipationRecord, PolicyRecord, StreamRecord
 from policyc_check.plan.targets import Target
 from policyc_check.records import Label, Opaque, Record
@@ -45,7 +45,7 @@ class Plan(Record):
     correlation: Correlation
     participation: ParticipationRecord | None = None
     signal: Opaque = None
-    releases: Annotated[tuple[ReleasePlan, ...], Field(min_length=1)]
+    releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     sharing: str | None = None
     claims: Claims
     notices: tuple[Notice, ...]
@@ -63,6 +63,16 @@ class Plan(Record):
     def to_json(self) -> str:
         """The text of plan.json: readable, ends with a newline, reads back exactly."""
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @property
+    def scheduled(self) -> tuple[Scheduled, ...]:
+        """The releases whose steps have budgets."""
+        return tuple(release for release in self.releases if isinstance(release, Scheduled))
+
+    @property
+    def measured(self) -> tuple[MeasuredRelease, ...]:
+        """The releases that account for the whole stream."""
+        return tuple(release for release in self.releases if isinstance(release, MeasuredRelease))
 
     def release_named(self, name: str) -> ReleasePlan:
         """The release of that name; KeyError when there is none."""

@@ -54,4 +54,7 @@ class WindowQuery(Record):
     by: Label | None
 
 
+TotalQuery = Annotated[PrefixQuery | WindowQuery, Field(discriminator="kind")]
+"""What is made of another release."""
+
 Query = Annotated[CountQuery | SumQuery | PrefixQuery | WindowQuery, Field(discriminator="kind")]

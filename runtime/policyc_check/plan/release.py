@@ -1,14 +1,15 @@
-"""How one release is made."""
+"""How one release is made: by budgets of steps, adaptively, measured as a stream, or derived from another."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from policyc_check.mechanisms import AnyMechanism, Budgeted, StepMechanism, StreamMechanism, WindowMechanism
+from policyc_check.mechanisms import Accounted, AnyMechanism, Derived, StepMechanism, StreamMechanism, WindowMechanism
 from policyc_check.plan.constraints import ConstraintRow
-from policyc_check.plan.queries import Query
+from policyc_check.plan.queries import Query, TotalQuery
 from policyc_check.plan.schedule import Schedule
 from policyc_check.plan.stream import MOST_CELLS
 from policyc_check.records import Label, Name, Opaque, PositiveDecimal, Record, Steps
@@ -21,15 +22,15 @@ class ErrorRun(Record):
     steps: Steps | None
 
 
+ErrorRuns = Annotated[tuple[ErrorRun, ...], Field(min_length=1)]
+
+
 class ReleasePlan(Record):
-    """How one release is made: what is counted, how noise is drawn, what is done to the values afterwards.
+    """What the four kinds share: what is counted, how noise is drawn, what is done to the values afterwards.
 
     `cells` names the published values of a step, in order; a release without cells has the one name "".
-    `share`: where several releases share the promise, the part of every step's budget that this one takes, rounded up.
-    A release with a step mechanism has a `schedule`; so has one with a window mechanism: the most that each step may
-    spend, whatever the data, and the scale of noise that errs as much as published values while counts stand still. One
-    with a stream mechanism, or derived from another, has none, and `expected_errors` says what to expect of its steps.
     `l1_sensitivity`: what one user changes in a step at most.
+    `share`: where several releases share the promise, the part of every step's budget that this one takes, rounded up.
     """
 
     name: Name
@@ -47,34 +48,60 @@ class ReleasePlan(Record):
     candidates: Opaque
     share: PositiveDecimal | None = None
 
-    @model_validator(mode="after")
-    def _budgets_for_steps(self) -> ReleasePlan:
-        if isinstance(self.mechanism, Budgeted) != (self.schedule is not None):
-            raise ValueError("a mechanism whose steps have budgets has a schedule, and no other has one")
-        if (self.schedule is None) != bool(self.expected_errors):
-            raise ValueError("expected errors stand in the schedule, where there is one")
-        return self
 
-    @property
-    def budgets(self) -> Schedule:
-        """The schedule of a release with a step mechanism; ValueError for any other."""
-        if self.schedule is None:
-            raise ValueError("a release without a schedule accounts for the whole stream")
-        return self.schedule
+class BudgetedRelease(ReleasePlan):
+    """Every step has a budget, and noise of its own for it."""
 
-    @property
-    def step_mechanism(self) -> StepMechanism:
-        """The mechanism of a release with a schedule; ValueError for any other."""
-        if isinstance(self.mechanism, StepMechanism):
-            return self.mechanism
-        raise ValueError("this mechanism accounts for the whole stream")
+    mechanism: Accounted[StepMechanism]
+    schedule: Schedule
+    expected_errors: tuple[()] = ()
 
-    @property
-    def stream_mechanism(self) -> StreamMechanism | None:
-        """The mechanism that accounts for the whole stream, if it is one."""
-        return self.mechanism if isinstance(self.mechanism, StreamMechanism) else None
 
-    @property
-    def window_mechanism(self) -> WindowMechanism | None:
-        """The mechanism that publishes when counts have moved, if it is one."""
-        return self.mechanism if isinstance(self.mechanism, WindowMechanism) else None
+class AdaptiveRelease(ReleasePlan):
+    """Steps spend as results so far allow: `schedule` says the most that each may, whatever the data.
+
+    Its scale is that of noise which errs as much as published values while counts stand still.
+    """
+
+    mechanism: Accounted[WindowMechanism]
+    schedule: Schedule
+    expected_errors: tuple[()] = ()
+
+
+class MeasuredRelease(ReleasePlan):
+    """A mechanism accounts for the whole stream, and `expected_errors` say what to expect of its steps."""
+
+    mechanism: Accounted[StreamMechanism]
+    schedule: None
+    expected_errors: ErrorRuns
+
+
+class DerivedRelease(ReleasePlan):
+    """Totals of another release's noisy values: nothing is measured, and nothing spent."""
+
+    query: TotalQuery
+    mechanism: Accounted[Derived]
+    schedule: None
+    expected_errors: ErrorRuns
+
+
+Scheduled = BudgetedRelease | AdaptiveRelease
+"""Releases whose steps have budgets."""
+
+
+def told_apart(kinds: Mapping[str, type[ReleasePlan]]) -> Callable[[Any], Any]:
+    """A validator that turns a release's fields into its kind, told by what its mechanism accounts for."""
+
+    def load(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        told = value.get("mechanism")
+        accounting = told.get("accounting") if isinstance(told, dict) else getattr(told, "accounting", None)
+        return kinds.get(str(accounting), kinds["step"]).model_validate(value)
+
+    return load
+
+
+KINDS = {"step": BudgetedRelease, "window": AdaptiveRelease, "stream": MeasuredRelease, "none": DerivedRelease}
+
+AnyRelease = SerializeAsAny[Annotated[ReleasePlan, BeforeValidator(told_apart(KINDS))]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.plan import Plan
-from policyc_check.plan.release import ReleasePlan
+from policyc_check.plan.release import AdaptiveRelease, BudgetedRelease, Scheduled
 from policyc_check.rounding import rounded_up
 
 Floats = NDArray[np.float64]
@@ -24,16 +24,16 @@ _FINE = 2**80  # floats are added as whole multiples of 1 / _FINE, rounded up
 
 def total_budgets(plan: Plan, steps: int) -> Floats:
     """Budgets of all releases together, nats, (steps,), rounded up."""
-    rows, spent = _rows(plan.releases, steps)
+    rows, spent = _rows(plan.scheduled, steps)
     rounded = {row: rounded_up(total) for row, total in spent.items()}
     return np.array([rounded[row] for row in rows], dtype=np.float64)
 
 
 def repeating_budgets(plan: Plan) -> Floats | None:
     """The budgets of one period of an endless plan, nats, rounded up; None when they do not repeat from the start."""
-    if any(len(release.budgets.segments) > 1 for release in plan.releases):
+    if any(len(release.schedule.segments) > 1 for release in plan.scheduled):
         return None
-    period = math.lcm(*(len(release.budgets.segments[0].epsilons) for release in plan.releases))
+    period = math.lcm(*(len(release.schedule.segments[0].epsilons) for release in plan.scheduled))
     return None if period > LONGEST_PERIOD else total_budgets(plan, period)
 
 
@@ -44,12 +44,12 @@ def window_budget(plan: Plan, width: int) -> Fraction:
     """
     steps = plan.stream.horizon
     width = min(width, steps or width)
-    adaptive = sum((r.window_mechanism.spent(width) for r in plan.releases if r.window_mechanism), Fraction(0))
-    releases = [release for release in plan.releases if release.window_mechanism is None]
+    adaptive = sum((r.mechanism.spent(width) for r in plan.scheduled if isinstance(r, AdaptiveRelease)), Fraction(0))
+    releases = [release for release in plan.scheduled if isinstance(release, BudgetedRelease)]
     if not releases:
         return adaptive
     if steps is None:
-        segments = [release.budgets.segments for release in releases]
+        segments = [release.schedule.segments for release in releases]
         begun = max(sum(len(s.epsilons) * (s.repeats or 0) for s in row[:-1]) for row in segments)
         steps = begun + math.lcm(*(len(row[-1].epsilons) for row in segments)) + width - 1
         if steps > LARGEST_HORIZON:
@@ -87,10 +87,10 @@ def all_up(a: Floats, b: Floats) -> Floats:
 
 
 def _rows(
-    releases: Sequence[ReleasePlan], steps: int
+    releases: Sequence[Scheduled], steps: int
 ) -> tuple[list[tuple[Decimal, ...]], dict[tuple[Decimal, ...], Fraction]]:
     """The budgets of each step, one a release; and their exact sum, once for all steps that are alike."""
-    rows = list(zip(*(release.budgets.epsilons(steps) for release in releases), strict=True))
+    rows = list(zip(*(release.schedule.epsilons(steps) for release in releases), strict=True))
     return rows, {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
 
 

@@ -13,10 +13,9 @@ from fractions import Fraction
 from functools import reduce
 
 from policyc_check.claims import Claim
-from policyc_check.mechanisms import Derived, StreamMechanism
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.plan.release import ReleasePlan
+from policyc_check.plan.release import DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_check.plan.targets import NeighboringRelation, UserLevel
 from policyc_check.rounding import rounded_down
 from policyc_check.users.participation import Participation
@@ -86,21 +85,13 @@ def setting_of(
 def stream_profile(plan: Plan, relation: NeighboringRelation, participation_bound: int | None = None) -> PrivacyProfile:
     """What all releases together tell about one user."""
     return composed(
-        _stream(release).profile(setting_of(plan, release, relation, participation_bound))
-        for release in plan.releases
-        if not isinstance(release.mechanism, Derived)
+        release.mechanism.profile(setting_of(plan, release, relation, participation_bound)) for release in plan.measured
     )
 
 
 def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
     """What independent releases tell together."""
     return reduce(PrivacyProfile.compose, profiles)
-
-
-def _stream(release: ReleasePlan) -> StreamMechanism:
-    if release.stream_mechanism is None:
-        raise ValueError("this release has no mechanism that accounts for the whole stream")
-    return release.stream_mechanism
 
 
 def beyond_bounds(plan: Plan) -> list[int]:
@@ -116,7 +107,7 @@ def beyond_bounds(plan: Plan) -> list[int]:
 def check_user_level(plan: Plan) -> Iterator[Claim]:
     """Every claim about all events of one user, recomputed."""
     if not promised_user_level(plan):
-        if plan.claims.user_level or any(release.schedule is None for release in plan.releases):
+        if len(plan.scheduled) < len(plan.releases) or plan.claims.user_level:
             detail = "a release without budgets, or a claim about all events of a user, and no such target"
             yield Claim("all budgets belong to a target", False, detail, "targets")
         elif plan.participation is not None:  # it would say what is counted: up to `per_step` events of a user
@@ -166,15 +157,16 @@ def _reason_against(plan: Plan, release: ReleasePlan, before: set[str]) -> str |
         base = plan.release_named(release.query.of)
         if base.cells != release.cells:
             return "it has other cells than what it is made of"
-        if isinstance(release.mechanism, Derived):
+        if isinstance(release, DerivedRelease):
             return None
         if not isinstance(base.query, CountQuery | SumQuery):
             return "what is measured is a running total or a window of a count or a sum"
-    mechanism = release.stream_mechanism
-    if mechanism is None:
+    if not isinstance(release, MeasuredRelease):
         return "a promise about all events of a user needs a mechanism that accounts for the whole stream"
     promised = promised_user_level(plan)
-    reasons = (mechanism.reason_against_promise(setting_of(plan, release, t.relation), t.delta) for t in promised)
+    reasons = (
+        release.mechanism.reason_against_promise(setting_of(plan, release, t.relation), t.delta) for t in promised
+    )
     return next((reason for reason in reasons if reason is not None), None)
 
 

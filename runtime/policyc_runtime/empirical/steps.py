@@ -30,7 +30,7 @@ from policyc_runtime.empirical.attack import Attack, Played, Progress
 from policyc_runtime.empirical.proof import Scores
 from policyc_runtime.measuring import measured
 from policyc_runtime.mechanisms import WindowMechanism
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
 from policyc_runtime.randomness import WORD_BITS, Randomness
 
 Whole = NDArray[np.int64]
@@ -64,7 +64,7 @@ class _Scene:
             size = min(AT_ONCE, runs - begun)
             for side, place in enumerate(self.places):
                 states = self._walks(place, size, randomness)
-                seen = sum(self._seen(part, states, factor, randomness) for part in self.plan.releases)
+                seen = sum(self._seen(part, states, factor, randomness) for part in self.plan.scheduled)
                 sides[side].append(np.round(self._ratio(np.asarray(seen)), 9))  # sums of few values: ties stay ties
                 progress(size)
         return np.concatenate(sides[0]), np.concatenate(sides[1])
@@ -90,18 +90,18 @@ class _Scene:
             return chain.backward
         return reversal(chain.forward, chain.marginal(step - 1), chain.marginal(step))
 
-    def _seen(self, part: ReleasePlan, states: Whole, factor: float, randomness: Randomness) -> Scores:
+    def _seen(self, part: Scheduled, states: Whole, factor: float, randomness: Randomness) -> Scores:
         """How likely what is published is for the user in each state, (runs, steps, states), as logarithms."""
         each = contributions(self.plan, part)
-        if isinstance(part.mechanism, WindowMechanism):
+        if isinstance(part, AdaptiveRelease):
             return self._window_seen(part, part.mechanism, each, states, factor, randomness)
-        scales = part.budgets.scales(self.last + 1)[self.first :]
+        scales = part.schedule.scales(self.last + 1)[self.first :]
         found = np.zeros((*states.shape, len(each)))
         for step, scale in enumerate(scales):
             if scale > 0:
                 used = [scale * Decimal(factor)] * len(states)
-                noisy = part.step_mechanism.add_noise(each[states[:, step]], used, randomness)
-                found[:, step] = part.step_mechanism.log_likelihood(noisy[:, None] - each, scale)
+                noisy = part.mechanism.add_noise(each[states[:, step]], used, randomness)
+                found[:, step] = part.mechanism.log_likelihood(noisy[:, None] - each, scale)
         return found
 
     def _window_seen(
@@ -169,12 +169,12 @@ def contributions(plan: Plan, part: ReleasePlan) -> Whole:
 def attacks_on_steps(plan: Plan) -> list[Attack]:
     """The largest budget of a step, and every promise about a step or a window that is more than that."""
     budgets = total_budgets(plan, plan.stream.horizon or ENDLESS_EVENT + 1)
-    adaptive = [part.window_mechanism for part in plan.releases if part.window_mechanism is not None]
+    adaptive = [part.mechanism for part in plan.scheduled if isinstance(part, AdaptiveRelease)]
     waits = max(_dearest(mechanism, len(budgets)) for mechanism in adaptive) if adaptive else None
     step = int(np.argmax(budgets)) if waits is None else min(waits, len(budgets) - 1)
     names = plan.stream.cell.states if plan.stream.cell else ("absent", "present")
     single = _Scene(plan, step, step, 0 if adaptive else step, step, _places(plan, None), None, step)
-    epsilon = sum((part.budgets.epsilons(step + 1)[step] for part in plan.releases), Decimal(0))
+    epsilon = sum((part.schedule.epsilons(step + 1)[step] for part in plan.scheduled), Decimal(0))
     attacks = [
         Attack(
             "step",

@@ -56,7 +56,7 @@ class _Scene:
     """Two neighboring streams, as long as they have to be."""
 
     def __init__(self, plan: Plan, relation: NeighboringRelation) -> None:
-        self.parts = [release for release in plan.releases if release.stream_mechanism is not None]
+        self.parts = plan.measured
         self._plan, self._relation = plan, relation
         bound = setting_of(plan, self.parts[0], relation).participation.steps
         endings = [(self._last(count) + 1, count) for count in range(bound, 0, -1)]

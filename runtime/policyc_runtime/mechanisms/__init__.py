@@ -2,7 +2,7 @@
 
 from policyc_check.mechanisms.mechanism import Derived, Mechanism
 from policyc_check.users.setting import Setting
-from policyc_runtime.mechanisms.any_mechanism import AnyMechanism, Budgeted
+from policyc_runtime.mechanisms.any_mechanism import Accounted, AnyMechanism, BudgetMechanism
 from policyc_runtime.mechanisms.mechanism import (
     StepMechanism,
     StepRecord,
@@ -13,8 +13,9 @@ from policyc_runtime.mechanisms.mechanism import (
 from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, still_error, window_mechanism_kinds
 
 __all__ = [
+    "Accounted",
     "AnyMechanism",
-    "Budgeted",
+    "BudgetMechanism",
     "Derived",
     "Mechanism",
     "Setting",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -11,7 +11,7 @@ from policyc_check.mechanisms import Mechanism, loader
 from policyc_runtime.mechanisms.mechanism import StepMechanism, mechanism_kinds, stream_mechanism_kinds
 from policyc_runtime.mechanisms.window_mechanism import WindowMechanism, window_mechanism_kinds
 
-Budgeted = StepMechanism | WindowMechanism
+BudgetMechanism = StepMechanism | WindowMechanism
 """Mechanisms whose steps have budgets: a plan gives them a schedule."""
 
 Kinds = Callable[[], dict[str, type[Any]]]
@@ -23,4 +23,6 @@ def kinds(accounting: str) -> dict[str, type[Any]]:
     return found.get(accounting, mechanism_kinds)()
 
 
-AnyMechanism = SerializeAsAny[Annotated[Mechanism, BeforeValidator(loader(kinds))]]
+Kind = TypeVar("Kind", bound=Mechanism)
+Accounted = SerializeAsAny[Annotated[Kind, BeforeValidator(loader(kinds))]]
+AnyMechanism = Accounted[Mechanism]

@@ -20,7 +20,7 @@ from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import CellRecord, Delivery, Notice, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel
-from policyc_runtime.plan import Candidate, FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
+from policyc_runtime.plan import BudgetedRelease, Candidate, FileRecord, Plan, PolicyRecord, PredictedError
 
 sys.path.insert(0, str(Path(__file__).parent))  # for sentence_numbers
 
@@ -195,7 +195,7 @@ def traffic_plan() -> Plan:
         segment("0.21592024748875444", 286, 34.7),
         segment("0.6199870545958135", 1, 9.9),
     )
-    release = ReleasePlan(
+    release = BudgetedRelease(
         name="occupancy",
         query=CountQuery(by="segment"),
         cells=cells,
@@ -280,7 +280,7 @@ def fleet_plan() -> Plan:
         segment("0.3123014158878368", 363, 79.3),
         segment("0.6547602510939667", 1, 18.4),
     )
-    release = ReleasePlan(
+    release = BudgetedRelease(
         name="parked",
         query=CountQuery(by="origin"),
         cells=places.states,

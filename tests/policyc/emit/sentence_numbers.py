@@ -23,7 +23,7 @@ from policyc_check.records import MOST_COINS
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile
 from policyc_runtime.estimation import flows, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import AdaptiveRelease, Plan
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?(?!\w)")
 QUOTED = re.compile(r"`[^`]*`|“[^”]*”")
@@ -90,7 +90,7 @@ class Told:
         for release in self.plan.releases:
             one = [
                 epsilon
-                for segment in release.budgets.segments
+                for segment in release.schedule.segments
                 for _ in range(segment.repeats or -(-steps // len(segment.epsilons)))
                 for epsilon in segment.epsilons
             ]
@@ -160,7 +160,7 @@ def several(told: Told, nats: str, size: str) -> None:
         if not isinstance(release.mechanism, Derived)
     ]
     times = composed(
-        release.stream_mechanism.profile(type(one)(**{**one.__dict__, "contribution": m * one.contribution}))  # type: ignore[union-attr]
+        release.mechanism.profile(type(one)(**{**one.__dict__, "contribution": m * one.contribution}))  # type: ignore[union-attr]
         for release, one in settings
     )
     found = times.coarse.delta(number(nats))  # noise for the same steps hides no more than the bound for any
@@ -180,7 +180,7 @@ def all_budgets(told: Told, found: str) -> None:
     """The budgets of all steps, or what the rule of a mechanism lets as many windows as there are spend."""
     whole = float(sum(told.budgets))
     windows = [target.window for target in told.plan.targets if isinstance(target, WEvent)]
-    if any(release.window_mechanism for release in told.plan.releases):
+    if any(isinstance(release, AdaptiveRelease) for release in told.plan.releases):
         whole = min(whole, -(-len(told.budgets) // windows[0]) * told.epsilons[0])
     up(number(found), whole, 6)
 
@@ -264,7 +264,9 @@ def window_row(told: Told, steps: str) -> None:
     """A row of bounds: what a window of so many steps spends, added up anew, and never more for who knows the chain."""
     row, width = told.parent, int(number(steps))
     sums = [float(sum(told.budgets[t : t + width])) for t in range(len(told.budgets) - width + 1)]
-    if any(release.window_mechanism for release in told.plan.releases):  # its rule may keep windows below their caps
+    if any(
+        isinstance(release, AdaptiveRelease) for release in told.plan.releases
+    ):  # its rule may keep windows below their caps
         assert float(row["independent"]) <= max(sums) * (1 + 1e-5)
     else:
         up(float(row["independent"]), max(sums), 6)
@@ -399,7 +401,7 @@ def stretch(told: Told, first: str, last: str | None = None, every: str | None =
     release = next(r for r in told.plan.releases if told.parent in stretches(told, r.name))
     start, end = int(number(first)), int(number(last or first))
     steps = range(start, end + 1, int(every or 1))
-    budgets = release.budgets.epsilons(end + 1)
+    budgets = release.schedule.epsilons(end + 1)
     assert {Fraction(Decimal(budgets[t])) for t in (steps[0], steps[len(steps) // 2], steps[-1])} == {
         Fraction(Decimal(told.parent["epsilon"]))
     }
@@ -490,7 +492,7 @@ def reached(told: Told, found: str) -> None:
 def windowed(told: Told, found: str, steps: str) -> None:
     """Never less than what a window of so many steps spends, unless a mechanism's rule keeps it below the caps."""
     sums = [float(sum(told.budgets[t : t + int(number(steps))])) for t in range(len(told.budgets) - int(steps) + 1)]
-    assert max(sums) * (1 - 1e-9) <= number(found) or told.plan.releases[0].window_mechanism is not None
+    assert max(sums) * (1 - 1e-9) <= number(found) or isinstance(told.plan.releases[0], AdaptiveRelease)
     assert number(found) <= max(told.epsilons)
 
 
@@ -586,7 +588,7 @@ def bounded(told: Told, found: str) -> None:
     release = told.plan.release_named(release_name(told))
     errors = [run.error for run in release.expected_errors]
     if release.schedule is not None:
-        errors = [error for segment in release.budgets.segments for error in segment.expected_errors]
+        errors = [error for segment in release.schedule.segments for error in segment.expected_errors]
     assert any(math.isclose(number(found), e, rel_tol=0.006) for e in [release.predicted.published, *errors])
 
 

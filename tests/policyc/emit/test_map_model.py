@@ -108,7 +108,7 @@ def own_cost(plan: Plan, noisy: Array, values: Array) -> float:
     law = release.estimator.law(plan.correlation.chains[0].chain(), range(len(noisy)), noisy.shape[1], noisy[0])
     if law is None:
         return float(np.abs(values - noisy).sum())
-    scales = np.array([float(scale) for scale in release.budgets.scales(len(noisy))])
+    scales = np.array([float(scale) for scale in release.schedule.scales(len(noisy))])
     return float(cost_of(MapCost(noisy, scales[:, None], law), values).sum())
 
 

@@ -13,7 +13,7 @@ from policyc.emit.context import certificate_content
 from policyc_check.errors import PlanRejectedError
 from policyc_check.steps.budgets import total_budgets, window_budget
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import AdaptiveRelease, Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
@@ -57,7 +57,7 @@ def test_the_promise_is_the_mechanisms_epsilon(tmp_path, mechanism, horizon):
     """With w-event alone the mechanism gets all of epsilon, and no window spends more."""
     plan = planned(tmp_path, mechanism, horizon=horizon)
     verify(plan)
-    rule = plan.releases[0].window_mechanism
+    rule = plan.releases[0].mechanism
     assert rule is not None
     assert window_budget(plan, 12) <= 1
     if horizon != "5 steps":
@@ -70,7 +70,7 @@ def test_through_a_chain_every_step_counts_as_its_worst(tmp_path, mechanism, hor
     """Beside alpha-DP_T, leakage is audited as if every step spent the most that it may."""
     plan = planned(tmp_path, mechanism, W_EVENT + "target alpha_dpt(alpha = 1.0)\n" + MARKOV, horizon)
     verify(plan)
-    rule = plan.releases[0].window_mechanism
+    rule = plan.releases[0].mechanism
     assert rule is not None
     assert len(set(total_budgets(plan, 20).tolist())) == 1
     assert rule.spent(1) <= Fraction(plan.releases[0].budgets.epsilons(1)[0]) <= Fraction(total_budgets(plan, 1)[0])
@@ -84,7 +84,7 @@ def test_more_epsilon_or_a_shorter_window_is_refused(tmp_path, mechanism):
     """A mechanism that could spend one part in a billion more than is promised is refused, whatever else is raised."""
     plan = planned(tmp_path, mechanism)
     part = plan.releases[0]
-    rule, segment = part.window_mechanism, part.budgets.segments[0]
+    rule, segment = part.mechanism, part.schedule.segments[0]
     assert rule is not None
     for update in (
         {"epsilon": rule.epsilon * Decimal("1.000000001")},
@@ -92,7 +92,7 @@ def test_more_epsilon_or_a_shorter_window_is_refused(tmp_path, mechanism):
         {"l1_sensitivity": Decimal(1)},
     ):
         raised = segment.model_copy(update={"epsilons": tuple(e * 2 for e in segment.epsilons)})
-        for schedule in (part.budgets, part.budgets.model_copy(update={"segments": (raised,)})):
+        for schedule in (part.schedule, part.schedule.model_copy(update={"segments": (raised,)})):
             changed = part.model_copy(update={"mechanism": rule.model_copy(update=update), "schedule": schedule})
             with pytest.raises(PlanRejectedError):
                 verify(plan.model_copy(update={"releases": (changed,)}).sealed())
@@ -122,7 +122,7 @@ def test_several_releases_share_it(tmp_path):
     """Each release decides for itself, with its part of epsilon."""
     plan = planned(tmp_path, "budget_absorption", "release present = count(seen)\n" + W_EVENT + NONE)
     verify(plan)
-    epsilons = [part.window_mechanism.epsilon for part in plan.releases if part.window_mechanism]
+    epsilons = [part.mechanism.epsilon for part in plan.releases if isinstance(part, AdaptiveRelease)]
     assert len(epsilons) == 2
     assert Fraction(1) - Fraction(1, 10**9) < sum(map(Fraction, epsilons)) <= 1
 

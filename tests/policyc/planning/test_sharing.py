@@ -65,7 +65,7 @@ def test_budgets_add_up_to_one_schedule(tmp_path, promise, horizon):
     else:
         assert plan.claims.total_leakage is not None
         assert Decimal("0.99999") <= plan.claims.total_leakage <= 1
-    columns = [part.budgets.epsilons(30) for part in plan.releases]
+    columns = [part.schedule.epsilons(30) for part in plan.releases]
     ratios = {round(float(a / b), 9) for a, b in zip(*columns, strict=True)}
     assert len(ratios) == 1
     assert total_budgets(plan, 30) == pytest.approx(np.array(columns, dtype=float).sum(axis=0))
@@ -150,7 +150,7 @@ def test_both_releases_are_published(shared, tmp_path):
 def test_two_outputs_of_one_value_leak_the_sum(tmp_path):
     """By brute force: over both outputs of a step, likelihoods differ by the sum of both budgets and no more."""
     plan = planned(tmp_path, W_EVENT.replace("epsilon = 1.0", "epsilon = 8.0"), wishes="estimate none()")
-    scales = {part.name: float(part.budgets.scales(1)[0]) for part in plan.releases}
+    scales = {part.name: float(part.schedule.scales(1)[0]) for part in plan.releases}
     spent = float(total_budgets(plan, 1)[0])
 
     def loss(x, y):

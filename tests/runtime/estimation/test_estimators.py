@@ -134,7 +134,7 @@ def test_step_by_step_equals_all_at_once(prior: str, delivery: str) -> None:
         stream = np.vstack([stream, estimate_release(plan, release, noisy[: step + 1], stream)])
     assert (whole == stream).all()
     law = release.estimator.law(plan.correlation.chains[0].chain(), range(30), 3, noisy[0])
-    assert (whole == map_counts(noisy, np.full(30, float(release.budgets.scales(1)[0])), law, 200)).all()
+    assert (whole == map_counts(noisy, np.full(30, float(release.schedule.scales(1)[0])), law, 200)).all()
 
 
 @pytest.mark.parametrize("name", ["mle", "map"])
