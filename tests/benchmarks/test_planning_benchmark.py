@@ -36,7 +36,7 @@ def test_a_hundred_thousand_steps(gallery, tmp_path):
     group = Group(None, plan.correlation.chains[0].chain())
     allocate_quantified(1.0, STEPS, [group])
     allocated = time.perf_counter()
-    assert plan.releases[0].budgets.length == STEPS
+    assert plan.releases[0].schedule.length == STEPS
     print(f"plan {planned - start:.2f} s, verify {verified - planned:.2f} s for T = {STEPS:,}")
     print(
         f"quantified alone {allocated - looped:.2f} s; the backward recursion as a plain loop {looped - verified:.2f} s"

@@ -44,7 +44,7 @@ def test_nothing_is_drawn_between_releases_and_everything_is_published(sparse_po
     """Skipped steps have null in the ledger, an empty field in the file, and values that satisfy the constraints."""
     plan = compile_policy(sparse_policy()).plan
     assert all(claim.holds for claim in verified_claims(plan))
-    scales = plan.releases[0].budgets.scales(HORIZON)
+    scales = plan.releases[0].schedule.scales(HORIZON)
     skipped = [scale == 0 for scale in scales]
     assert 0 < sum(skipped) < HORIZON
     ledger, output = tmp_path / "ledger", tmp_path / f"out.{suffix}"
@@ -80,7 +80,7 @@ def test_a_number_in_an_empty_field_is_found(sparse_policy, tmp_path):
 def test_realtime_values_do_not_depend_on_later_steps(sparse_policy, tmp_path):
     """Step by step or all at once, an endless sparse plan publishes what was in its ledger."""
     plan = compile_policy(sparse_policy("realtime", "unbounded")).plan
-    assert plan.releases[0].budgets.segments[-1].repeats is None
+    assert plan.releases[0].schedule.segments[-1].repeats is None
     early = release(plan, counts()[:7], tmp_path / "ledger")
     later = release(plan, counts(), tmp_path / "ledger")
     assert np.array_equal(early.released, later.released[:7])

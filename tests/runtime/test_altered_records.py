@@ -61,7 +61,7 @@ def test_a_mechanism_that_measures_every_step_has_a_budget_at_every_step(name: s
 
 def test_nothing_follows_a_segment_that_goes_on_for_ever():
     """A schedule with segments after an endless one is none: the last would hide what the endless one spends."""
-    (segment,) = make_release(horizon=None).budgets.segments
+    (segment,) = make_release(horizon=None).schedule.segments
     with pytest.raises(ValueError, match="goes on for ever"):
         Schedule(name="uniform", segments=(segment, segment))
 

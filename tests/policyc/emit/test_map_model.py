@@ -257,7 +257,7 @@ def test_scales_are_those_of_the_plan(traffic: Plan) -> None:
     """Every step of the model has the noise scale of the plan."""
     module = imported(traffic)
     scales = [module.scale(step, module.SCALES) for step in range(288)]
-    assert scales == [float(scale) for scale in traffic.releases[0].budgets.scales(288)]
+    assert scales == [float(scale) for scale in traffic.releases[0].schedule.scales(288)]
     with pytest.raises(IndexError):
         module.scale(288, module.SCALES)
 

@@ -73,7 +73,7 @@ def test_through_a_chain_every_step_counts_as_its_worst(tmp_path, mechanism, hor
     rule = plan.releases[0].mechanism
     assert rule is not None
     assert len(set(total_budgets(plan, 20).tolist())) == 1
-    assert rule.spent(1) <= Fraction(plan.releases[0].budgets.epsilons(1)[0]) <= Fraction(total_budgets(plan, 1)[0])
+    assert rule.spent(1) <= Fraction(plan.releases[0].schedule.epsilons(1)[0]) <= Fraction(total_budgets(plan, 1)[0])
     assert plan.claims.total_leakage is not None
     assert plan.claims.total_leakage <= 1
     assert rule.epsilon < 1
