@@ -238,7 +238,7 @@ def _claims(
     from policyc_runtime.ledger_claims import ledger_claims
     from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
     from policyc_runtime.plan import load_plan
-    from policyc_runtime.stored import release_claims
+    from policyc_runtime.released_file import release_claims
 
     plan = load_plan(directory)
     for claim in verified_claims(plan):
@@ -301,9 +301,9 @@ def simulate(
     policyc simulate traffic.plan --events events.csv
     """
     from policyc.pipeline import declared_signal
+    from policyc_runtime.laboratory.simulation import simulate as simulate_plan
     from policyc_runtime.output import output_paths, write_release
     from policyc_runtime.refusal import computed_with
-    from policyc_runtime.simulation import simulate as simulate_plan
 
     plan = _plan_of(target)
     if output is not None:
@@ -311,7 +311,7 @@ def simulate(
     signal = declared_signal(target, plan)
     if events is not None:
         from policyc.emit.summary import render_events
-        from policyc_runtime.simulated_events import write_events
+        from policyc_runtime.laboratory.events import write_events
 
         count = write_events(plan, seed, events, steps=steps, signal=signal)
         typer.echo(render_events(plan, target if target.is_dir() else None, events, count))

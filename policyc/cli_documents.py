@@ -159,9 +159,9 @@ def audit(
     from policyc.emit.beside import audit_words
     from policyc.emit.directory import rewrite_certificate
     from policyc.progress import shown_progress
-    from policyc_runtime.empirical import AUDIT
-    from policyc_runtime.empirical import audit as audit_plan
     from policyc_runtime.files import write_text
+    from policyc_runtime.laboratory.empirical import AUDIT
+    from policyc_runtime.laboratory.empirical import audit as audit_plan
     from policyc_runtime.plan import load_plan
 
     plan = load_plan(directory)

@@ -65,7 +65,7 @@ def declared_signal(path: str | Path, plan: Plan) -> SeriesProcess | NDArray[np.
     Raises:
         PolicyError: the copy beside the plan is no policy.
     """
-    from policyc.planning.simulated import simulated_signal
+    from policyc.planning.simulated_errors import simulated_signal
     from policyc_check.users.claims import promised_user_level
 
     file = Path(path)

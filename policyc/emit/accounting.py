@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.leakage.audited import accepted_inheritance
+from policyc.planning.leakage.inheritance import accepted_inheritance
 from policyc.planning.leakage.losses import Losses, losses_of
 from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, supremum, window_leakage
 from policyc_check.plan.correlation import ChainRecord

@@ -31,7 +31,7 @@ from policyc.version import __version__
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.json_text import read_json
-from policyc_runtime.empirical import audit_claims, read_audit
+from policyc_runtime.laboratory.empirical import audit_claims, read_audit
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.refusal import computed_with
 
@@ -73,7 +73,7 @@ def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Clai
 
 
 def _planned(folder: Path, plan: Plan, quick: bool) -> Claim:
-    from policyc.emit.planned_again import NAME, planned_again
+    from policyc.emit.second_plan import NAME, planned_again
 
     if quick:
         return Claim(NAME, None, "not checked: it takes planning the policy again, which `--quick` leaves out", PLAN)
@@ -125,8 +125,8 @@ def _policy(folder: Path, plan: Plan) -> Iterator[Claim]:
 
 def _resolved(folder: Path, plan: Plan) -> Claim:
     from policyc.diagnostics import PolicyError
-    from policyc.emit.planned_again import shown
-    from policyc.planning.declared import differences
+    from policyc.emit.second_plan import shown
+    from policyc.planning.declaration import differences
     from policyc.semantics.checked import check_file
 
     name = "the plan promises and assumes what its policy says"

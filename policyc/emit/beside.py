@@ -11,7 +11,7 @@ from policyc.emit.numbers import exact, grouped, plain, shown
 from policyc.emit.signatures import signatures_of
 from policyc.emit.stored_files import content_of, sha256
 from policyc_check.errors import KernelError
-from policyc_runtime.empirical import AttackRecord, AuditRecord, read_audit
+from policyc_runtime.laboratory.empirical import AttackRecord, AuditRecord, read_audit
 
 
 def read_beside(directory: Path, certificate: str, policy: bytes | None = None) -> Beside:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting
 from policyc.emit.numbers import round_up
-from policyc_runtime.measuring import noise_stddevs
+from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan, ReleasePlan
 
 

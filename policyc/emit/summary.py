@@ -124,9 +124,9 @@ def _said_of_others(processes: set[str]) -> list[str]:
 
 def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     """Which steps are out now, how many of them were out before, from when to when, and where."""
-    from policyc_runtime.estimating import described_processes
+    from policyc_runtime.estimates import described_processes
     from policyc_runtime.estimation.safeguard import DECLARED
-    from policyc_runtime.measuring import waiting_steps
+    from policyc_runtime.noisy_values import waiting_steps
 
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"

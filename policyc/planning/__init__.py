@@ -15,13 +15,13 @@ from policyc.planning.assemble import (
     step_mechanism,
 )
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
-from policyc.planning.choice import Choice, Comparison
-from policyc.planning.plausible import broken_constraints
+from policyc.planning.comparison import Choice, Comparison
+from policyc.planning.plausibility import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
 from policyc.planning.series import with_one_signal
 from policyc.planning.sharing import Sharing
-from policyc.planning.simulated import with_simulated_errors
+from policyc.planning.simulated_errors import with_simulated_errors
 from policyc.planning.usefulness import user_level_warnings, utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.semantics.policy import (

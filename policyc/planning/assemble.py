@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from policyc.diagnostics import Diagnostic
-from policyc.planning.choice import Choice
-from policyc.planning.leakage.audited import accepted_inheritance, stated_inheritance
+from policyc.planning.comparison import Choice
+from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
 from policyc.planning.schedules import Allocation, exact
 from policyc.planning.series import modelled_signal
 from policyc.semantics.policy import (

@@ -15,7 +15,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.recursion import supremum, window_leakage
 from policyc.planning.promise import Promise

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
-from policyc.planning.choice import Choice, Comparison
+from policyc.planning.comparison import Choice, Comparison
 from policyc.planning.schedules import Allocation
 from policyc_runtime.estimation import Estimator
 

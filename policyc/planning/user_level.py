@@ -17,11 +17,11 @@ from policyc.planning.assemble import constraint_rows, policy_record, release_ce
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
-from policyc.planning.expected import PlannedRelease, finished
-from policyc.planning.made import least_together, weights
+from policyc.planning.expected_errors import PlannedRelease, finished
 from policyc.planning.measurements import Measurement, measurements, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
 from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators
+from policyc.planning.total_errors import least_together, weights
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
 from policyc_check.mechanisms import Derived

@@ -11,7 +11,12 @@ from typing import TypeVar, cast
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.choices import (
+from policyc.semantics.constraints import resolve_postprocess
+from policyc.semantics.correlations import resolve_correlation
+from policyc.semantics.policy import Delivery, Policy, Postprocess, Release, Stream, Wish
+from policyc.semantics.releases import Names, inherit_cells, resolve_release
+from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.statements import (
     resolve_delivery,
     resolve_objective,
     resolve_participation,
@@ -20,11 +25,6 @@ from policyc.semantics.choices import (
     resolve_wish,
     with_population,
 )
-from policyc.semantics.constraints import resolve_postprocess
-from policyc.semantics.correlations import resolve_correlation
-from policyc.semantics.policy import Delivery, Policy, Postprocess, Release, Stream, Wish
-from policyc.semantics.releases import Names, inherit_cells, resolve_release
-from policyc.semantics.scope import Scope, suggest
 from policyc.semantics.streams import resolve_stream
 from policyc.syntax import tree as syntax
 from policyc.syntax.tree import CallStatement, CellField, Correlation, Name, PolicyHeader, Tree, WordStatement

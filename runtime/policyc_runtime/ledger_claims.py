@@ -15,7 +15,7 @@ from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
-from policyc_runtime.measuring import waiting_steps
+from policyc_runtime.noisy_values import waiting_steps
 from policyc_runtime.plan import Plan, ReleasePlan
 
 UNREADABLE = (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -149,7 +149,7 @@ def _private_files(ledger: Ledger) -> Claim:
 
 def _records(ledger: Ledger, plan: Plan) -> Claim:
     """Whether every record of a stream mechanism is one, and everything derived follows from records."""
-    from policyc_runtime.measuring import same_as_recorded
+    from policyc_runtime.noisy_values import same_as_recorded
 
     name = "what was drawn is what the plan's mechanisms record, and what is derived follows from it"
     stored = {
@@ -162,8 +162,8 @@ def _records(ledger: Ledger, plan: Plan) -> Claim:
 
 def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     """Whether the processes that estimators used are those that the noisy values speak for, computed again."""
-    from policyc_runtime.estimating import described_processes, unexplained_step
-    from policyc_runtime.measuring import stored_noisy
+    from policyc_runtime.estimates import described_processes, unexplained_step
+    from policyc_runtime.noisy_values import stored_noisy
 
     for release in plan.releases:
         rows = ledger.drawn(release.name)
@@ -180,8 +180,8 @@ def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
 
 def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     """Whether the published values are what the plan's estimators make of the noisy ones, computed again."""
-    from policyc_runtime.measuring import stored_noisy
-    from policyc_runtime.published import unexplained_value
+    from policyc_runtime.noisy_values import stored_noisy
+    from policyc_runtime.publication import unexplained_value
 
     for release in plan.releases:
         rows = [entry for entry in ledger.entries if entry.release == release.name]
@@ -209,7 +209,7 @@ def _noisy_then(
     plan: Plan, release: ReleasePlan, drawn: list[list[int] | None], now: NDArray[np.float64], measured: int
 ) -> NDArray[np.float64]:
     """Noisy values as they were when so many steps had been measured; `now`, of all, if later ones change nothing."""
-    from policyc_runtime.measuring import stored_noisy
+    from policyc_runtime.noisy_values import stored_noisy
 
     if plan.delivery.longest_wait == 0 or measured == len(drawn):
         return now[:measured]

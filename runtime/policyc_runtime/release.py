@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from policyc_check.errors import KernelError
 from policyc_check.users.claims import source_release
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
-from policyc_runtime.estimating import processes_used, published_values
+from policyc_runtime.estimates import processes_used, published_values
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded, overtaken
 from policyc_runtime.ledger_private import write_dropped
-from policyc_runtime.measuring import (
+from policyc_runtime.mechanisms.mechanism import StepRecord
+from policyc_runtime.noisy_values import (
     derived_values,
     measured,
     noisy_values,
@@ -31,7 +32,6 @@ from policyc_runtime.measuring import (
     ready_steps,
     waiting_steps,
 )
-from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.output import Release, output_paths, require_own
 from policyc_runtime.plan import (
     BudgetedRelease,
@@ -44,12 +44,12 @@ from policyc_runtime.plan import (
 )
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.refusal import verify
+from policyc_runtime.released_file import require_stored, stored_release
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.moments import agreed_start, says_zone
 from policyc_runtime.sources.participation import can_carry_on
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import require_here, says_simulated
-from policyc_runtime.stored import require_stored, stored_release
 
 STEPS_A_TRANSACTION = 4096
 

@@ -24,21 +24,21 @@ from pydantic import ValidationError
 
 from policyc import compile_policy
 from policyc.offers import calibrate, mechanism_offers
+from policyc.offers.offer import Options
 from policyc_check.errors import KernelError
 from policyc_check.users.claims import unit_of
 from policyc_check.users.setting import Setting
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.plain_series import PlainSeries
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.measuring import measured, noisy_values
 from policyc_runtime.mechanisms import (
-    Options,
     StreamMechanism,
     WindowMechanism,
     stream_mechanism_kinds,
     window_mechanism_kinds,
 )
+from policyc_runtime.noisy_values import measured, noisy_values
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 

@@ -14,8 +14,8 @@ from equal_privacy import Row
 from equal_privacy_data import synthetic
 from koga22 import koga22_methods
 
-from policyc_runtime.estimating import estimate_release
-from policyc_runtime.measuring import measured, noisy_values
+from policyc_runtime.estimates import estimate_release
+from policyc_runtime.noisy_values import measured, noisy_values
 from policyc_runtime.randomness import SimulationRandomness
 
 

@@ -8,7 +8,7 @@ from runpy import run_path
 
 import numpy as np
 
-from policyc.planning.leakage.audited import audited_total_leakage
+from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.lags import useful_lags
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.recursion import supremum, total_leakage

@@ -17,7 +17,7 @@ from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import Delivery, StreamRecord
 from policyc_check.plan.targets import EventLevel
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds, map_counts
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from policyc import compile_policy
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import every_estimator
 from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.randomness import SimulationRandomness

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import policyc.planning.leakage.audited as search
+import policyc.planning.leakage.inheritance as search
 from policyc import PolicyError, compile_policy
-from policyc.planning.leakage.audited import accepted_inheritance, stated_inheritance
+from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.plan import Plan, load_plan

@@ -13,10 +13,10 @@ from combination import CONSTRAINTS, STEPS, USERS, Combination, checked, refusal
 from policyc.cli import _guarded, app
 from policyc.pipeline import declared_signal
 from policyc_check.errors import KernelError
-from policyc_runtime.measuring import publishable_steps
+from policyc_runtime.laboratory.simulation import simulate
+from policyc_runtime.laboratory.streams import DROPPING
+from policyc_runtime.noisy_values import publishable_steps
 from policyc_runtime.plan import Plan, load_plan
-from policyc_runtime.simulated_streams import DROPPING
-from policyc_runtime.simulation import simulate
 
 FEW = 5
 FEW_STREAMS, MANY_STREAMS = 12, 120  # many where few are not as predicted: standard errors of few are rough

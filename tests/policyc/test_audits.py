@@ -19,10 +19,10 @@ from policyc.cli import app
 from policyc.emit import verify_directory
 from policyc_check.claims import Claim
 from policyc_check.users.gaussian import gaussian_delta
-from policyc_runtime.empirical import CONFIDENCE, AuditRecord, attacks_on, audit, audit_claims, read_audit
-from policyc_runtime.empirical.attack import Attack
-from policyc_runtime.empirical.proof import Counts
-from policyc_runtime.empirical.record import SEED_BITS, each_confidence
+from policyc_runtime.laboratory.empirical import CONFIDENCE, AuditRecord, attacks_on, audit, audit_claims, read_audit
+from policyc_runtime.laboratory.empirical.attack import Attack
+from policyc_runtime.laboratory.empirical.proof import Counts
+from policyc_runtime.laboratory.empirical.record import SEED_BITS, each_confidence
 from policyc_runtime.plan import Plan, load_plan
 
 RUNS, TODAY = 1000, "2026-11-21"
@@ -180,7 +180,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_policy(folder / "audited.policy").save(folder / "audited.plan")
     with pytest.MonkeyPatch.context() as seeded:
         # else one audit in a hundred might refute a plan that keeps its promise
-        seeded.setattr("policyc_runtime.empirical.secrets.randbits", lambda _: 1)
+        seeded.setattr("policyc_runtime.laboratory.empirical.secrets.randbits", lambda _: 1)
         result = CliRunner().invoke(app, ["audit", str(folder / "audited.plan"), "--runs", "400", "--json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["runs"] == 400

@@ -15,7 +15,7 @@ from policyc.emit import require_unchanged, verify_directory
 from policyc.emit.directory import save
 from policyc.emit.stored_files import sha256
 from policyc.pipeline import Compilation
-from policyc.planning.declared import RELEASED, WHOLE, differences
+from policyc.planning.declaration import RELEASED, WHOLE, differences
 from policyc.semantics.checked import check_file
 from policyc_check.errors import PlanRejectedError
 from policyc_runtime.plan import FileRecord, Plan

@@ -9,14 +9,14 @@ import pytest
 
 from policyc import compile_policy
 from policyc_runtime.errors import DataError, LedgerError
-from policyc_runtime.estimating import published_values
+from policyc_runtime.estimates import published_values
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.stored import release_claims
+from policyc_runtime.released_file import release_claims
 
 STEPS, DELAY = 30, 3
 SERIES = """

@@ -13,8 +13,8 @@ from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.summary import render_summary
 from policyc.pipeline import declared_signal
+from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan
-from policyc_runtime.simulation import simulate
 
 POLICY = """
 policy gates "people at a gate"

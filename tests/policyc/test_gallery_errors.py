@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
+from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.simulation import simulate
 
 DATA = Path(__file__).parent.parent / "data" / "daily_counts.csv"
 

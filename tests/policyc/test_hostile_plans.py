@@ -28,11 +28,11 @@ from policyc.emit.directory import rewrite_certificate
 from policyc.emit.signatures import ENVELOPE, Signer
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
-from policyc_runtime.empirical import AUDIT, AuditRecord, audit
+from policyc_runtime.laboratory.empirical import AUDIT, AuditRecord, audit
+from policyc_runtime.laboratory.events import write_events
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.release import release
-from policyc_runtime.simulated_events import write_events
 
 SECONDS = 20
 STREAM = """policy wards "stays"

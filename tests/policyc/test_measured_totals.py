@@ -17,7 +17,7 @@ from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
-from policyc_runtime.stored import release_claims
+from policyc_runtime.released_file import release_claims
 
 POLICY = """
 policy visits "visitors"

@@ -16,8 +16,8 @@ from policyc.cli import app
 from policyc.emit import sign, signing_keys, verify_directory
 from policyc.emit.blocks import operation
 from policyc.emit.directory import save
-from policyc.emit.planned_again import NAME, _tied, planned_differences
 from policyc.emit.printed_numbers import same_text
+from policyc.emit.second_plan import NAME, _tied, planned_differences
 from policyc.emit.signatures import Signer
 from policyc.pipeline import Compilation
 from policyc_check.errors import KernelError
@@ -312,7 +312,7 @@ def test_quick_says_what_it_leaves_out(
     assert "planned again" in whole.stdout
     never: Callable[..., Any] = lambda *_: pytest.fail("it planned")  # noqa: E731
     monkeypatch.setattr("policyc.planning.make_plan", never)
-    monkeypatch.setattr("policyc.emit.planned_again.make_plan", never)
+    monkeypatch.setattr("policyc.emit.second_plan.make_plan", never)
     quick = run("--quick")
     assert quick.exit_code == 1
     assert f"E0856]: this could not be checked: {NAME}" in quick.stderr

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
-from policyc_runtime.stored import release_claims
+from policyc_runtime.released_file import release_claims
 
 POLICY = """
 policy cars "cars on a road"

@@ -10,8 +10,8 @@ import pytest
 from policyc import compile_policy
 from policyc.pipeline import declared_signal
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
+from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan
-from policyc_runtime.simulation import simulate
 
 POLICY = """
 policy gates "people at a gate"

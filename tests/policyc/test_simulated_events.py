@@ -16,9 +16,9 @@ from policyc import compile_policy
 from policyc.pipeline import declared_signal
 from policyc_check.errors import KernelError
 from policyc_runtime.errors import LedgerError
+from policyc_runtime.laboratory.events import write_events
 from policyc_runtime.plan import Plan
 from policyc_runtime.release import release
-from policyc_runtime.simulated_events import write_events
 from policyc_runtime.sources import read_events
 
 GALLERY = ("bikeshare", "checkins", "departures", "fleet", "speeds", "traffic", "wards")

@@ -11,11 +11,11 @@ import pytest
 
 from policyc import compile_policy
 from policyc_check.verify import verified_claims
+from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
-from policyc_runtime.simulation import simulate
-from policyc_runtime.stored import verify_release
+from policyc_runtime.released_file import verify_release
 
 HORIZON = 22
 

@@ -12,8 +12,8 @@ from policyc.emit.context import certificate_content
 from policyc.emit.steps import step_rows
 from policyc.emit.summary import render_summary
 from policyc_check.errors import PlanFormatError
+from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan, load_plan
-from policyc_runtime.simulation import simulate
 
 POLICY = """
 policy cars "cars on a road"

@@ -23,7 +23,7 @@ from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
 from policyc_runtime.release import release
-from policyc_runtime.stored import release_claims
+from policyc_runtime.released_file import release_claims
 
 POLICY = """
 policy traffic "vehicles per segment"

@@ -27,8 +27,8 @@ from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
+from policyc_runtime.released_file import release_claims
 from policyc_runtime.sources import read_events
-from policyc_runtime.stored import release_claims
 
 POLICY = """
 policy visits "visitors"

@@ -17,7 +17,7 @@ from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
-from policyc_runtime.stored import verify_release
+from policyc_runtime.released_file import verify_release
 
 LONG = re.compile(r"\d\.\d{9,}|[0-9a-f]{64}")
 

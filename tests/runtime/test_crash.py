@@ -19,7 +19,7 @@ from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
-from policyc_runtime.stored import verify_release
+from policyc_runtime.released_file import verify_release
 
 SCRIPT = Path(__file__).parent / "run_in_pieces.py"
 STEPS = 2000

@@ -20,8 +20,8 @@ from policyc import compile_policy
 from policyc_check.plan.queries import SumQuery
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import source_release, stream_profile
-from policyc_runtime.measuring import measured as mechanism_and_setting
 from policyc_runtime.mechanisms import StreamMechanism
+from policyc_runtime.noisy_values import measured as mechanism_and_setting
 from policyc_runtime.plan import Plan, ReleasePlan
 
 EPSILONS = (0.05, 0.3, 0.7, 1.0, 1.5)

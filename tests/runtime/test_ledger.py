@@ -26,7 +26,7 @@ from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.stored import verify_release
+from policyc_runtime.released_file import verify_release
 
 COUNTS = make_counts(12)
 

@@ -12,13 +12,13 @@ import pytest
 from plans import make_plan, row
 
 from policyc_check.steps.chains import Chain
+from policyc_runtime.laboratory.simulation import simulate_counts
 from policyc_runtime.ledger import Entry, _chained, _genesis
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.plan import Plan
-from policyc_runtime.published import unexplained_value
+from policyc_runtime.publication import unexplained_value
 from policyc_runtime.release import release
-from policyc_runtime.simulation import simulate_counts
-from policyc_runtime.stored import release_claims
+from policyc_runtime.released_file import release_claims
 
 MOVING = (np.eye(3) + 1) / 4
 USERS, STEPS = 200, 24

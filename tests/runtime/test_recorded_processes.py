@@ -13,13 +13,13 @@ from plans import make_plan, row
 
 from policyc_check.claims import Claim
 from policyc_check.steps.chains import Chain
-from policyc_runtime.estimating import described_processes
+from policyc_runtime.estimates import described_processes
+from policyc_runtime.laboratory.simulation import simulate_counts
 from policyc_runtime.ledger import Entry, _chained, _genesis
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.simulation import simulate_counts
 
 STAYING = (np.eye(3) + 0.01) / 1.03
 RANDOM = (np.eye(3) + 1) / 4

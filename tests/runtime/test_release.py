@@ -21,7 +21,7 @@ from policyc_runtime.ledger_file import guarded
 from policyc_runtime.output import output_paths, read_release, write_release
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.stored import release_claims, verify_release
+from policyc_runtime.released_file import release_claims, verify_release
 
 EVENTS = "tailnum,departed_at,origin\na,2013-01-01T08:00:00,EWR\nb,2013-01-02T08:00:00,JFK\n"
 

@@ -10,9 +10,9 @@ import pytest
 from policyc import compile_policy
 from policyc.pipeline import declared_signal
 from policyc_runtime.estimation.signal import SeriesProcess
+from policyc_runtime.laboratory.simulation import simulate
+from policyc_runtime.laboratory.streams import streams_of, taking_part, true_values
 from policyc_runtime.plan import Plan
-from policyc_runtime.simulated_streams import streams_of, taking_part, true_values
-from policyc_runtime.simulation import simulate
 
 POLICY = """policy lane "Cars and their speed"
 stream passages {{

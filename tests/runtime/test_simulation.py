@@ -9,8 +9,8 @@ from plans import FLEET, make_plan, make_release
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation.count_process import marginals
+from policyc_runtime.laboratory.simulation import simulate, simulate_counts
 from policyc_runtime.output import write_release
-from policyc_runtime.simulation import simulate, simulate_counts
 
 
 def test_counts_have_the_chains_law() -> None:

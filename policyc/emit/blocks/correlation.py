@@ -11,7 +11,7 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
 from policyc.emit.numbers import counted, exact, round_up
-from policyc.planning.leakage.audited import audited_stationary_leakage
+from policyc.planning.leakage.inheritance import audited_stationary_leakage
 from policyc.planning.leakage.recursion import supremum
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.correlation import ChainRecord

@@ -12,9 +12,9 @@ from policyc.emit.numbers import about, exact
 from policyc_check.errors import KernelError
 from policyc_check.plan.targets import UserLevel
 from policyc_check.users.claims import unit_of
+from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.output import NOT_A_RELEASE
 from policyc_runtime.plan import Plan
-from policyc_runtime.simulation import simulate
 
 SHOWN = 60  # steps that are drawn
 ANOTHER_MACHINE = 1e-3  # relative: far more than rounding does, far less than anybody sees

@@ -14,7 +14,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, span, steps_axis
 from policyc.emit.numbers import about, exact, round_up
 from policyc.emit.pictures import thinned
 from policyc_check.plan.targets import AlphaDPT, UserLevel
-from policyc_runtime.measuring import noise_stddevs
+from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 
 LONGEST_NOISE = 10_000

@@ -19,7 +19,7 @@ from policyc_check.plan.claims import UserLevelClaim
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import UserLevel
 from policyc_check.users.claims import promised_user_level, setting_of, stream_profile
-from policyc_runtime.measuring import noise_stddevs
+from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
 
 Groups = tuple[tuple[int, str | None], ...]

@@ -15,7 +15,6 @@ from policyc.emit.map_model.literals import number, sequence
 from policyc_check.mechanisms import Mechanism
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.noise import DiscreteGaussian
-from policyc_runtime.measuring import measured
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.binomial import Binomial
 from policyc_runtime.mechanisms.dft import Dft
@@ -27,6 +26,7 @@ from policyc_runtime.mechanisms.lmmse import Lmmse
 from policyc_runtime.mechanisms.stream_laplace import StreamLaplace
 from policyc_runtime.mechanisms.subsample import Subsample
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
+from policyc_runtime.noisy_values import measured
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan, ReleasePlan

@@ -530,7 +530,7 @@ def from_to(told: Told, low: str, high: str) -> None:
 
 def spread(told: Told, low: str, high: str) -> None:
     """The least and the largest noise of a step, from how far simulated noisy values are from simulated true ones."""
-    from policyc_runtime.simulation import simulate
+    from policyc_runtime.laboratory.simulation import simulate
 
     name = told.parent["release"]
     result = simulate(told.plan, 1, 1, [])

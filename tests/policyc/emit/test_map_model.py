@@ -21,7 +21,7 @@ from policyc.emit.map_model import render_map_model
 from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.stream import Delivery
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.flows import Optimum, most_probable_flows
 from policyc_runtime.estimation.separable import MapCost, cost_of

@@ -12,7 +12,7 @@ from policyc import compile_policy
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
-from policyc_runtime.measuring import measured, noisy_values
+from policyc_runtime.noisy_values import measured, noisy_values
 from policyc_runtime.randomness import SimulationRandomness
 
 POLICY = """

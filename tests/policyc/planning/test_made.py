@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from policyc.planning.made import least_together
 from policyc.planning.measurements import Measurement, shares
+from policyc.planning.total_errors import least_together
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.gaussian import Gaussian

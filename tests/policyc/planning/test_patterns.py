@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc.planning.leakage.lags import useful_lags
 from policyc.planning.leakage.recursion import total_leakage
 from policyc.planning.patterns import allocate_optimal, allocate_sparse

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
-from policyc_runtime.simulation import simulate
+from policyc_runtime.laboratory.simulation import simulate
 
 POLICY = """\
 policy visits "Visitors, every day"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from policyc_runtime.empirical.proof import Counts, counted
+from policyc_runtime.laboratory.empirical.proof import Counts, counted
 
 
 def test_a_bound_is_that_of_clopper_and_pearson() -> None:

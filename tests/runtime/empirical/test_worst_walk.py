@@ -11,10 +11,10 @@ import pytest
 
 from policyc import compile_policy
 from policyc_check.plan.targets import NeighboringRelation
-from policyc_runtime.empirical import attacks_on, streams
-from policyc_runtime.empirical.proof import counted
-from policyc_runtime.measuring import measured
+from policyc_runtime.laboratory.empirical import attacks_on, streams
+from policyc_runtime.laboratory.empirical.proof import counted
 from policyc_runtime.mechanisms.dft import Dft
+from policyc_runtime.noisy_values import measured
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 

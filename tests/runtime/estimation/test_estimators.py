@@ -10,7 +10,7 @@ from plans import make_plan
 
 from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import Estimator, estimator_kinds, map_counts
 from policyc_runtime.estimation.map import Map, propagate
 from policyc_runtime.plan import Plan

@@ -12,7 +12,7 @@ from plans import make_plan
 
 from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import ConstraintSet, estimator_kinds
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.kalman import Filter, Smoother
@@ -20,7 +20,7 @@ from policyc_runtime.estimation.laplace_channel import laplace_width, score
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.estimation.safeguard import candidates, innovation_log_likelihood, likeliest
-from policyc_runtime.simulation import simulate_counts
+from policyc_runtime.laboratory.simulation import simulate_counts
 
 Array = NDArray[np.float64]
 BASE = np.array([[0.33, 0.33, 0.34], [0.8, 0.1, 0.1], [0.05, 0.9, 0.05]])

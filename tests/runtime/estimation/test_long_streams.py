@@ -12,7 +12,7 @@ from policyc_runtime.estimation import posterior, recursions
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.kalman import Filter
 from policyc_runtime.estimation.posterior import Posterior
-from policyc_runtime.simulation import simulate_counts
+from policyc_runtime.laboratory.simulation import simulate_counts
 
 Array = NDArray[np.float64]
 MOVE = np.array([[0.9, 0.06, 0.04], [0.1, 0.85, 0.05], [0.02, 0.08, 0.9]])

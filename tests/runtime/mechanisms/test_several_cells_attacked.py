@@ -20,7 +20,7 @@ from policyc.offers import calibrate
 from policyc.offers.calibration import least_epsilon
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_runtime.empirical.proof import counted
+from policyc_runtime.laboratory.empirical.proof import counted
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.dft import Dft
 from policyc_runtime.mechanisms.lmmse import Lmmse

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from stream_settings import KINDS, calibrated, kind_of, one_setting, run, simulated
 
 from policyc_check.users.setting import Setting
-from policyc_runtime.empirical.proof import counted
-from policyc_runtime.empirical.streams import fisher
+from policyc_runtime.laboratory.empirical.proof import counted
+from policyc_runtime.laboratory.empirical.streams import fisher
 from policyc_runtime.mechanisms import StreamMechanism
 
 RUNS = {True: 20_000, False: 2_500}  # of the full audit, and of the one that every test run can afford

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.planning.leakage import audited as audit_module
-from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage import inheritance as audit_module
+from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.recursion import supremum, total_leakage
 from policyc_check.errors import PlanRejectedError

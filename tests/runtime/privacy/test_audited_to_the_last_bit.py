@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.steps.chains import Chain
 from policyc_check.steps.stationary import stationary_law

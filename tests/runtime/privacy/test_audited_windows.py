@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.planning.leakage.audited import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc.planning.leakage.recursion import window_leakage
 from policyc_check.errors import PlanRejectedError
 from policyc_check.steps.budgets import window_sums

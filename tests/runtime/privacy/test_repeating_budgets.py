@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from policyc.planning.leakage import recursion as leakage
-from policyc.planning.leakage.audited import audited_total_leakage
+from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.recursion import total_leakage
 from policyc_check.steps.chains import Chain
 

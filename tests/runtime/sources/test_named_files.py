@@ -16,9 +16,9 @@ from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
+from policyc_runtime.released_file import verify_release
 from policyc_runtime.sources import read_counts, read_events
 from policyc_runtime.sources.csv_rows import look_through
-from policyc_runtime.stored import verify_release
 
 HOSTILE = (
     "ev[1]", "a*", "who?", "it's", 'said "so"', "100%25", "two words", "größe", "-x", "two\nlines", "file:x", "{uuid}",

@@ -18,7 +18,7 @@ from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import Mle, NoEstimation
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
-from policyc_runtime.measuring import derived_values, measured, noisy_values
+from policyc_runtime.noisy_values import derived_values, measured, noisy_values
 from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, ReleasePlan
 from policyc_runtime.sources.participation import keep_first, keep_sample
 

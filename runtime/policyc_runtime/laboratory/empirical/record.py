@@ -16,8 +16,8 @@ from pydantic import AfterValidator, Field
 from policyc_check.errors import KernelError
 from policyc_check.json_text import read_json
 from policyc_check.records import NonNegativeDecimal, Record
-from policyc_runtime.empirical.proof import Counts
 from policyc_runtime.files import read_inside
+from policyc_runtime.laboratory.empirical.proof import Counts
 
 AUDIT = "audit.json"
 MOST_RUNS = 10**8

@@ -11,16 +11,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.choice import Choice
+from policyc.planning.comparison import Choice
 from policyc.planning.courses import FAR, declared_signal
-from policyc.planning.expected import BOUNDED, COUPLED, GAINS
+from policyc.planning.expected_errors import BOUNDED, COUPLED, GAINS
 from policyc.planning.trials import Estimated, controlled
 from policyc.semantics.policy import Policy
 from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
+from policyc_runtime.laboratory.simulation import counts_of_states, simulate
 from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
-from policyc_runtime.simulation import counts_of_states, simulate
 
 LONGEST = 100  # steps of a simulated stream
 MOST_STEPS = 16_000  # of all simulated streams: what is left of chance is printed

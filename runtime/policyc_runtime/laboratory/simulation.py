@@ -19,14 +19,14 @@ from policyc_check.errors import KernelError
 from policyc_check.users.claims import promised_user_level
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_runtime.estimating import estimate_release
+from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
-from policyc_runtime.measuring import ready_steps, whole_values
+from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
+from policyc_runtime.noisy_values import ready_steps, whole_values
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
 from policyc_runtime.plan import AdaptiveRelease, Scheduled
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.simulated_streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
 from policyc_runtime.sources.moments import declared_start, step_times
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from policyc_check.claims import Claim
-from policyc_runtime.empirical.attack import Attack
-from policyc_runtime.empirical.proof import counted
-from policyc_runtime.empirical.record import (
+from policyc_runtime.laboratory.empirical.attack import Attack
+from policyc_runtime.laboratory.empirical.proof import counted
+from policyc_runtime.laboratory.empirical.record import (
     AUDIT,
     SEED_BITS,
     AttackCounts,
@@ -42,8 +42,8 @@ NEAR = Fraction(1, 10**6)  # last bits of a privacy curve differ from machine to
 def attacks_on(plan: Plan) -> list[Attack]:
     """The attacks that fit a plan; KernelError (E0841) where none can be played."""
     from policyc_check.users.claims import promised_user_level
-    from policyc_runtime.empirical.steps import attacks_on_steps
-    from policyc_runtime.empirical.streams import attacks_on_streams
+    from policyc_runtime.laboratory.empirical.steps import attacks_on_steps
+    from policyc_runtime.laboratory.empirical.streams import attacks_on_streams
 
     return attacks_on_streams(plan) if promised_user_level(plan) else attacks_on_steps(plan)
 

@@ -15,7 +15,7 @@ from typing import Any
 from policyc.diagnostics import PolicyError
 from policyc.emit.printed_numbers import NUMBER, same_text
 from policyc.planning import make_plan
-from policyc.planning.declared import Difference, compared
+from policyc.planning.declaration import Difference, compared
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
 from policyc_runtime.plan import Candidate, Plan, ReleasePlan, Scheduled

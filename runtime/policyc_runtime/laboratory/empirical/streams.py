@@ -27,11 +27,11 @@ from policyc_check.plan.targets import NeighboringRelation, UserLevel
 from policyc_check.users.claims import composed, promised_user_level, setting_of
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
-from policyc_runtime.empirical.attack import Attack, Played, Progress
-from policyc_runtime.empirical.proof import Scores
-from policyc_runtime.measuring import measured
+from policyc_runtime.laboratory.empirical.attack import Attack, Played, Progress
+from policyc_runtime.laboratory.empirical.proof import Scores
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.mechanism import StepRecord
+from policyc_runtime.noisy_values import measured
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.randomness import Randomness, SimulationRandomness
 

@@ -26,10 +26,10 @@ from policyc_check.steps.budgets import total_budgets
 from policyc_check.steps.chains import reversal
 from policyc_check.steps.inheritance import leakage_of_group
 from policyc_check.users.setting import Setting
-from policyc_runtime.empirical.attack import Attack, Played, Progress
-from policyc_runtime.empirical.proof import Scores
-from policyc_runtime.measuring import measured
+from policyc_runtime.laboratory.empirical.attack import Attack, Played, Progress
+from policyc_runtime.laboratory.empirical.proof import Scores
 from policyc_runtime.mechanisms import WindowMechanism
+from policyc_runtime.noisy_values import measured
 from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
 from policyc_runtime.randomness import WORD_BITS, Randomness
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from policyc.planning.measurements import Measurement, Objective, of_variances, shares
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
-from policyc_runtime.measuring import derived_values
+from policyc_runtime.noisy_values import derived_values
 from policyc_runtime.plan import ReleasePlan
 
 

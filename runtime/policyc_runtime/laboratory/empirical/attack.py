@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from policyc_runtime.empirical.proof import Scores
+from policyc_runtime.laboratory.empirical.proof import Scores
 from policyc_runtime.randomness import Randomness
 
 Played = tuple[Scores, Scores]

@@ -16,7 +16,7 @@ from policyc_runtime.errors import LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_file import SYSTEM
-from policyc_runtime.measuring import stored_noisy, whole_values
+from policyc_runtime.noisy_values import stored_noisy, whole_values
 from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import moment_of, step_times

@@ -156,6 +156,6 @@ def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     """Laplace scales of the noise, (steps,), 0 without a value; of other noise, those of the same variance."""
     if release.schedule is not None:
         return np.array([float(scale) for scale in release.schedule.scales(steps)])
-    from policyc_runtime.measuring import noise_stddevs
+    from policyc_runtime.noisy_values import noise_stddevs
 
     return np.nan_to_num(noise_stddevs(plan, release, steps) / math.sqrt(2))

@@ -17,9 +17,9 @@ from policyc_check.users.claims import promised_user_level
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
 from policyc_runtime.files import is_full
+from policyc_runtime.laboratory.streams import USERS
 from policyc_runtime.output import NOT_A_RELEASE
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.simulated_streams import USERS
 from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds
 from policyc_runtime.sources.participation import measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import check_request

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import ReleaseError
-from policyc_runtime.estimating import estimate_release, published_values
+from policyc_runtime.estimates import estimate_release, published_values
 from policyc_runtime.estimation.constraints import TOLERANCE
 
 if TYPE_CHECKING:

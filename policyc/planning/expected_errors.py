@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
-from policyc.planning.choice import NOTICED, more_error
+from policyc.planning.comparison import NOTICED, more_error
 from policyc.planning.courses import Courses, still
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
@@ -20,7 +20,7 @@ from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.plan.release import ErrorRun
 from policyc_runtime.estimation import ConstraintSet, Estimator
-from policyc_runtime.measuring import derived_values, noise_stddevs, whole_values
+from policyc_runtime.noisy_values import derived_values, noise_stddevs, whole_values
 from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, Plan, PredictedError, ReleasePlan
 
 Array = NDArray[np.float64]
