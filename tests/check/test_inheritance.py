@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -193,3 +194,22 @@ def test_altered_numbers_of_a_plan_are_refused(gallery: Path, tmp_path: Path) ->
     for entries in ([], content["claims"]["inherited"] * 2):
         other = {**content, "claims": {**content["claims"], "inherited": entries}}
         assert not all(claim.holds for claim in verified_claims(Plan.model_validate_json(json.dumps(other)).sealed()))
+
+
+def test_a_chain_told_backward_alone_starts_stationary(gallery: Path, tmp_path: Path) -> None:
+    """A sealed plan that gives another start is refused by name: its law of later states is another at every step."""
+    told = (gallery / "traffic.policy").read_text(encoding="utf-8").replace("forward  =", "backward =")
+    policy = tmp_path / "traffic.policy"
+    policy.write_text(told)
+    plan = compile_policy(policy).plan
+    (record,) = plan.correlation.chains
+    assert (record.forward, record.initial) == (None, "stationary")
+    assert all(claim.holds for claim in verified_claims(plan))
+    for start in ((Decimal("0.9"), Decimal("0.1"), Decimal(0)), (Decimal(1) / 4, Decimal(1) / 4, Decimal(1) / 2)):
+        chains = (record.model_copy(update={"initial": start}),)
+        forged = plan.model_copy(
+            update={"correlation": plan.correlation.model_copy(update={"chains": chains})}
+        ).sealed()
+        *_, last = verified_claims(forged)
+        assert (last.holds, last.where) == (False, "correlation.chains.0")
+        assert "a start that is not stationary has backward matrices of its own" in last.detail

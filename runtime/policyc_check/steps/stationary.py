@@ -3,12 +3,14 @@
 Elimination without subtraction (Grassmann, Taksar, Heyman). Taking a state out of a chain leaves the ratios of the
 other states' probabilities as they are; and by the Markov chain tree theorem, a relative error of e in every transition
 of n states changes those ratios by at most 2 (n - 1) e. So n^3 roundings at worst: too many for floats, but here each
-is of relative size 1e-40, and only the last one, to a float, is felt.
+number is a float and the rest that it leaves, rounded by less than 2^-96 (Dekker), and only the end, as floats, is
+felt.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal, localcontext
+import math
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,12 @@ from numpy.typing import NDArray
 from policyc_check.errors import InvalidMatrixError
 
 Floats = NDArray[np.float64]
+Double = tuple[Floats, Floats]  # a number as the sum of a float and a much smaller one
 
 VANISHING = 1e-280
 """Below it products of probabilities lose digits, and soon all."""
 
-_DIGITS = 40
+_SPLIT = 2.0**27 + 1
 
 
 def closed_classes(matrix: Floats) -> list[NDArray[np.intp]]:
@@ -53,24 +56,31 @@ def stationary_law(matrix: Floats) -> Floats:
 
 
 def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
-    """The stationary law on one closed set of states, in their order; a rounding from the matrix's own.
+    """The stationary law on one closed set of states, in their order; two roundings from the matrix's own.
 
     Raises:
         InvalidMatrixError: E0805, a probability so small that floats lose it.
     """
-    with localcontext(prec=_DIGITS):
-        flow = np.array([[+Decimal(p) for p in row] for row in matrix[np.ix_(inside, inside)].tolist()], dtype=object)
-        for k in range(len(flow) - 1, 0, -1):
-            to, out = np.flatnonzero(flow[:k, k]), np.flatnonzero(flow[k, :k])
-            flow[to, k] /= flow[k, out].sum()
-            flow[np.ix_(to, out)] += np.multiply.outer(flow[to, k], flow[k, out])
-        exact = np.full(len(flow), Decimal(1))
-        for k in range(1, len(flow)):
-            exact[k] = exact[:k] @ flow[:k, k]
-        law = (exact / exact.sum()).astype(np.float64)
-    if (law <= VANISHING).any() or ((matrix > 0) & (matrix < VANISHING)).any():
+    high = matrix[np.ix_(inside, inside)]
+    low, law, rest = np.zeros_like(high), np.ones(len(high)), np.zeros(len(high))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is found in the law
+        for k in range(len(high) - 1, 0, -1):
+            row = high[k, :k], low[k, :k]
+            inverse = 1 / sum(map(Fraction, _total(row)))
+            nearest = np.float64(inverse)
+            column = _times((high[:k, k], low[:k, k]), (nearest, np.float64(inverse - Fraction(float(nearest)))))
+            by_way_of_k = _times((column[0][:, None], column[1][:, None]), row)
+            high[:k, :k], low[:k, :k] = _plus((high[:k, :k], low[:k, :k]), by_way_of_k)
+            high[:k, k], low[:k, k] = column
+            small = high[:k, :k] < VANISHING
+            if small.any() and small[np.ix_(column[0] > 0, row[0] > 0)].any():
+                raise vanishing()
+        for k in range(1, len(high)):
+            law[k], rest[k] = _total(_times((law[:k], rest[:k]), (high[:k, k], low[:k, k])))
+        result = law / law.sum()
+    if not (result > VANISHING).all() or ((matrix > 0) & (matrix < VANISHING)).any():
         raise vanishing()
-    return np.asarray(law)
+    return np.asarray(result)
 
 
 def vanishing() -> InvalidMatrixError:
@@ -81,3 +91,26 @@ def vanishing() -> InvalidMatrixError:
         because="it would be taken for a state that nobody can be in",
         help="write 0 for what cannot happen, and probabilities of at least 1e-100 for what can",
     )
+
+
+def _total(a: Double) -> tuple[float, float]:
+    parts = [*a[0].tolist(), *a[1].tolist()]
+    high = math.fsum(parts)
+    return high, math.fsum([*parts, -high])
+
+
+def _joined(high: Floats, low: Floats) -> Double:
+    total = high + low
+    return total, low - (total - high)
+
+
+def _plus(a: Double, b: Double) -> Double:
+    total = a[0] + b[0]
+    of_b = total - a[0]
+    return _joined(total, (a[0] - (total - of_b)) + (b[0] - of_b) + (a[1] + b[1]))
+
+
+def _times(a: Double, b: Double) -> Double:
+    (p, q), (r, s) = ((half, x - half) for x in (a[0], b[0]) for half in (_SPLIT * x - (_SPLIT * x - x),))
+    total = a[0] * b[0]
+    return _joined(total, ((p * r - total) + p * s + q * r) + q * s + (a[0] * b[1] + a[1] * b[0]))
