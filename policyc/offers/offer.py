@@ -64,12 +64,17 @@ class MechanismOffer(Offer):
         whole_stream: why no value exists before the last step of the stream; None where one does.
         blocks: whether under `within` it measures blocks of steps instead of the whole stream.
         leaves_gaps: whether it leaves steps without a value, for an estimator to fill.
+        usual: whether it is taken where others err the same.
+        predicts: whether it predicts by the AR(1) process that the policy's signal declares: `calibrated` is given its
+            mean, sd and autocorrelation, in units, beside the statement's options.
     """
 
     promises: ClassVar[frozenset[Promise]] = frozenset({"user_level"})
     whole_stream: ClassVar[str | None] = None
     blocks: ClassVar[bool] = False
     leaves_gaps: ClassVar[bool] = False
+    usual: ClassVar[bool] = False
+    predicts: ClassVar[bool] = False
 
 
 class StreamOffer(MechanismOffer):

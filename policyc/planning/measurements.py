@@ -117,7 +117,8 @@ def measurements(
 
 def with_signal(wish: Wish, signal: Signal | None, unit: Decimal) -> Wish:
     """The wish with the AR(1) process that the policy declares, in units, for the mechanism that predicts by one."""
-    if wish.name != "lmmse" or signal is None or signal.kind != "ar1":
+    offer = mechanism_offers().get(wish.name)
+    if offer is None or not offer.predicts or signal is None or signal.kind != "ar1":
         return wish
     told = {name: signal.arguments.get(name) for name in ("mean", "sd", "autocorrelation")}
     if not all(isinstance(value, Decimal) for value in told.values()):

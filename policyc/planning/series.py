@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.offers import mechanism_offers
 from policyc.planning.candidates import Refused
 from policyc.planning.courses import Courses, courses, declared_signal
 from policyc.planning.measurements import Measurement, Objective
@@ -126,7 +127,9 @@ def pairs(
         return []
     least = min(pair.surely(objective) for pair in found)
     ties = [pair for pair in found if pair.surely(objective) <= SAME * least]
-    usual = [pair for pair in ties if pair.measurement.mechanism.name == "gaussian" and pair.estimator.fills]
+    usual = [
+        pair for pair in ties if mechanism_offers()[pair.measurement.mechanism.name].usual and pair.estimator.fills
+    ]
     computed = [pair for pair in ties if pair.errors is not None]
     best = min(usual or computed or ties, key=lambda pair: pair.surely(objective))
     others = sorted((pair for pair in found if pair is not best), key=lambda pair: pair.mean_error(objective))

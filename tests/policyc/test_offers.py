@@ -89,8 +89,11 @@ def named_in(name: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["binary_tree", "dft", "filter_subsample"])
-def test_a_linear_mechanism_is_named_in_three_files(name: str) -> None:
+NAMES = ["binary_tree", "dft", "fast", "filter_subsample", "lmmse", "subsample"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mechanism_is_named_in_three_files(name: str) -> None:
     """Its record, its draw, its offer; a compact form of its likelihood in the model may be a fourth."""
     files = {f"{place}/mechanisms/{name}.py" for place in ("policyc_check", "policyc_runtime", "policyc/offers")}
     assert named_in(name) - {"policyc/emit/map_model/measured.py"} == files

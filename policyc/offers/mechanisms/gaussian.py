@@ -18,6 +18,7 @@ class GaussianOffer(StreamOffer):
 
     name = "gaussian"
     says = "Gaussian noise on every value"
+    usual = True
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:  # noqa: ARG002
         """The least noise whose whole stream is private; there are no options."""

@@ -21,6 +21,7 @@ class LmmseOffer(StreamOffer):
     """For processes that can be predicted (ZKL22)."""
 
     name = "lmmse"
+    predicts = True
     says = "a prediction from what was published, mixed with a noisy part of the truth"
     options = (
         Option("weight", "fraction", "weight = 0.5"),
