@@ -127,9 +127,8 @@ def pairs(
         return []
     least = min(pair.surely(objective) for pair in found)
     ties = [pair for pair in found if pair.surely(objective) <= SAME * least]
-    usual = [
-        pair for pair in ties if mechanism_offers()[pair.measurement.mechanism.name].usual and pair.estimator.fills
-    ]
+    offers = mechanism_offers()
+    usual = [pair for pair in ties if offers[pair.measurement.mechanism.name].usual and pair.estimator.fills]
     computed = [pair for pair in ties if pair.errors is not None]
     best = min(usual or computed or ties, key=lambda pair: pair.surely(objective))
     others = sorted((pair for pair in found if pair is not best), key=lambda pair: pair.mean_error(objective))

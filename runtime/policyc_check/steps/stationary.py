@@ -67,8 +67,8 @@ def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
         for k in range(len(high) - 1, 0, -1):
             row = high[k, :k], low[k, :k]
             inverse = 1 / sum(map(Fraction, _total(row)))
-            nearest = np.float64(inverse)
-            column = _times((high[:k, k], low[:k, k]), (nearest, np.float64(inverse - Fraction(float(nearest)))))
+            nearest, short = float(inverse), inverse - Fraction(float(inverse))
+            column = _times((high[:k, k], low[:k, k]), (np.array(nearest), np.array(float(short))))
             by_way_of_k = _times((column[0][:, None], column[1][:, None]), row)
             high[:k, :k], low[:k, :k] = _plus((high[:k, :k], low[:k, :k]), by_way_of_k)
             high[:k, k], low[:k, k] = column
