@@ -1,12 +1,17 @@
-"""What all tests share: goldens, which `pytest --bless` rewrites, the examples of a page, and the gallery."""
+"""What all tests share: the two parts of a run, goldens, which `pytest --bless` rewrites, examples, and the gallery."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from policyc.pipeline import Compilation
 
 ROOT = Path(__file__).parent.parent
 GOLDENS = Path(__file__).parent / "goldens"
@@ -14,10 +19,31 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the golden files from what the code gives now")
-    parser.addoption("--full", action="store_true", help="full sizes of audits and papers' tables: minutes")
+    parser.addoption("--full", action="store_true", help="all tests, at full sizes of audits and papers' tables")
     parser.addoption(
         "--tables", metavar="DIR", help="benchmarks: write tables as Markdown files there, not to the screen"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Full sizes and goldens are of all tests, laws as well, where the command line does not say which."""
+    if (config.getoption("--full") or config.getoption("--bless")) and config.option.markexpr == "not law":
+        config.option.markexpr = ""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sampled(n)`, n parameters spread evenly are always run; the others are laws."""
+    parameters: dict[tuple[pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            parameters.setdefault((item.parent, item.name.partition("[")[0]), []).append(item)
+    for found in parameters.values():
+        (few,) = found[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
+        kept = {number * len(found) // few for number in range(few)}
+        for place, item in enumerate(found):
+            if place not in kept:
+                item.add_marker("law")
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +97,28 @@ def full(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--full"))
 
 
+@pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.law)])
+def some(request: pytest.FixtureRequest) -> Callable[[Iterable[Any], int], list[Any]]:
+    """`some(things, n)`: n of them, spread evenly; all of them in the test's other run, which is a law."""
+
+    def chosen(things: Iterable[Any], few: int) -> list[Any]:
+        every = list(things)
+        if request.param == "all" or len(every) <= few:
+            return every
+        return [every[number * len(every) // few] for number in range(few)]
+
+    return chosen
+
+
 @pytest.fixture(scope="session")
 def gallery() -> Path:
     """The folder of the shipped policies."""
     return ROOT / "policies"
+
+
+@pytest.fixture(scope="session")
+def compiled_gallery(gallery: Path) -> Callable[[str], Compilation]:
+    """`compiled_gallery(name)`: a shipped policy, compiled once for all tests that read its plan."""
+    from policyc import compile_policy
+
+    return cache(lambda name: compile_policy(gallery / f"{name}.policy"))

@@ -41,7 +41,12 @@ def test_the_main_job_does_what_the_readme_says(tmp_path):
 
 
 def test_the_gate_runs_the_readmes_test_command():
-    """`.ci/run` takes its test command from the README."""
+    """`.ci/run` takes its test command from the README, and then runs the laws, which the command leaves out."""
     tests = [command for command in commands() if "pytest" in command]
     assert len(tests) == 1
-    assert "README.md" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "README.md" in gate
+    always, laws = re.findall(r'^timed "\$tests (.*)"$', gate, re.M)
+    assert always == "--durations=10"
+    assert laws == "-m law --durations=10"
+    assert "`.venv/bin/pytest -n 2 -m law`" in README

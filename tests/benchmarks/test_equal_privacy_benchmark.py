@@ -4,7 +4,7 @@ By default a few short series and runs. The whole table, with data from a folder
 it (what is missing there is left out):
 
     POLICYC_BENCHMARK_DATA=FOLDER POLICYC_BENCHMARK_RUNS=20 POLICYC_BENCHMARK_TABLE=table.md \
-        OPENBLAS_NUM_THREADS=1 pytest -s tests/benchmarks/test_equal_privacy_benchmark.py
+        OPENBLAS_NUM_THREADS=1 pytest -m law -s tests/benchmarks/test_equal_privacy_benchmark.py
 
 MAE is the mean absolute error. RE, as in ZKL22, is the L2 norm of the errors over steps and the largest true value.
 Both are means over runs, with their standard deviation. POLICYC_BENCHMARK_ROWS takes only rows whose names contain it,
@@ -22,6 +22,8 @@ import pytest
 from equal_privacy import Result, Row, measure
 from equal_privacy_data import bikes_daily, bikes_hourly, drive_cycle, flights, pems, shipped, synthetic
 from koga22 import authors_stddev, exact_stddev
+
+pytestmark = pytest.mark.law
 
 FOLDER = os.environ.get("POLICYC_BENCHMARK_DATA")
 RUNS = int(os.environ.get("POLICYC_BENCHMARK_RUNS", "20" if FOLDER else "2"))

@@ -1,6 +1,6 @@
 """KOGA22's figure 2: its synthetic signal, ever more moments of it, without (2a) and with observation noise (2b).
 
-`pytest tests/benchmarks -s -k koga22_figure` prints three frequencies, `--full` all and more runs. The text on the web
+`pytest -m law -s -k koga22_figure` prints three frequencies, `--full` all and more runs. The text on the web
 has lost the frequencies, the promise and the deviation of the observation noise; those here are of the authors' code.
 The text says in words only that filtering helps where there is observation noise and not where there is none, and that
 both err less the denser the moments; its own calibration needs the most of them before filtering pays.
@@ -17,6 +17,8 @@ from koga22 import koga22_methods
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.noisy_values import measured, noisy_values
 from policyc_runtime.randomness import SimulationRandomness
+
+pytestmark = pytest.mark.law
 
 
 def ours(plan, values):

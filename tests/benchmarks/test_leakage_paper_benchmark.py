@@ -1,6 +1,6 @@
 """CAO17's figures 3, 4 and 6 to 8: leakage, its suprema, its growth, and the noise of its algorithms beside ours.
 
-`pytest tests/benchmarks -s -k leakage_paper` prints them; `--tables DIR` writes Markdown. Noise is the expected
+`pytest -m law -s -k leakage_paper` prints them; `--tables DIR` writes Markdown. Noise is the expected
 absolute value of Lap(1 / budget), mean over steps, as in the paper. The matrices of figures 3, 4 and 7 and the sizes of
 figure 8 are formulas that the text on the web has lost: those here are of the kinds that it describes, not checked
 against the printed figures, and every table says so.
@@ -17,6 +17,8 @@ from policyc.planning.leakage.recursion import backward_leakage, forward_leakage
 from policyc.planning.patterns import allocate_optimal
 from policyc.planning.schedules import Group, allocate_bounded, allocate_quantified, allocate_uniform, expand
 from policyc_check.steps.chains import Chain
+
+pytestmark = pytest.mark.law
 
 STRONGEST = np.eye(2)
 MODERATE = np.array([[0.8, 0.2], [0.0, 1.0]])

@@ -7,6 +7,7 @@ from pathlib import Path
 from runpy import run_path
 
 import numpy as np
+import pytest
 
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.lags import useful_lags
@@ -14,6 +15,8 @@ from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.recursion import supremum, total_leakage
 from policyc_check.steps.chains import Chain
 from policyc_check.steps.loss_bound import audited_loss_bound
+
+pytestmark = pytest.mark.law
 
 oracles = run_path(str(Path(__file__).parents[1] / "runtime" / "privacy" / "oracles.py"))
 

@@ -24,6 +24,8 @@ from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import BudgetedRelease, FileRecord, Plan, PolicyRecord, PredictedError
 
+pytestmark = pytest.mark.law
+
 STEPS, CELLS, POPULATION = 500, ("A1", "A2", "B7"), 200
 FORWARD = (("0.33", "0.33", "0.34"), ("0.8", "0.1", "0.1"), ("0.05", "0.9", "0.05"))
 
@@ -93,7 +95,6 @@ def paper_plan() -> Plan:
     )
 
 
-@pytest.mark.slow
 def test_exact_counts_are_a_hundred_times_faster_than_the_emitted_model() -> None:
     """T = 500, m = 3, n = 200, building the model included, best of a few: at least 100 times faster."""
     plan = paper_plan()
@@ -126,7 +127,6 @@ def test_exact_counts_are_a_hundred_times_faster_than_the_emitted_model() -> Non
     assert ratio >= 100
 
 
-@pytest.mark.slow
 def test_flows_of_a_sticky_chain_are_faster_than_by_gradients() -> None:
     """T = 500, m = 3, stay 0.99, n = 10,000: the emitted model's cost, and at least 3 times faster than L-BFGS-B."""
     from scipy.optimize import minimize

@@ -12,6 +12,8 @@ import pytest
 
 from policyc_runtime.randomness import SystemRandomness, discrete_gaussian, discrete_laplace
 
+pytestmark = pytest.mark.law
+
 
 def bernoulli(probability: Fraction) -> bool:
     return secrets.randbelow(probability.denominator) < probability.numerator
@@ -44,7 +46,6 @@ def literal_discrete_laplace(scale: Fraction) -> int:
             return -size if negative else size
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["2", "20.000000000000004", "1000000"])
 def test_noise_is_drawn_many_times_faster_than_one_by_one(scale: str) -> None:
     """A million exact draws cost less than a tenth of the same number from the literal sampler, and look alike."""
@@ -73,7 +74,6 @@ def literal_discrete_gaussian(variance: Fraction) -> int:
             return proposed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stddev", ["0.1", "17.7", "1000000"])
 def test_gaussian_noise_is_drawn_many_times_faster_than_one_by_one(stddev: str) -> None:
     """A million exact draws cost less than a tenth of the same number from the literal sampler, and look alike."""

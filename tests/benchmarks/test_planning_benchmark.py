@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pytest
 
 from policyc.planning import make_plan
 from policyc.planning.leakage.loss import LossFunction
@@ -12,6 +13,8 @@ from policyc.planning.schedules import Group, allocate_quantified
 from policyc.semantics.checked import check_file
 from policyc_check.steps.chains import Chain
 from policyc_runtime.refusal import verify
+
+pytestmark = pytest.mark.law
 
 STEPS = 100_000
 

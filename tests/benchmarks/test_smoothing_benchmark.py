@@ -16,6 +16,8 @@ from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.kalman import Filter, Smoother
 
+pytestmark = pytest.mark.law
+
 STEPS = int(os.environ.get("SMOOTHING_STEPS", "2000"))  # 100000 is the size that is promised
 CELLS = int(os.environ.get("SMOOTHING_CELLS", "20"))  # 100
 LOOPED = 300  # steps of the plain loop, whose time is multiplied

@@ -1,6 +1,6 @@
 """How long the commands that people type all day take to start, beside importing numpy, in one run.
 
-`pytest tests/benchmarks -s -k start` prints the table: medians of ten runs in turn, in seconds, and ratios to numpy.
+`pytest -m law -s -k start_benchmark` prints the table: medians of ten runs in turn, in seconds, and ratios to numpy.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 RUNS = 10
 
 
+@pytest.mark.law
 def test_start_up(gallery):
     """`--help` and `check` start without arrays and solvers: their medians are printed beside `import numpy`."""
     program = shutil.which("policyc", path=str(Path(sys.executable).parent))

@@ -21,6 +21,8 @@ from policyc_runtime.mechanisms.gaussian import Gaussian
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
 from policyc_runtime.randomness import SimulationRandomness
 
+pytestmark = pytest.mark.law
+
 RUNS = 200
 SETTINGS = [(365, 30, 12), (365, 1, 1), (1440, 4, 30), (365, 365, 1)]
 
@@ -44,7 +46,6 @@ def as_published(participation: Participation) -> float:
     return gaussian_stddev(1.0, 1e-6, math.sqrt(Tree(padded.horizon or 1, 1).l2_square(padded))) * math.sqrt(nodes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "bound", "spacing"), SETTINGS)
 def test_running_totals(steps: int, bound: int, spacing: int) -> None:
     """(1, 1e-6) at user level: measured rms errors, and how many times that of `toeplitz` each of the others has."""

@@ -1,6 +1,6 @@
 """ZKL22's figures 5, 6, 9 to 14 and 16 to 19, as tables: the paper prints no numbers, so what it says in words is held.
 
-`pytest tests/benchmarks -s -k zkl22_figures` prints small ones from data that are shipped, `--full` has the paper's
+`pytest -m law -s -k zkl22_figures` prints small ones from data that are shipped, `--full` has the paper's
 sizes; with `POLICYC_BENCHMARK_DATA=FOLDER` the paper's own series are read (`equal_privacy_data`). RE is the L2 norm of
 errors over steps and the largest true value. Figures 4, 7, 8 and 15 are in the equal-privacy table.
 
@@ -34,6 +34,8 @@ from zkl22 import (
 )
 
 from policyc_runtime.estimation.signal import SignalModel
+
+pytestmark = pytest.mark.law
 
 FOLDER = os.environ.get("POLICYC_BENCHMARK_DATA")
 WEIGHTS = ("0.05", "0.1", "0.3", "0.5", "0.7", "0.9", "1")

@@ -1,7 +1,7 @@
 """Checks in a real browser: collected where a Chromium is found; else the summary of a test run says so.
 
 No package index has one that runs everywhere, so they are a command of their own:
-`CHROMIUM=/path pytest tests/browser`.
+`CHROMIUM=/path pytest -m law tests/browser`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from pypdf import PdfReader
 
 from policyc import compile_policy
 
+pytestmark = pytest.mark.law
+
 POLICIES = ("fleet", "departures", "wards")
 
 FRAME = """<!doctype html><meta charset="utf-8"><body><iframe style="border:0" width="{width}" height="30000"></iframe>

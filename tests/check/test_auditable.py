@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import policyc_check
-from policyc import compile_policy
+from policyc.pipeline import Compilation
 
 PACKAGE = Path(policyc_check.__file__).parent
 MOST_LINES = 4_298
@@ -36,13 +37,14 @@ def test_the_check_is_small() -> None:
     assert max(sizes.values()) <= 350, sizes
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["bikeshare", "checkins", "departures", "fleet", "speeds", "traffic", "wards"])
 def test_a_plan_is_checked_with_the_check_alone(
-    name: str, gallery: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, compiled_gallery: Callable[[str], Compilation], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`python -m policyc_check` of each gallery plan loads nothing else of the project, and no library but two."""
     plan = tmp_path / "plan.json"
-    plan.write_text(compile_policy(gallery / f"{name}.policy").plan.to_json(), encoding="utf-8")
+    plan.write_text(compiled_gallery(name).plan.to_json(), encoding="utf-8")
     command = [sys.executable, "-c", LOADED, str(plan)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     *claims, last = done.stdout.splitlines()
@@ -73,9 +75,9 @@ def test_other_use_and_other_files_are_one_line(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_an_altered_plan_is_refused(gallery: Path, tmp_path: Path) -> None:
+def test_an_altered_plan_is_refused(compiled_gallery: Callable[[str], Compilation], tmp_path: Path) -> None:
     """One digit of the noise, and the line says what fails."""
-    plan = compile_policy(gallery / "departures.policy").plan
+    plan = compiled_gallery("departures").plan
     content = json.loads(plan.to_json())
     mechanism = content["releases"][0]["mechanism"]
     (noise,) = [name for name in ("stddev", "scale") if name in mechanism]

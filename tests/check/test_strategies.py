@@ -177,6 +177,7 @@ def test_a_measurement_in_pieces_is_one_measurement(name: str, cells: int) -> No
         assert some.tolist() == counts[first:stop].tolist()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("horizon", "block"), [(60, 4), (61, 7), (40, 13), (200, 3), (257, 1), (300, 7), (400, 40), (301, 280), (300, 4096)]
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -344,11 +344,10 @@ def a_sample() -> list[Combination]:
     chosen = []
     for one in everything:
         said = {(field.name, getattr(one, field.name)) for field in fields(one)}
-        if not refusals(one) and said & unseen:
+        if said & unseen and not refusals(one):
             chosen.append(one)
             unseen -= said
-    refused = [one for one in everything if refusals(one)]
-    return [*chosen, *refused[:40]]
+    return [*chosen, *islice(filter(refusals, everything), 40)]
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,7 @@ def power(attack: Attack, runs: int, attacks: int) -> float:
     return float(np.mean([Counts(counted, *pair).proven_epsilon(delta, sure) > epsilon for pair in drawn.tolist()]))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "noticed"),
     [
@@ -150,6 +151,7 @@ def test_which_half_of_the_noise_is_noticed_was_computed_beforehand(kind: str, n
         assert not record.attacks[0].notices_half_the_noise
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [kind for kind in POLICIES if kind not in UNNOTICED])
 def test_no_attack_refutes_a_plan_and_half_the_noise_is_noticed(kind: str, tmp_path: Path) -> None:
     """Every kind of plan withstands its attacks; the same attacks refute half of its noise, where epsilon is not small.
@@ -206,14 +208,16 @@ def fields(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path]
 
 
-def test_every_altered_field_of_a_record_is_found(directory: Path) -> None:
+def test_every_altered_field_of_a_record_is_found(
+    directory: Path, some: Callable[[Iterable[Any], int], list[Any]]
+) -> None:
     """Each leaf of audit.json, altered with or without a digest that fits, makes a claim fail."""
     path = directory / "audit.json"
     original = path.read_text(encoding="utf-8")
     content = json.loads(original)
     assert len(fields(content)) > 20
     try:
-        for place in fields(content):
+        for place in some(fields(content), 8):
             altered = json.loads(original)
             parent = altered
             for key in place[:-1]:

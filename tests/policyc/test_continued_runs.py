@@ -61,6 +61,7 @@ def written(folder: Path, rows: list[tuple[int, str]], first: int, stop: int) ->
     return path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["enforced = keep_first", 'assumed = "tickets"'])
 @pytest.mark.parametrize("cuts", [[48], [1, 7, 30, 48], list(range(1, 49))])
 def test_pieces_count_what_the_whole_counts(how, cuts, rows, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,14 +119,16 @@ def test_a_plan_does_not_differ_from_its_policy(made: Compilation) -> None:
     assert list(differences(made.policy, checked_warnings(made), made.plan)) == []
 
 
-def test_every_field_that_bears_on_privacy_is_compared(made: Compilation) -> None:
+def test_every_field_that_bears_on_privacy_is_compared(
+    made: Compilation, some: Callable[[Iterable[Any], int], list[Any]]
+) -> None:
     """Each leaf of targets, stream, chains, participation and releases, altered in a resealed plan, is named."""
     content = json.loads(made.plan.to_json())
     places = [path for path, _ in leaves(content) if path[0] in WHOLE]
     places += [path for path, _ in leaves(content["releases"], ("releases",)) if path[2] in RELEASED]
     places = [path for path in places if "lags" not in path and path[0] != "digest"]
     assert len(places) > 60
-    tried = 0
+    tried, places = 0, some(places, 30)
     for path in places:
         value = content
         for key in path:

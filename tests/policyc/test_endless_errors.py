@@ -44,6 +44,7 @@ def planned(folder: Path, mechanism: str, objective: str) -> tuple[Plan, Path]:
     return compile_policy(path).plan, path
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(
     ("mechanism", "objective"),
     [

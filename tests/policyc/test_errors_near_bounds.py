@@ -112,6 +112,7 @@ def streams(plan: Plan, typical: float) -> list[np.ndarray | SeriesProcess]:
     return [process if process.mean is not None else replace(process, mean=30.0)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("way", "demands"), CASES)
 def test_a_page_is_true_of_streams_near_zero(way: str, demands: str, tmp_path: Path) -> None:
     """Streams at 0 and up to the stated error above it: noisy or published values err as the page says of them."""
@@ -129,6 +130,7 @@ def test_a_page_is_true_of_streams_near_zero(way: str, demands: str, tmp_path: P
             assert mean < 1.05 * stated + 3 * stderr, (stream, said, mean, stderr)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", ["laplace()", "budget_distribution()", "budget_absorption()"])
 @pytest.mark.parametrize("demands", DEMANDS[:2])
 def test_steps_without_a_declared_chain_state_no_error_that_bounds_lower(

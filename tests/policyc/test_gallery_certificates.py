@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from policyc import compile_policy
 from policyc.emit.certificate import render_json, render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.pdf import standalone_svg
+from policyc.pipeline import Compilation
 
 NAMES = ("bikeshare", "checkins", "departures", "fleet", "speeds", "traffic")  # wards has a test of its own
 LONG = re.compile(r"\d\.\d{9,}|[0-9a-f]{64}")  # another machine's last digits, and hashes of them
@@ -28,9 +28,9 @@ def thinned(value: Any) -> Any:
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def certified(request: pytest.FixtureRequest, gallery: Path) -> tuple[str, Any]:
+def certified(request: pytest.FixtureRequest, compiled_gallery: Callable[[str], Compilation]) -> tuple[str, Any]:
     """A policy's name, and the content of its certificate."""
-    plan = compile_policy(gallery / f"{request.param}.policy").plan
+    plan = compiled_gallery(request.param).plan
     return request.param, certificate_content(plan, {})
 
 

@@ -23,9 +23,10 @@ def daily(column: str) -> np.ndarray:
         return np.array([[int(row[column])] for row in csv.DictReader(lines)])
 
 
-def test_bicycles_have_the_error_that_is_stated(gallery, tmp_path):
+@pytest.mark.law
+def test_bicycles_have_the_error_that_is_stated(compiled_gallery, tmp_path):
     """Real rentals through the release itself: within 10 % of the statement, which is for the whole year."""
-    plan, counts = compile_policy(gallery / "bikeshare.policy").plan, daily("bikes")
+    plan, counts = compiled_gallery("bikeshare").plan, daily("bikes")
     part = plan.releases[0]
     assert part.predicted.kind in ("expected", "simulated")
     squares = []
@@ -49,9 +50,10 @@ def test_the_papers_own_setting_states_a_bound_that_real_rentals_exceed(gallery,
     assert ((done.released - counts) ** 2).mean() > 5 * predicted.published
 
 
-def test_departures_have_the_noise_that_is_stated(gallery, tmp_path):
+@pytest.mark.law
+def test_departures_have_the_noise_that_is_stated(gallery, compiled_gallery, tmp_path):
     """Real departures: noisy values err as stated, published ones do not err more; nothing is known of their gain."""
-    plan, counts = compile_policy(gallery / "departures.policy").plan, daily("aircraft")[:28]
+    plan, counts = compiled_gallery("departures").plan, daily("aircraft")[:28]
     events = gallery / "departures_january.csv.gz"
     part = plan.releases[0]
     assert part.predicted.kind == "noise"
@@ -65,12 +67,14 @@ def test_departures_have_the_noise_that_is_stated(gallery, tmp_path):
     assert np.mean(published) < 1.05 * np.mean(noisy)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["fleet", "traffic", "wards"])
-def test_users_of_a_declared_chain_have_the_error_that_is_stated(gallery, name):
+def test_users_of_a_declared_chain_have_the_error_that_is_stated(compiled_gallery, name):
     """Users drawn from the chain, exact noise, the plan's estimator: within 5 % over the whole horizon."""
-    require_stated(compile_policy(gallery / f"{name}.policy").plan, 40)
+    require_stated(compiled_gallery(name).plan, 40)
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(
     ("users", "others"),
     [
@@ -95,9 +99,9 @@ def test_few_users_have_the_error_that_is_stated(gallery, users, others, tmp_pat
     require_stated(plan, 80)
 
 
-def test_checkins_have_at_least_the_error_that_is_stated(gallery):
+def test_checkins_have_at_least_the_error_that_is_stated(compiled_gallery):
     """Visitors who come at random err more than those of a stream that stands still."""
-    plan = compile_policy(gallery / "checkins.policy").plan
+    plan = compiled_gallery("checkins").plan
     predicted = plan.releases[0].predicted
     assert predicted.kind == "at_least"
     (own,) = [error for error in simulate(plan, 3, 1, ()).errors if error.chosen]
@@ -116,9 +120,10 @@ def require_stated(plan: Plan, streams: int) -> None:
     assert abs(mean - predicted.published) < 0.05 * predicted.published + 2 * stderr
 
 
-def test_speeds_have_the_noise_that_is_stated_against_kept_events(gallery):
+@pytest.mark.law
+def test_speeds_have_the_noise_that_is_stated_against_kept_events(compiled_gallery):
     """Of a count, a sum and a running total only kept events are promised an error; what is dropped is shown alone."""
-    plan = compile_policy(gallery / "speeds.policy").plan
+    plan = compiled_gallery("speeds").plan
     assert {part.predicted.kind for part in plan.releases} <= {"noise", "expected"}
     result = simulate(plan, 3, 1, [])
     dropped = {error.release: error for error in result.errors if error.estimator == "dropping alone"}

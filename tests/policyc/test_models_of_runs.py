@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
+import prompt
 import pytest
 
 from policyc import compile_policy
@@ -76,8 +78,7 @@ def write_events(path: Path, name: str, seed: int) -> None:
 
 
 def policyc(*words: object, cwd: Path) -> None:
-    command = [sys.executable, "-m", "policyc", *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    done = prompt.policyc(*words, cwd=cwd)
     assert done.returncode == 0, done.stderr
 
 
@@ -109,6 +110,7 @@ def folder(gallery: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", GALLERY)
 def test_models_of_the_gallery_run_on_what_runs_write(
     name: str, folder: Path, gallery: Path, golden: Callable[[str, str], None]
@@ -132,6 +134,7 @@ def test_models_of_the_gallery_run_on_what_runs_write(
         assert np.isfinite(values).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "estimate"),
     [
@@ -182,6 +185,7 @@ def cost_of_step(module: ModuleType, t: int, noisy: dict[str, float], values: di
     return float(sum(module.minus_log(values[cell], noisy[cell], **more) for cell, more in cells))
 
 
+@pytest.mark.law
 def test_parquet_gaps_and_simulated_values_are_read(folder: Path, gallery: Path) -> None:
     """What a run wrote as Parquet, with steps that were not measured; a column that marks simulated values stays."""
     text = (
@@ -205,6 +209,7 @@ def test_parquet_gaps_and_simulated_values_are_read(folder: Path, gallery: Path)
     assert model(folder, "checkins", "optimum.parquet").returncode == 0
 
 
+@pytest.mark.law
 def test_where_nothing_was_measured_no_value_is_called_probable(folder: Path, gallery: Path) -> None:
     """A run whose sample missed every step leaves nothing to solve: said so, and nothing written."""
     text = (gallery / "checkins.policy").read_text(encoding="utf-8")
@@ -220,13 +225,16 @@ def test_where_nothing_was_measured_no_value_is_called_probable(folder: Path, ga
     assert not (folder / "optimum.csv").exists()
 
 
-def test_what_is_missing_is_said_without_a_traceback(folder: Path, gallery: Path) -> None:
+def test_what_is_missing_is_said_without_a_traceback(
+    folder: Path, gallery: Path, some: Callable[[Iterable[Any], int], list[Any]]
+) -> None:
     """No solver, no Pyomo, another file, no file, an unknown solver, an unknown option: a message each."""
     text = (gallery / "traffic.policy").read_text(encoding="utf-8")
     ran(folder, "traffic", f"{text}\nbudget uniform()\nestimate map(prior = initial)\n")
     program = "import sys, runpy\nfor name in {}: sys.modules[name] = None\nsys.argv = ['map_model.py', 'out.csv']\n"
     program += "runpy.run_path('traffic.plan/map_model.py', run_name='__main__')"
-    for absent, remedy in [(["highspy"], "pip install highspy"), (["pyomo"], "pip install pyomo highspy pyomo-pounce")]:
+    absences = [(["highspy"], "pip install highspy"), (["pyomo"], "pip install pyomo highspy pyomo-pounce")]
+    for absent, remedy in some(absences, 1):
         done = subprocess.run(
             [sys.executable, "-c", program.format(absent)], cwd=folder, capture_output=True, text=True, check=False
         )
@@ -236,7 +244,7 @@ def test_what_is_missing_is_said_without_a_traceback(folder: Path, gallery: Path
     (folder / "other.csv").write_text("step,noisy\n0,1\n")
     (folder / "part.csv").write_text("".join((folder / "out.csv").read_text().splitlines(keepends=True)[:-1]))
     (folder / "words.csv").write_text((folder / "out.csv").read_text().replace("0,", "zero,", 1))
-    for words, code, said in [
+    calls: list[tuple[list[str], int, str]] = [
         (["other.csv"], 1, "no column segment"),
         (["part.csv"], 1, "every cell of this plan at every step"),
         (["words.csv"], 1, "no number"),
@@ -246,13 +254,15 @@ def test_what_is_missing_is_said_without_a_traceback(folder: Path, gallery: Path
         (["out.csv", "--mean", "3"], 2, "unrecognized arguments"),
         (["--help"], 0, "what `policyc run` wrote"),
         (["out.csv", "--solver", "highs"], 0, ""),
-    ]:
+    ]
+    for words, code, said in some(calls, 2):
         done = model(folder, "traffic", *words)
         assert done.returncode == code, done.stderr
         assert said in done.stderr + done.stdout
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.law
 def test_parameters_of_a_signal_can_be_given(folder: Path, gallery: Path) -> None:
     """Learned ones give way to those that are passed: a signal that hardly moves makes the series flat."""
     text = (gallery / "departures.policy").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from prompt import policyc
 
 from policyc import compile_policy
 from policyc.emit import sign, signatures, signing_keys
@@ -32,13 +33,6 @@ mechanism gaussian()
 estimate none()
 """
 LEDGER, SEAL, PIN = "ledger.sqlite", "ledger.sqlite.seal", "ledger.pin"
-
-
-def policyc(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("policyc", path=str(Path(sys.executable).parent))
-    assert program is not None, "policyc is installed beside this Python"
-    command = [program, *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 def run(folder: Path, steps: int, *more: object, output: str = "out.csv") -> subprocess.CompletedProcess[str]:

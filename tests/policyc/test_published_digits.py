@@ -59,6 +59,7 @@ def assert_explained(plan, ledger: Path) -> None:
     assert claim.holds, claim.detail
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_file_ledger_and_arrays_have_the_same_few_digits(way, tmp_path):
     """At most three digits behind a thousandth of the noise; the ledger verifies, and the file against it."""

@@ -68,6 +68,7 @@ def planned(folder: Path, text: str = POLICY, **words: str) -> Plan:
     return compile_policy(folder / "cars.policy").plan
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("mechanism", "deliver"), MOVING)
 @pytest.mark.parametrize("signal", ["", "signal ar1(learned = true)"])
 def test_errors_that_depend_on_the_stream_are_stated_as_lower_bounds(
@@ -105,6 +106,7 @@ def test_values_that_are_published_again_have_lower_bounds(mechanism: str, tmp_p
     assert "error_at_least" in step_rows(plan).columns
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mechanism", "deliver"), PLAIN)
 @pytest.mark.parametrize("estimate", ["none()", "auto"])
 def test_plain_noise_is_expected_and_what_filters_gain_is_left_open(

@@ -50,10 +50,10 @@ def rides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     return path, counts
 
 
-def test_bikeshare_runs_on_simulated_rentals(gallery, rides, tmp_path):
+def test_bikeshare_runs_on_simulated_rentals(gallery, compiled_gallery, rides, tmp_path):
     """The gallery's policy has the weight that suits its signal, publishes a year, and ledger and files verify."""
     path, counts = rides
-    found = compile_policy(gallery / "bikeshare.policy")
+    found = compiled_gallery("bikeshare")
     assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
     mechanism = found.plan.releases[0].mechanism
     assert mechanism.described() == "lmmse(weight 1)"
@@ -64,9 +64,9 @@ def test_bikeshare_runs_on_simulated_rentals(gallery, rides, tmp_path):
     assert error < 1.5 * found.plan.releases[0].predicted.published
 
 
-def test_less_noise_than_the_promise_needs_is_refused(gallery):
+def test_less_noise_than_the_promise_needs_is_refused(compiled_gallery):
     """A plan whose stated noise is smaller by a billionth does not verify."""
-    plan = compile_policy(gallery / "bikeshare.policy").plan
+    plan = compiled_gallery("bikeshare").plan
     (part,) = plan.releases
     weaker = part.model_copy(update={"mechanism": part.mechanism.with_noise(1 - 1e-9)})
     with pytest.raises(KernelError):
@@ -83,6 +83,7 @@ def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     assert "the declared signal" in plan.releases[0].predicted.method
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mechanism", "deliver"),
     [
@@ -108,6 +109,7 @@ def test_other_mechanisms_of_the_sources_run_on_the_same_rentals(gallery, rides,
     assert float(np.abs(done.noisy[:, 0] - counts).mean()) < 300
 
 
+@pytest.mark.law
 def test_a_binomial_process_is_declared_by_its_users(gallery, tmp_path):
     """300 of 1,200 users on average: a variance of 300 (1 - 1/4), which the mechanism predicts by."""
     text = with_signal(gallery, "binomial_ar1(mean = 300, autocorrelation = 0.9)")
@@ -118,7 +120,8 @@ def test_a_binomial_process_is_declared_by_its_users(gallery, tmp_path):
     assert signal.sd == Decimal(225).sqrt()
 
 
-def test_speeds_run_on_passages_and_their_sums_add_up(gallery, tmp_path):
+@pytest.mark.law
+def test_speeds_run_on_passages_and_their_sums_add_up(compiled_gallery, tmp_path):
     """A clamped sum, a count and its running total of one morning: the bound is enforced, files and ledger verify."""
     generator = np.random.default_rng(4)
     lines = ["plate,seen_at,speed"]
@@ -126,7 +129,7 @@ def test_speeds_run_on_passages_and_their_sums_add_up(gallery, tmp_path):
         for plate in generator.choice(60, 8, replace=False):
             lines.append(f"p{plate},2026-03-02T{minute // 60:02}:{minute % 60:02}:30,{generator.normal(95, 40):.1f}")
     (tmp_path / "passages.csv").write_text("\n".join(lines) + "\n")
-    found = compile_policy(gallery / "speeds.policy")
+    found = compiled_gallery("speeds")
     assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
     done = release(found.plan, tmp_path / "passages.csv", tmp_path / "l", steps=90, output=tmp_path / "o.csv")
     assert {name: series.released.shape for name, series in done.series.items()} == dict.fromkeys(
@@ -136,7 +139,7 @@ def test_speeds_run_on_passages_and_their_sums_add_up(gallery, tmp_path):
     assert all(claim.holds for claim in ledger_claims(found.plan, tmp_path / "l"))
 
 
-def test_checkins_are_published_once_the_week_is_over(gallery, tmp_path):
+def test_checkins_are_published_once_the_week_is_over(compiled_gallery, tmp_path):
     """A tenth of the steps is measured, all have a value, and nothing is released before the last step."""
     generator = np.random.default_rng(6)
     start, lines = datetime(2026, 1, 5, tzinfo=UTC), ["visitor_id,arrived_at"]
@@ -144,7 +147,7 @@ def test_checkins_are_published_once_the_week_is_over(gallery, tmp_path):
         for step in generator.choice(1800, 100, replace=False).tolist():
             lines.append(f"v{visitor},{start + timedelta(minutes=5 * step):%Y-%m-%dT%H:%M:%S}")
     (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
-    plan = compile_policy(gallery / "checkins.policy").plan
+    plan = compiled_gallery("checkins").plan
     with pytest.raises(KernelError, match="nothing can be released"):
         release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=900, randomness=Repeatable(3))
     done = release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=1800, randomness=Repeatable(3))

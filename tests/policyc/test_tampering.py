@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
@@ -48,6 +48,7 @@ estimate none()
 postprocess occupancy { sum(occupancy) == population, occupancy >= 0, integer(occupancy) }
 """
 COUNTS = "step,segment,count\n" + "".join(f"{t},A,{50 + t}\n{t},B,{60 - t}\n{t},away,90\n" for t in range(6))
+Some = Callable[[Iterable[Any], int], list[Any]]
 LEDGER, RELEASE, PARQUET = "ledger.sqlite", "occupancy.csv", "occupancy.parquet"
 
 
@@ -130,12 +131,12 @@ def test_nothing_is_found_where_nothing_was_altered(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["plan.json", "certificate.json", "certificate.dsse.json"])
-def test_every_altered_leaf_of_a_json_file_is_found(name: str, directory: Path) -> None:
+def test_every_altered_leaf_of_a_json_file_is_found(name: str, directory: Path, some: Some) -> None:
     """Each leaf, altered alone and written as the file was written, is found."""
     path = directory / name
     content = json.loads(path.read_text())
     missed = []
-    for place, value in leaves(content):
+    for place, value in some(leaves(content), 5):
         inner = other = json.loads(json.dumps(content))
         for key in place[:-1]:
             inner = inner[key]
@@ -147,22 +148,22 @@ def test_every_altered_leaf_of_a_json_file_is_found(name: str, directory: Path) 
 
 
 @pytest.mark.parametrize("name", ["steps.csv", RELEASE])
-def test_every_altered_cell_of_a_table_is_found(name: str, directory: Path) -> None:
+def test_every_altered_cell_of_a_table_is_found(name: str, directory: Path, some: Some) -> None:
     """Each field of each row, altered alone, is found."""
     path = directory / name
     lines = path.read_text().splitlines()
     missed = []
-    for row, line in enumerate(lines):
-        for column, value in enumerate(line.split(",")):
-            fields = line.split(",")
-            fields[column] = str(altered(value))
-            path.write_text("\n".join([*lines[:row], ",".join(fields), *lines[row + 1 :]]) + "\n")
-            if not found(directory):
-                missed.append((row, column))
+    places = [(row, column) for row, line in enumerate(lines) for column, _ in enumerate(line.split(","))]
+    for row, column in some(places, 5):
+        fields = lines[row].split(",")
+        fields[column] = str(altered(fields[column]))
+        path.write_text("\n".join([*lines[:row], ",".join(fields), *lines[row + 1 :]]) + "\n")
+        if not found(directory):
+            missed.append((row, column))
     assert missed == []
 
 
-def test_every_altered_field_of_the_ledger_is_found(directory: Path) -> None:
+def test_every_altered_field_of_the_ledger_is_found(directory: Path, some: Some) -> None:
     """Each field of each row of each table, each missing row, trigger and table is found."""
     path = directory / LEDGER
     original = path.read_bytes()
@@ -182,7 +183,7 @@ def test_every_altered_field_of_the_ledger_is_found(directory: Path) -> None:
     changes += [[*free, change.format(*field), *rules] for field in fields if field[2] != "id"]
     changes += [[*free, f"DELETE FROM entry WHERE step = {step}", *rules] for step in (0, 5)]
     assert len(changes) > 60
-    for statements in changes:
+    for statements in some(changes, 10):
         path.write_bytes(original)
         with sqlite3.connect(path) as book:
             for statement in statements:
@@ -191,7 +192,7 @@ def test_every_altered_field_of_the_ledger_is_found(directory: Path) -> None:
         assert found(directory), statements[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.law
 def test_a_thousand_flipped_bits_are_found(directory: Path) -> None:
     """1,000 random bits of all files are found, also in bytes of the database and of Parquet that no value uses."""
     rng = random.Random(20261121)

@@ -156,6 +156,7 @@ def test_a_plan_with_noise_for_the_cells_of_one_event_is_refused(tmp_path, mecha
     assert refused.value.code == "E0843"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -188,6 +189,7 @@ def test_a_resealed_plan_that_claims_more_is_refused(make, path, value):
         verify(resealed(make(), content))
 
 
+@pytest.mark.law
 def test_several_releases_share_the_promise(make):
     """A sum, a count, a running total and a window: together they keep it, and a little less noise does not."""
     more = (
@@ -379,9 +381,9 @@ def test_planning_never_sees_data(make, tmp_path):
     assert make().digest == make().digest
 
 
-def test_the_plan_of_departures_runs_on_real_data(gallery, tmp_path):
+def test_the_plan_of_departures_runs_on_real_data(gallery, compiled_gallery, tmp_path):
     """The gallery's policy releases four weeks of real departures as whole numbers from 0."""
-    plan = compile_policy(gallery / "departures.policy").plan
+    plan = compiled_gallery("departures").plan
     events, randomness = gallery / "departures_january.csv.gz", SimulationRandomness(1)
     done = release(plan, events, tmp_path / "l", steps=28, output=tmp_path / "o.csv", randomness=randomness)
     assert done.released.shape == (28, 1)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from policyc import Compilation, compile_policy
+from policyc import Compilation
 from policyc.emit import verify_directory
 from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
@@ -23,8 +23,8 @@ LONG = re.compile(r"\d\.\d{9,}|[0-9a-f]{64}")
 
 
 @pytest.fixture(scope="module")
-def wards(gallery) -> Compilation:
-    return compile_policy(gallery / "wards.policy")
+def wards(compiled_gallery) -> Compilation:
+    return compiled_gallery("wards")
 
 
 def test_the_certificate_says_all_of_it(wards, golden):

@@ -75,7 +75,7 @@ def committed(ledger: Path) -> list[tuple[int, str, str]]:
         connection.close()
 
 
-@pytest.mark.slow
+@pytest.mark.law
 def test_killed_at_fifty_moments_every_step_is_released_once(tmp_path: Path) -> None:
     """SIGKILL at 50 random moments: what was committed stays, nothing is drawn twice, the rest follows."""
     draw = random.Random(11)

@@ -251,18 +251,21 @@ def check_both(plan: Plan) -> None:
         assert most > float(claimed) + ROUNDED, name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", SINGLE_STEPS)
 def test_no_event_tells_more_of_steps_than_is_claimed(kind: str, tmp_path: Path) -> None:
     """Any two states at a step or throughout a window, all else being known, are told apart by no more than claimed."""
     check_both(SINGLE_STEPS[kind].plan(tmp_path))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", CORRELATED)
 def test_no_event_tells_more_of_a_user_who_moves_as_stated_than_is_claimed(kind: str, tmp_path: Path) -> None:
     """All that is published tells of one step, or window, no more than claimed to whoever knows the chain."""
     check_both(CORRELATED[kind].plan(tmp_path))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["two states", "everybody is somewhere", "a first law", "sparse", "groups"])
 def test_between_two_states_nothing_is_claimed_in_vain(kind: str, tmp_path: Path) -> None:
     """There is an event that tells all that is claimed: the enumeration misses nothing, and no noise is wasted."""

@@ -133,6 +133,7 @@ def worst(plan: Plan, less: float) -> Iterator[list[tuple[Noise, int]]]:
         yield sorted(((law, move) for law, move in zip(laws, moves, strict=True) if move), key=str)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", PLANS)
 def test_no_user_moves_all_releases_more_than_their_curves_together_hide(kind: str, tmp_path: Path) -> None:
     """Of all neighbors, those who move most are hidden as the composed curve and the claim say; not with less noise."""

@@ -77,6 +77,7 @@ def forge(path: Path, number: int, **changes: Any) -> None:
     connection.close()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("integer", [True, False])
 @pytest.mark.parametrize(("estimator", "delivery"), ESTIMATORS)
 def test_what_was_published_is_computed_again(

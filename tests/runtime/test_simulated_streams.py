@@ -77,6 +77,7 @@ def test_what_a_bound_drops_is_in_simulated_errors(tmp_path: Path) -> None:
     assert "against kept events" in line
 
 
+@pytest.mark.law
 def test_every_release_is_tried_and_marked(tmp_path: Path) -> None:
     """Every release has what dropping costs and the plan's own estimator; the same seed gives the same numbers."""
     plan = planned(tmp_path, SEVERAL)
@@ -124,6 +125,7 @@ def test_a_declared_signal_is_what_is_drawn_and_predicted(tmp_path: Path) -> Non
     assert not any("noise alone" in line for line in result.table_lines())
 
 
+@pytest.mark.law
 def test_a_pilot_is_found_beside_the_plan(tmp_path: Path) -> None:
     """From the plan's directory the public series is read again, and its own values are tried."""
     (tmp_path / "pilot.csv").write_text("\n".join(str(300 + 7 * (step % 9)) for step in range(60)))

@@ -112,6 +112,7 @@ def own_cost(plan: Plan, noisy: Array, values: Array) -> float:
     return float(cost_of(MapCost(noisy, scales[:, None], law), values).sum())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("extra", [(), PAIR, (*PAIR, *LIMIT)], ids=["simplex", "pair", "coupled"])
 @pytest.mark.parametrize("prior", ["initial", "uniform", "frequency"])
 def test_the_map_optimum_is_the_kernels(traffic: Plan, prior: str, extra: tuple[ConstraintRow, ...]) -> None:

@@ -43,12 +43,11 @@ def test_every_promise_says_what_it_means(fleet: Plan) -> None:
     assert (after[0], after[-1]) == (0, 100)
 
 
-def test_a_user_level_promise_is_told_from_its_exact_curve(gallery) -> None:
+def test_a_user_level_promise_is_told_from_its_exact_curve(compiled_gallery) -> None:
     """For (epsilon, delta) the numbers are no worse than those of the two numbers alone, and better than certainty."""
-    from policyc import compile_policy
     from policyc_check.plan.targets import UserLevel
 
-    plan = compile_policy(gallery / "bikeshare.policy").plan
+    plan = compiled_gallery("bikeshare").plan
     target = plan.targets[0]
     assert isinstance(target, UserLevel)
     told: Any = meaning(plan)[0]

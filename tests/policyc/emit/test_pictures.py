@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from policyc import compile_policy
 from policyc.emit.context import certificate_content
 from policyc.emit.pictures import bar_picture, line_picture, nice_ticks, thinned
+from policyc.pipeline import Compilation
 
 LINE = {
     "id": "leakage",
@@ -106,9 +106,9 @@ def test_steps_are_marked_by_their_dates_where_they_are_known() -> None:
     assert [part.text for part in root if part.attrib.get("class") == "label middle"] == ["Step", "Nats"]
 
 
-def test_releases_of_different_size_do_not_share_an_axis(gallery: Path) -> None:
+def test_releases_of_different_size_do_not_share_an_axis(compiled_gallery: Callable[[str], Compilation]) -> None:
     """Each release has a picture of its noise, named after it, in its own unit."""
-    plan = compile_policy(gallery / "speeds.policy").plan
+    plan = compiled_gallery("speeds").plan
     pictures = certificate_content(plan, {})["pictures"]["noise"]
     assert [picture["series"][0]["name"] for picture in pictures] == [release.name for release in plan.releases]
     assert all(len(picture["series"]) == 1 for picture in pictures)

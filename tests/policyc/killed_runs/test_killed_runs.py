@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,14 +29,11 @@ from policyc import compile_policy
 
 HERE = Path(__file__).parent
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        COMPILER is None or not sys.platform.startswith("linux"),
-        reason="needs a C compiler on Linux (cc, gcc or clang) to reach every call that writes; "
-        "tests/runtime/test_crash.py kills at random moments, and its kernel only",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    COMPILER is None or not sys.platform.startswith("linux"),
+    reason="needs a C compiler on Linux (cc, gcc or clang) to reach every call that writes; "
+    "tests/runtime/test_crash.py kills at random moments, and its kernel only",
+)
 
 COUNTED = """
 policy visits "visitors, user level"
@@ -204,17 +202,21 @@ class Prepared(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def prepared(made: Path, server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Prepared]:
-    found = {}
-    for name, one in SCENARIOS.items():
+def prepare(made: Path, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Prepared]:
+    """`prepare(name)`: a scenario before its last run; made once."""
+
+    @cache
+    def once(name: str) -> Prepared:
+        one = SCENARIOS[name]
         folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("prepared") / "made"))
         for command in one.before:
             assert server.run(folder, command).code == 0
         whole = Path(shutil.copytree(folder, folder.with_name("whole")))
         done = server.run(whole, one.arguments)
         assert done.code == 0, done.err
-        found[name] = Prepared(one, folder, done.calls, listed(whole))
-    return found
+        return Prepared(one, folder, done.calls, listed(whole))
+
+    return once
 
 
 def listed(folder: Path) -> set[str]:
@@ -300,8 +302,14 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
     return done
 
 
+SOME = [
+    pytest.param(["second run"], 3, id="some"),
+    pytest.param(list(SCENARIOS), 25, id="every scenario", marks=pytest.mark.law),
+]
+
+
 def chosen(prepared: dict[str, Prepared], kinds: dict[int, str], full: bool, sample: int) -> list[tuple[str, int, int]]:
-    """Every call of every scenario with everything that can happen to it, or a sample with a fixed seed."""
+    """Every call of the scenarios with everything that can happen to it, or a sample with a fixed seed."""
     places = [
         (name, at, what)
         for name, ready in prepared.items()
@@ -317,11 +325,13 @@ def place_of(prepared: dict[str, Prepared], name: str, at: int, what: int) -> st
     return f"{name}: {(KILLS | ERRORS)[what]} call {at}, {prepared[name].calls[at - 1]}"
 
 
+@pytest.mark.parametrize(("scenarios", "sample"), SOME)
 def test_a_run_killed_at_any_change_of_a_file_is_taken_up(
-    prepared: dict[str, Prepared], server: Server, tmp_path: Path, full: bool
+    scenarios: list[str], sample: int, prepare: Callable[[str], Prepared], server: Server, tmp_path: Path, full: bool
 ) -> None:
     """SIGKILL before or in the middle of every such call: kept values stay, and the next run goes on by itself."""
-    places, faults = chosen(prepared, KILLS, full, 25), {}
+    prepared = {name: prepare(name) for name in scenarios}
+    places, faults = chosen(prepared, KILLS, full, sample), {}
     for number, place in enumerate(places):
         try:
             done = disturbed(server, prepared[place[0]], *place[1:], tmp_path / str(number))
@@ -332,14 +342,16 @@ def test_a_run_killed_at_any_change_of_a_file_is_taken_up(
     assert faults == {}
 
 
+@pytest.mark.parametrize(("scenarios", "sample"), SOME)
 def test_an_error_of_the_system_at_any_change_of_a_file_is_one_message(
-    prepared: dict[str, Prepared], server: Server, tmp_path: Path, full: bool
+    scenarios: list[str], sample: int, prepare: Callable[[str], Prepared], server: Server, tmp_path: Path, full: bool
 ) -> None:
     """A full disk, a failing one, an interrupted call: exit 1 and one message or no harm, and the next run goes on.
 
     A disk that is full when something is written is called so.
     """
-    places, faults, codes = chosen(prepared, ERRORS, full, 25), {}, Counter()
+    prepared = {name: prepare(name) for name in scenarios}
+    places, faults, codes = chosen(prepared, ERRORS, full, sample), {}, Counter()
     for number, place in enumerate(places):
         try:
             done = disturbed(server, prepared[place[0]], *place[1:], tmp_path / str(number))

@@ -51,6 +51,7 @@ def planned(tmp_path, mechanism, more=W_EVENT + NONE, horizon="60 steps") -> Pla
     return compile_policy(tmp_path / "rooms.policy").plan
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", KINDS)
 @pytest.mark.parametrize("horizon", ["60 steps", "unbounded", "5 steps"])
 def test_the_promise_is_the_mechanisms_epsilon(tmp_path, mechanism, horizon):
@@ -64,6 +65,7 @@ def test_the_promise_is_the_mechanisms_epsilon(tmp_path, mechanism, horizon):
         assert rule.epsilon == 1
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("mechanism", KINDS)
 @pytest.mark.parametrize("horizon", ["60 steps", "unbounded"])
 def test_through_a_chain_every_step_counts_as_its_worst(tmp_path, mechanism, horizon):
@@ -136,6 +138,7 @@ def test_the_certificate_says_where_budgets_come_from(tmp_path):
     assert "not known before the data" in content["accuracy"][0]["method"]
 
 
+@pytest.mark.law
 def test_it_can_be_simulated(tmp_path):
     """A simulation runs the rule itself."""
     plan = planned(tmp_path, "budget_absorption", W_EVENT + "target alpha_dpt(alpha = 3.0)\n" + MARKOV)

@@ -105,6 +105,7 @@ def declared(model: SignalModel) -> SeriesProcess:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deliver", DELIVERIES)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_runs_have_the_error_that_was_computed(name, deliver, plan_of, full):
@@ -123,6 +124,7 @@ def test_runs_have_the_error_that_was_computed(name, deliver, plan_of, full):
         assert 3 * stderr < 0.12 * part.predicted.published
 
 
+@pytest.mark.law
 def test_the_three_numbers_of_a_slow_stream(plan_of):
     """A binomial process of 600, autocorrelation 0.95, over 60 steps, replace: 179 at once, 125.5, 119.9 offline."""
     setting = SETTINGS["binomial 600"]._replace(neighbors="replace", mechanism="auto")
@@ -175,6 +177,7 @@ def test_variances_are_those_of_exact_conditioning():
         assert fixed_lag_variances(process, np.full(steps, noise), delay) == pytest.approx(exact, rel=1e-8)
 
 
+@pytest.mark.law
 def test_near_a_bound_courses_are_simulated(plan_of, tmp_path):
     """Where values of the process would meet zero nothing is computed as if they could not; the plan says so."""
     signal = 'ar1(mean = 20, sd = 12, autocorrelation = 0.9, evidence = "e")'

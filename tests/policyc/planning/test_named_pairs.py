@@ -71,6 +71,7 @@ def test_an_estimator_that_would_not_be_used_is_refused(
     assert f"`{estimate}`" in said
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(("mechanism", "estimate"), [("lmmse(weight = 0.5)", "filter"), ("gaussian()", "filter")])
 def test_an_estimator_that_is_named_is_used_where_it_was_tried(mechanism: str, estimate: str, tmp_path: Path) -> None:
     """With a declared signal the pair is simulated, and it is the plan's even where another would be better."""
@@ -140,6 +141,7 @@ def test_running_totals_of_single_events_are_told_how_to_be_promised(tmp_path: P
     assert {release.mechanism.name for release in plan.releases} == {"toeplitz"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("total", ["prefix(visitors)", "window(visitors, 5 steps)"])
 @pytest.mark.parametrize("mechanism", ["subsample(rate = 0.5)", "filter_subsample(rate = 0.5)"])
 def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total: str, tmp_path: Path) -> None:
@@ -173,6 +175,7 @@ def test_a_total_of_steps_without_values_is_no_plan(tmp_path: Path) -> None:
     assert "it fills steps from later ones" in str(refused.value.because)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", ["binary_tree()", "toeplitz()", "auto"])
 def test_totals_of_totals_are_made_of_what_they_add_up(mechanism: str, tmp_path: Path) -> None:
     """No mechanism measures them, named or not: its noise would be for a total of what one user changes in a step."""

@@ -70,6 +70,7 @@ def by_slsqp(groups, alpha, weights):
     return found * min(1.0, alpha / total(found).max())
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(20))
 def test_optimal_agrees_with_an_independent_solver(seed):
     """On random chains, groups, starts and weights it is at most 0.1 % above what SLSQP finds."""

@@ -51,6 +51,7 @@ def test_budgets_are_the_references(case):
         assert found == pytest.approx(case[f"T{horizon}"]["uniform_eps"], rel=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 1.4])
 @pytest.mark.parametrize("horizon", [5, 100, 500])
 def test_quantified_raises_both_ends_where_only_lags_help(alpha, horizon):

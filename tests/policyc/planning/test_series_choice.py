@@ -71,6 +71,7 @@ def test_without_a_signal_the_least_noise_is_filtered_and_the_plan_says_so(plan_
         assert all(row.reason for row in part.candidates)
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("signal", [SLOW, SEASON])
 def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
     """The chosen pair is within a tie of the least error, below that of the noise, and all others are listed."""
@@ -83,6 +84,7 @@ def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
         assert {"laplace", "gaussian"} <= {row.mechanism.split("(")[0] for row in part.candidates}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", ["auto", "lmmse()"])
 @pytest.mark.parametrize("signal", [SLOW, "signal ar1(mean = 900, sd = 300, autocorrelation = 0.8)"])
 def test_words_about_candidates_agree_with_their_numbers(plan_of, mechanism, signal):
@@ -98,6 +100,7 @@ def test_words_about_candidates_agree_with_their_numbers(plan_of, mechanism, sig
             assert row.predicted_error > chosen.predicted_error / 1.02
 
 
+@pytest.mark.law
 def test_pairs_are_told_apart_on_the_same_courses():
     """The difference of two pairs over common courses is far less left to chance than each of the two errors."""
     process = SeriesProcess(mean=900.0, residual_stddev=300.0, autocorrelation=0.8)
@@ -117,6 +120,7 @@ def test_pairs_are_told_apart_on_the_same_courses():
     assert found.error == pytest.approx(many.error, abs=4 * found.stderr)
 
 
+@pytest.mark.law
 def test_the_predicted_error_is_that_of_a_run(plan_of, tmp_path):
     """Counts drawn from the declared signal, released: the error is about the predicted one."""
     plan = plan_of(signal=SLOW, deliver="offline", horizon=300)
@@ -158,6 +162,7 @@ def test_planning_needs_no_protected_data_and_is_the_same_each_time(plan_of, tmp
     assert first.digest == second.digest
 
 
+@pytest.mark.law
 def test_a_public_pilot_series_is_tried(plan_of, tmp_path):
     """A file of last year's numbers, one a line, with a line of names; what is no series is refused."""
     series = 500 + 80 * np.sin(np.arange(200) / 9)

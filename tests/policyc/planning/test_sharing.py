@@ -84,6 +84,7 @@ def test_noise_alone_divides_by_roots_of_what_it_costs(tmp_path, squared):
     assert shares["occupancy"] == pytest.approx(cost / (cost + 1), abs=0.005)
 
 
+@pytest.mark.law
 def test_parts_are_the_best_ones(tmp_path, monkeypatch):
     """No other division predicts less error for all values together, by one part in a hundred."""
     plan = planned(tmp_path, wishes="estimate auto")

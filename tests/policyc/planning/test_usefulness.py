@@ -71,6 +71,7 @@ def test_without_a_signal_the_population_is_the_measure(planned):
     assert not planned("none at once", "0.04")[1]
 
 
+@pytest.mark.law
 def test_a_reader_of_a_drowned_release_learns_what_was_public(planned):
     """Where W0702 is found, published values are as far from the truth as the declared mean is; elsewhere nearer."""
     for epsilon, drowned in (("0.01", True), ("8", False)):

@@ -73,6 +73,7 @@ def windows(allocation, width):
     )  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("width", [1, 3, 12, 100])
 @pytest.mark.parametrize("allocate", [allocate_uniform, allocate_bounded, allocate_quantified, allocate_optimal])
 @pytest.mark.parametrize("horizon", [1, 2, 7, 60])
@@ -149,6 +150,7 @@ def test_alpha_over_windows_without_correlation_is_the_same(tmp_path):
     assert {claim.kind for claim in plan.claims.windows} == {"leakage"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("horizon", ["40 steps", "unbounded"])
 @pytest.mark.parametrize("budget", ["", "budget bounded()", "budget sparse(every = 4 steps)"])
 def test_both_promises_hold(tmp_path, horizon, budget):

@@ -31,6 +31,7 @@ correlation none(evidence = "one stay")
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "code"),
     [

@@ -131,6 +131,7 @@ def test_close_to_the_exact_posterior_mean() -> None:
     assert np.mean(ours) < 0.05
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("delay", [0, 3, None])
 @pytest.mark.parametrize(
     ("move", "population", "every"),

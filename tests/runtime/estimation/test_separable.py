@@ -32,6 +32,7 @@ def all_counts(total: int, cells: int) -> Array:
     return np.array([counts for counts in every if sum(counts) == total], dtype=float)
 
 
+@pytest.mark.sampled(50)
 @pytest.mark.parametrize("seed", range(300))
 def test_integer_map_equals_trying_everything(seed: int) -> None:
     """On 300 random cases, noisy values whole and not, impossible cells included, no counts are likelier."""
@@ -50,6 +51,7 @@ def test_integer_map_equals_trying_everything(seed: int) -> None:
     assert map_cost(found.astype(float), noisy, scale, law) == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("seed", range(100))
 def test_integer_projection_equals_trying_everything(seed: int) -> None:
     """The nearest whole numbers under a sum and bounds are nearest in L2, and in L1 as well."""

@@ -57,6 +57,7 @@ def test_noise_counts_the_first_two_steps_with_weight_1() -> None:
     assert least_epsilon(forgetful.profile(setting), 1e-7) == pytest.approx(2.98, abs=0.05)
 
 
+@pytest.mark.law
 def test_a_falling_weight_bounds_what_an_endless_stream_loses() -> None:
     """With w_t = 0.95^(t-1), 10,000 steps lose hardly more than 200, and at last nothing is measured."""
     few, many = (one_setting(Lmmse, steps=steps, bound=steps) for steps in (200, 10_000))
@@ -70,6 +71,7 @@ def test_a_falling_weight_bounds_what_an_endless_stream_loses() -> None:
     assert np.isfinite(mechanism.values(few, records)).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("weight", ["0.2", "0.7"])
 def test_errors_under_a_declared_process_are_exact(weight: str) -> None:
     """The mean square error of simulated AR(1) streams is the expected one, within 5 %, where Theorem 6.1 is not."""

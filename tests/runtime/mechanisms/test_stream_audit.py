@@ -46,6 +46,7 @@ def proven_epsilon(without: Rows, present: Rows) -> float:
     return counts.proven_epsilon(DELTA, CONFIDENCE)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*KINDS, "lmmse, binomial"])
 def test_no_attack_proves_more_than_is_claimed_and_half_the_noise_is_noticed(name: str, full: bool) -> None:
     """Runs on two neighboring streams prove no more than is promised; with half the noise they do."""

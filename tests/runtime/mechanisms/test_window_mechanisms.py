@@ -54,6 +54,7 @@ def log_likelihood(rule: WindowMechanism, counts: Sequence[Sequence[int]], recor
     return total
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("window", [1, 2, 3, 5])
 def test_no_decisions_overspend_a_window(name: str, window: int) -> None:
@@ -75,6 +76,7 @@ def test_no_decisions_overspend_a_window(name: str, window: int) -> None:
     assert worst[window] >= Fraction(3, 4) * Fraction(rule.epsilon)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_rule_that_overspends_draws_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run holds what a publication takes against `spent`: of one step, and of a window."""
@@ -196,6 +198,7 @@ def test_a_step_never_spends_more_than_its_budget(name: str, budget: str) -> Non
     assert made.spent(1) <= Fraction(Decimal(budget)) < made.spent(1) * (1 + Fraction(1, 10**13))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_predicted_for_still_counts_is_what_comes(name: str) -> None:
     """While counts stand still, the mean squared error is the predicted one within a factor of 2, at another seed."""

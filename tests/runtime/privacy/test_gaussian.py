@@ -61,6 +61,7 @@ def test_reference_stddevs(row: dict[str, str]) -> None:
     assert stddev == pytest.approx(float(row["stddev"]), rel=1e-11)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.5, 1.0, 20.0, 700.0])
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-12, 1e-300])
 @pytest.mark.parametrize("sensitivity", [1.0, math.sqrt(365), 0.037, 1e5])

@@ -187,6 +187,7 @@ def test_started_chain_for_ever():
     assert backward_leakage(np.full(300, epsilon), side, 3).max() <= 1 + 1e-13
 
 
+@pytest.mark.law
 def test_variance_gain_of_lags():
     """On a smoothed ring of 10 places lags cut the noise variance at least 20 times, at alpha = 1."""
     ring = np.array(REFERENCE["lag"][0]["matrix"])

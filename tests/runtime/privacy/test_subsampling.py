@@ -64,6 +64,7 @@ def test_fixed_size_is_the_hypergeometric_mixture() -> None:
     np.testing.assert_allclose(crowded.law, hypergeom.pmf(np.arange(9), 10, 8, 7), rtol=1e-9, atol=1e-300)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("horizon", "block"), [(6, 2), (6, 3), (7, 3), (8, 3), (5, 4)])
 @pytest.mark.parametrize("bound", [1, 2, 3, 5])
 @pytest.mark.parametrize(("epsilon", "mu"), [(0.1, 0.2), (1.0, 0.5), (1.0, 3.0)])
@@ -90,6 +91,7 @@ def test_stratified_bound_is_attained_where_there_is_room() -> None:
     assert crowded < sample_stddev(poisson_sample(200, 0.1), 1.0, 1e-5, 1.0)
 
 
+@pytest.mark.law
 def test_samples_compose_with_other_releases() -> None:
     """Alone the profile is the mixture; beside another release it loses more, and less than if nothing were sampled."""
     loss = SampledGaussianLoss(poisson_sample(20, 0.2), Fraction(8 * 10**4) ** 2, 10**4)

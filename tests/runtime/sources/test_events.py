@@ -312,7 +312,7 @@ def test_a_change_that_leaves_the_counts_alone_changes_the_digest(tmp_path: Path
     assert one.digests != two.digests
 
 
-@pytest.mark.slow
+@pytest.mark.law
 def test_ten_million_rows_are_read(tmp_path: Path) -> None:
     """1e7 rows are counted right in the memory of a laptop; the row number of a bad one is exact."""
     import duckdb
@@ -340,6 +340,7 @@ def test_ten_million_rows_are_read(tmp_path: Path) -> None:
 GOOD = b"a,2013-01-01T20:00:00,JFK,x\n"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize(
     ("bad", "code", "said"),

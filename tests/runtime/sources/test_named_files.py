@@ -41,6 +41,7 @@ def refused(path: str | Path, **options: object) -> DataError:
     return caught.value
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
 def test_a_named_file_is_read_and_no_other(name: str, suffix: str) -> None:
@@ -65,6 +66,7 @@ def test_a_folder_that_looks_like_a_column_changes_no_column() -> None:
     assert read_events(folder / "x.csv", make_plan()).counts["parked"].tolist() == [[1, 0, 1, 18]]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_outputs_and_ledgers_have_the_names_that_were_given(name: str, suffix: str) -> None:
@@ -114,6 +116,7 @@ def rows(text: str | bytes, name: str = "x.csv") -> Path:
     return Path(name)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("more", ["", "c,2013-01-01T10:00:00,EWR\n"])
 def test_a_row_that_is_too_long_is_not_passed_over(quoted: bool, more: str) -> None:

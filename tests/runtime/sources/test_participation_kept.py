@@ -25,6 +25,7 @@ def participations(seed, users=12, horizon=40):
     return tuple(array.astype(np.int64) for array in np.nonzero(there))
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(("bound", "spacing"), [(1, 1), (3, 1), (3, 2), (5, 7), (50, 3), (50, 1)])
 def test_keep_first_is_what_going_forward_keeps(seed, bound, spacing):
@@ -37,6 +38,7 @@ def test_keep_first_is_what_going_forward_keeps(seed, bound, spacing):
         assert (keep_first(users[early], steps[early], bound, spacing) == keep[early]).all()
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize(("bound", "spacing"), [(1, 1), (3, 1), (3, 6), (50, 2)])
 def test_keep_sample_keeps_the_bound(seed, bound, spacing):
