@@ -31,7 +31,6 @@ correlation none(evidence = "one stay")
 """
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "code"),
     [
