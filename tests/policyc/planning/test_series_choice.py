@@ -155,6 +155,7 @@ def test_noise_that_was_drawn_too_large_is_no_reason_against_a_mechanism():
     assert 0.88 < np.mean(within) < 0.99
 
 
+@pytest.mark.law
 def test_planning_needs_no_protected_data_and_is_the_same_each_time(plan_of, tmp_path):
     """With nothing but the policy in its folder, plans are made, twice the same to the digit."""
     first, second = (plan_of(signal=SEASON) for _ in range(2))

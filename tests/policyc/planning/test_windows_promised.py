@@ -150,7 +150,7 @@ def test_alpha_over_windows_without_correlation_is_the_same(tmp_path):
     assert {claim.kind for claim in plan.claims.windows} == {"leakage"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("horizon", ["40 steps", "unbounded"])
 @pytest.mark.parametrize("budget", ["", "budget bounded()", "budget sparse(every = 4 steps)"])
 def test_both_promises_hold(tmp_path, horizon, budget):

@@ -159,6 +159,7 @@ def policies(draw: st.DrawFn) -> str:
     return draw(gaps) + "".join(part + " " + draw(gaps) for part in parts)
 
 
+@pytest.mark.law
 @calm
 @given(policies())
 def test_formatting_keeps_the_tree(text: str) -> None:

@@ -127,6 +127,7 @@ def test_contradictions_name_step_and_words_but_no_data() -> None:
     assert "98765" not in f"{refused.value} {refused.value.because}"
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("integer", [True, False])
 def test_large_populations_far_from_their_constraints_are_solved(integer: bool) -> None:
     """A quarter of a million users, moved far by the constraints: large numbers do not stop the solver."""

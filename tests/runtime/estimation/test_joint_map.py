@@ -160,7 +160,7 @@ def test_nobody_is_nowhere() -> None:
     assert (values == 0).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.law
 @pytest.mark.parametrize("objective", ["mean_squared_error", "mean_absolute_error"])
 @pytest.mark.parametrize(
     ("move", "population", "scale", "every"),

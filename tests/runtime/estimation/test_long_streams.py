@@ -45,7 +45,7 @@ def test_pieces_change_nothing_but_rounding(
     assert np.abs(Posterior(process, scales, delay).means(noisy) - whole).max() < 1e-9
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.usefixtures("short_pieces")
 @pytest.mark.parametrize("every", [1, 3])
 def test_one_more_step_has_the_same_bits(noisy: Array, every: int) -> None:

@@ -64,6 +64,7 @@ def test_no_user_moves_the_records_further_than_is_said(name: str, bound: int, s
     assert worst == claimed or name != "toeplitz"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_two_users_move_the_records_further_than_is_said(name: str) -> None:
     """Replacing one user of a tiny stream by another, in one cell or two."""
