@@ -39,7 +39,7 @@ def planned(folder: Path, other: str, signal: str, rest: str) -> tuple[Plan, Pat
     return compile_policy(path).plan, path
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(
     ("mechanism", "estimate"),
     [("toeplitz()", "filter()"), ("toeplitz()", "mle()"), ("binary_tree()", "smoother()"), ("binary_tree()", "mle()")],
