@@ -211,7 +211,7 @@ def extended(folder: Path, files: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(folder)}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(("files", "wish"), [(FILES, "mechanism beside()"), (MIDDLE, "estimate middle()")])
 def test_so_few_files_are_enough(files: dict[str, str], wish: str, tmp_path: Path) -> None:
     """Compiled, run, verified and stated as a model, with nothing else changed."""

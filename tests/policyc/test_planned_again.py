@@ -256,6 +256,7 @@ def test_pages_of_what_was_invented_do_not_verify(name: str, all_made: dict[str,
     assert refused.value.code == "E0874"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("maker", ["version", "code"])
 def test_what_other_code_planned_is_not_called_forged(
     maker: str, all_made: dict[str, Compilation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
