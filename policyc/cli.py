@@ -234,14 +234,14 @@ def _claims(
     directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path], *, quick: bool = False
 ) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
-    from policyc_check.verify import verified_claims
     from policyc_runtime.ledger_claims import ledger_claims
     from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
     from policyc_runtime.plan import load_plan
+    from policyc_runtime.refusal import plan_claims
     from policyc_runtime.released_file import release_claims
 
     plan = load_plan(directory)
-    for claim in verified_claims(plan):
+    for claim in plan_claims(plan):
         yield claim
         if claim.holds is False:
             return  # nothing is rendered of a plan that is refused

@@ -30,7 +30,7 @@ from policyc.emit.stored_files import content_of, sha256
 from policyc.version import __version__
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
-from policyc_check.json_text import read_json
+from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical import audit_claims, read_audit
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.refusal import computed_with

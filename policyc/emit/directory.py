@@ -26,8 +26,8 @@ from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc.emit.stored_files import content_of, sha256
 from policyc_check.errors import KernelError
-from policyc_check.json_text import read_json
 from policyc_runtime.files import read_inside, write_bytes
+from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical import AUDIT
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan

@@ -26,8 +26,8 @@ from policyc.emit.signing_keys import KEY_PREFIX, installed, key_id, read_privat
 from policyc.emit.weak_keys import is_weak
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
-from policyc_check.json_text import read_json
 from policyc_runtime.files import read_inside
+from policyc_runtime.json_text import read_json
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan

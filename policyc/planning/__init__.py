@@ -32,12 +32,11 @@ from policyc.semantics.policy import (
     Wish,
 )
 from policyc_check.errors import KernelError
-from policyc_check.plan.stream import Notice
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Notice, Plan
 from policyc_runtime.refusal import verify
 
 

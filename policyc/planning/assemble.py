@@ -27,17 +27,17 @@ from policyc.semantics.policy import (
 )
 from policyc.version import __version__
 from policyc_check.plan.claims import Claims, Inheritance, WindowClaim
-from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
-from policyc_check.plan.stream import CellRecord, Delivery, Notice, StreamRecord
+from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel, WEvent
 from policyc_check.steps.budgets import budget_sum, repeating_budgets, total_budgets, window_budget
 from policyc_check.steps.inheritance import GroupLeakage
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, FileRecord, Plan, PolicyRecord, Scheduled
+from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, FileRecord, Notice, Plan, PolicyRecord, Scheduled
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 

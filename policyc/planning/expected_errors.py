@@ -18,10 +18,9 @@ from policyc.planning.series import Pair
 from policyc.planning.trials import FEW_STEPS, Estimated, Trial, known_errors
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
-from policyc_check.plan.release import ErrorRun
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.noisy_values import derived_values, noise_stddevs, whole_values
-from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, ErrorRun, Plan, PredictedError, ReleasePlan
 
 Array = NDArray[np.float64]
 Total = Callable[[Array], Array]

@@ -28,8 +28,7 @@ from policyc_check.mechanisms import Derived
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import Correlation
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
-from policyc_check.plan.release import ErrorRun
-from policyc_check.plan.stream import Delivery, Notice
+from policyc_check.plan.stream import Delivery
 from policyc_check.plan.targets import NeighboringRelation, UserLevel
 from policyc_check.rounding import rounded_down
 from policyc_check.users.claims import composed, contribution_of, setting_of, source_release, unit_of
@@ -38,7 +37,7 @@ from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, ErrorRun, MeasuredRelease, Notice, Plan, PredictedError, ReleasePlan
 
 RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
 

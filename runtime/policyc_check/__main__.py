@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     try:
         plan = load_plan(arguments[0])
     except KernelError as error:
-        print(f"refused: {error.message} ({error.where}); {error.help}", file=sys.stderr)
+        print(f"refused: {error.message} ({error.where}): {error.because}; {error.help}", file=sys.stderr)
         return 1
     claims = list(verified_claims(plan))
     for claim in claims:

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 LARGEST_READ = 64 * 2**20
+MOST_VALUES = 5_000_000  # of a text that is read whole
 
 
 def read_ordinary(path: Path, most: int = LARGEST_READ) -> bytes:

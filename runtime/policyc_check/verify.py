@@ -18,7 +18,7 @@ from policyc_check.errors import KernelError
 from policyc_check.mechanisms.laplace import Laplace
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.release import AdaptiveRelease, ReleasePlan, Scheduled
+from policyc_check.plan.release import AdaptiveRelease, Scheduled
 from policyc_check.plan.targets import EventLevel, UserLevel
 from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
@@ -119,33 +119,17 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
     states = ("",) if stream.cell is None else stream.cell.states
     for index, release in enumerate(plan.releases):
         place = f"releases.{index}"
-        length, what = _length(release)
-        yield Claim(
-            f"`{release.name}` has {what} for every step",
-            length == horizon,
-            f"{_steps(length)} of {_steps(horizon)}",
-            f"{place}.schedule",
-        )
+        if release.schedule is not None:
+            name, length = f"`{release.name}` has a budget for every step", release.schedule.length
+            yield Claim(name, length == horizon, f"{steps(length)} of {steps(horizon)}", f"{place}.schedule")
         cells = ("",) if release.query.by is None else states
-        inside = all(0 <= cell < len(cells) for row in release.constraints for cell, _ in (*row.current, *row.previous))
         named = release.query.by in {None, stream.cell.column if stream.cell else None}
-        yield Claim(
-            f"`{release.name}` publishes the cells of the stream",
-            release.cells == cells and inside and named,
-            f"{len(release.cells)} values a step" if inside else "a constraint names a cell that does not exist",
-            f"{place}.cells",
-        )
+        name = f"`{release.name}` publishes the cells of the stream"
+        yield Claim(name, release.cells == cells and named, f"{len(release.cells)} values a step", f"{place}.cells")
 
 
-def _length(release: ReleasePlan) -> tuple[int | None, str]:
-    """How many steps a release is planned for, and what it says of each."""
-    if release.schedule is not None:
-        return release.schedule.length, "a budget"
-    runs = [run.steps for run in release.expected_errors]
-    return None if None in runs else sum(steps or 0 for steps in runs), "an expected error"
-
-
-def _steps(count: int | None) -> str:
+def steps(count: int | None) -> str:
+    """A length of a stream, in words."""
     return "endless" if count is None else f"{count:,} steps"
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
+from policyc_check.errors import PlanFormatError
+from policyc_check.files import read_ordinary
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
 from policyc_check.plan.queries import TotalQuery
-from policyc_check.plan.release import ErrorRuns, told_apart
+from policyc_check.plan.release import told_apart
 from policyc_check.plan.schedule import Schedule
-from policyc_check.records import Label, Record
+from policyc_check.records import Label, Record, Steps
 from policyc_check.users.claims import promised_user_level, setting_of
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
+from policyc_runtime.json_text import read_json
 from policyc_runtime.mechanisms import (
     Accounted,
     AnyMechanism,
@@ -106,11 +110,30 @@ class PredictedError(Record):
         return {"at_least": "at least ", "unconstrained": "before constraints at least "}.get(self.kind, "")
 
 
+class ErrorRun(Record):
+    """Consecutive steps of equal predicted error; `steps` None means for ever."""
+
+    error: float
+    steps: Steps | None
+
+
+ErrorRuns = Annotated[tuple[ErrorRun, ...], Field(min_length=1)]
+
+
+class Notice(Record):
+    """A warning the compiler gave; it goes into the certificate."""
+
+    code: str
+    message: str
+
+
 class ReleasePlan(checked_release.ReleasePlan):
     """What the four kinds of releases share, with what is done to values after noise."""
 
     mechanism: AnyMechanism
+    expected_errors: tuple[ErrorRun, ...] = ()
     estimator: AnyEstimator
+    constraints: tuple[ConstraintRow, ...]
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
 
@@ -181,6 +204,7 @@ class Plan(checked.Plan):
     policy: PolicyRecord
     signal: SignalModel | None = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
+    notices: tuple[Notice, ...]
 
     @property
     def scheduled(self) -> tuple[Scheduled, ...]:
@@ -246,4 +270,45 @@ def load_plan(path: str | Path) -> Plan:
     Raises:
         PlanFormatError: missing, too large, not JSON, another version, unknown or missing fields.
     """
-    return checked.read_plan(path, Plan)
+    file = Path(path)
+    if file.is_dir():
+        file = file / "plan.json"
+    if file.suffix == ".policy":
+        raise PlanFormatError(
+            "E0802",
+            "this is a policy, not a plan",
+            where=str(file),
+            help=f"compile it first: `policyc compile {file}`; then name the directory that it writes",
+        )
+    again = "compile the policy again: `policyc compile FILE`"
+    try:
+        text = read_ordinary(file).decode("utf-8")
+    except FileNotFoundError:
+        named = "name a directory that `policyc compile FILE` wrote"
+        raise PlanFormatError("E0802", "there is no plan here", where=str(file), help=named) from None
+    except (OSError, ValueError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, ValueError) else (error.strerror or "unreadable")
+        raise PlanFormatError("E0802", "the plan cannot be read", where=str(file), because=reason, help=again) from None
+    place = str(file)
+    try:
+        read_json(text)  # for what is wrong with it as a text; numbers are then read exactly
+        plan = Plan.model_validate_json(text)
+        as_written = plan.to_json() == text
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = f"{file}: {'.'.join(str(part) for part in first['loc']) or 'the file itself'}"
+        reason = first["msg"].removeprefix("Value error, ")
+    except ValueError as error:
+        reason = str(error)
+    else:
+        if as_written:
+            return plan
+        # a field left out or given twice would be read in one way of two: the file would not say what the digest covers
+        raise PlanFormatError("E0802", "the plan is not as it was written", where=place, help=again)
+    raise PlanFormatError(
+        "E0802",
+        "this is not a plan that this version understands",
+        where=place,
+        because=reason[:1].lower() + reason[1:],
+        help=again,
+    )

@@ -5,9 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
-from policyc_check.plan.plan import Plan
-from policyc_check.verify import NONSENSE, digest_claim, verified_claims
+from policyc_check.verify import NONSENSE, digest_claim, steps, verified_claims
+from policyc_runtime.plan import Plan
+
+
+def plan_claims(plan: Plan) -> Iterator[Claim]:
+    """Every claim of a plan, recomputed: of its privacy, then of its use; the first that fails is the last."""
+    for claim in verified_claims(plan):
+        yield claim
+        if claim.holds is False:
+            return
+    horizon = plan.stream.horizon
+    for index, release in enumerate(plan.releases):
+        place, cells = f"releases.{index}", range(len(release.cells))
+        if any(cell not in cells for row in release.constraints for cell, _ in (*row.current, *row.previous)):
+            name = f"constraints on `{release.name}` are about its cells"
+            yield Claim(name, False, "a constraint names a cell that does not exist", f"{place}.constraints")
+            return
+        if release.schedule is None:
+            runs = [run.steps for run in release.expected_errors]
+            length = None if None in runs else sum(count or 0 for count in runs)
+            holds, detail = length == horizon, f"{steps(length)} of {steps(horizon)}"
+            name = f"`{release.name}` has an expected error for every step"
+            yield Claim(name, holds, detail, f"{place}.expected_errors")
+            if not holds:
+                return
 
 
 def verify(plan: Plan) -> None:
@@ -16,7 +40,7 @@ def verify(plan: Plan) -> None:
     Raises:
         PlanRejectedError: the first claim that does not hold, with the offending number.
     """
-    for claim in verified_claims(plan):
+    for claim in plan_claims(plan):
         if claim.holds is False:
             raise PlanRejectedError(
                 claim.code,

@@ -11,12 +11,12 @@ import pytest
 
 from policyc.emit.map_model import render_map_model
 from policyc_check.plan.claims import Claims
-from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import Delivery, StreamRecord
 from policyc_check.plan.targets import EventLevel
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds, map_counts
 from policyc_runtime.estimation.count_process import CountProcess, marginals

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +14,11 @@ import pytest
 
 import policyc_check
 from policyc.pipeline import Compilation
+from policyc_check.errors import PlanFormatError
+from policyc_check.plan.plan import load_plan
 
 PACKAGE = Path(policyc_check.__file__).parent
-MOST_LINES = 4_298
+MOST_LINES = 4_147
 NEEDED = {"annotated_types", "numpy", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
 LOADED = """
 import json, sys
@@ -63,11 +67,17 @@ def test_other_use_and_other_files_are_one_line(tmp_path: Path) -> None:
     """No plan, a broken one, an altered one, no argument: a line, and an exit code."""
     command = [sys.executable, "-m", "policyc_check"]
     (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "nested.json").write_text("[" * 100_000)
+    (tmp_path / "large.json").write_text("[" + "1," * 5_000_000 + "1]")
+    os.mkfifo(tmp_path / "pipe.json")
     for words, code, said in [
         ([], 2, "usage:"),
         (["--help"], 2, "usage:"),
-        (["absent.json"], 1, "there is no plan here"),
+        (["absent.json"], 1, "No such file"),
         (["broken.json"], 1, "this is not a plan"),
+        (["nested.json"], 1, "recursion limit"),
+        (["large.json"], 1, "more than 5,000,000 values"),
+        (["pipe.json"], 1, "not an ordinary file"),
     ]:
         done = subprocess.run([*command, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == code
@@ -87,3 +97,30 @@ def test_an_altered_plan_is_refused(compiled_gallery: Callable[[str], Compilatio
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 1
     assert "FAILS  the plan is as it was compiled" in done.stdout
+
+
+def test_what_two_readers_may_read_in_two_ways_is_refused(
+    compiled_gallery: Callable[[str], Compilation], tmp_path: Path
+) -> None:
+    """A key given twice, no number, another order, a field left out: the plan's records would write another file."""
+    text = compiled_gallery("departures").plan.to_json()
+    file = tmp_path / "plan.json"
+    file.write_text(text, encoding="utf-8")
+    assert load_plan(tmp_path).to_json() == text
+    version = ' "version": 1,\n'
+    assert version in text
+    (number,) = re.findall(r'"published": ([0-9.]+)', text)[:1]
+    for other in (
+        text.replace(version, version * 2),
+        text.replace(version, ' "version": 2,\n' + version),
+        text.replace(version, ""),
+        text.replace(version, "")[:-3] + ',\n "version": 1\n}\n',
+        text.replace(f'"published": {number}', '"published": NaN', 1),
+        text.replace(f'"published": {number}', '"published": Infinity', 1),
+        text.replace(f'"published": {number}', f'"published": {number}0', 1),
+        text + " ",
+    ):
+        assert other != text
+        file.write_text(other, encoding="utf-8")
+        with pytest.raises(PlanFormatError, match="this is not a plan"):
+            load_plan(file)

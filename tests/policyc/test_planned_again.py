@@ -21,9 +21,8 @@ from policyc.emit.second_plan import NAME, _tied, planned_differences
 from policyc.emit.signatures import Signer
 from policyc.pipeline import Compilation
 from policyc_check.errors import KernelError
-from policyc_check.plan.stream import Notice
 from policyc_check.verify import verified_claims
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Notice, Plan
 
 STREAM = """policy traffic "vehicles per segment"
 stream passages {

@@ -11,12 +11,12 @@ import numpy as np
 from policyc.planning.assemble import stated_leakage
 from policyc_check.errors import KernelError
 from policyc_check.plan.claims import Claims
-from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.mechanisms import mechanism_kinds
 from policyc_runtime.plan import BudgetedRelease, Candidate, FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan

@@ -12,7 +12,7 @@ from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_runtime.mechanisms.window_mechanism import window_mechanism_kinds
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan
 from policyc_runtime.refusal import verify
 
 
@@ -53,7 +53,8 @@ def test_a_mechanism_that_measures_every_step_has_a_budget_at_every_step(name: s
     fields = {"name": name, "window": 3, "epsilon": "50", "l1_sensitivity": "2", "still_error": "1"}
     mechanism = window_mechanism_kinds()[name].model_validate(fields)
     nothing = BudgetSegment(epsilons=(Decimal(0),), scales=(Decimal(0),), expected_errors=(1.0,), repeats=10)
-    releases = altered(plan.releases[0], mechanism=mechanism, schedule=Schedule(name="none", segments=(nothing,)))
+    (release,) = altered(plan.releases[0], mechanism=mechanism, schedule=Schedule(name="none", segments=(nothing,)))
+    releases = (AdaptiveRelease.model_validate(release.model_dump()),)  # as a file of it is read
     claims = plan.claims.model_copy(update={"budget_sum": Decimal(1000), "largest_budget": Decimal(100)})
     with pytest.raises(PlanRejectedError, match="may spend more"):
         verify(resealed(plan, releases=releases, claims=claims))

@@ -15,9 +15,9 @@ from policyc.syntax import scan
 from policyc_check import records
 from policyc_check.errors import PlanFormatError
 from policyc_check.files import read_ordinary
-from policyc_check.json_text import MOST_VALUES, read_json
 from policyc_check.records import Record
 from policyc_runtime.files import read_inside
+from policyc_runtime.json_text import MOST_VALUES, read_json
 from policyc_runtime.plan import FileRecord, load_plan
 
 

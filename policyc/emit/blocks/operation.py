@@ -6,10 +6,10 @@ from policyc.emit.blocks.mechanism import GENERATOR
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.installed_code import installed_code
 from policyc.emit.numbers import exact
-from policyc_check.verify import verified_claims
 from policyc_runtime.ledger_private import PRIVATE
 from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.plan import Plan
+from policyc_runtime.refusal import plan_claims
 from policyc_runtime.sources_cited import SOURCES
 
 
@@ -56,7 +56,7 @@ def checks(plan: Plan) -> list[JsonValue]:
     from policyc_check.errors import PlanRejectedError
 
     entries: list[JsonValue] = []
-    for claim in verified_claims(plan):
+    for claim in plan_claims(plan):
         if claim.holds is False:
             raise PlanRejectedError(
                 claim.code, f"plan refused: {claim.detail}", where=claim.where, because=f"the plan claims: {claim.name}"

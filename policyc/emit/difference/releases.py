@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import about, exact
-from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.queries import Query, SumQuery, WindowQuery
 from policyc_check.plan.stream import Delivery
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
 
 

@@ -12,7 +12,7 @@ from policyc.emit.map_model.literals import comment, literal, number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policyc_check.plan.constraints import ConstraintRow
+    from policyc_runtime.constraint_row import ConstraintRow
     from policyc_runtime.plan import Plan, ReleasePlan
 
 

@@ -8,21 +8,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from policyc_check.mechanisms import Accounted, AnyMechanism, Derived, StepMechanism, StreamMechanism, WindowMechanism
-from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.queries import Query, TotalQuery
 from policyc_check.plan.schedule import Schedule
 from policyc_check.plan.stream import MOST_CELLS
-from policyc_check.records import Label, Name, Opaque, PositiveDecimal, Record, Steps
-
-
-class ErrorRun(Record):
-    """Consecutive steps of equal predicted error; `steps` None means for ever."""
-
-    error: float
-    steps: Steps | None
-
-
-ErrorRuns = Annotated[tuple[ErrorRun, ...], Field(min_length=1)]
+from policyc_check.records import Label, Name, Opaque, PositiveDecimal, Record
 
 
 class ReleasePlan(Record):
@@ -40,9 +29,9 @@ class ReleasePlan(Record):
     sensitivity_reason: str
     mechanism: AnyMechanism
     schedule: Schedule | None
-    expected_errors: tuple[ErrorRun, ...] = ()
+    expected_errors: Opaque = ()
     estimator: Opaque
-    constraints: tuple[ConstraintRow, ...]
+    constraints: Opaque
     integer: bool
     predicted: Opaque
     candidates: Opaque
@@ -54,7 +43,6 @@ class BudgetedRelease(ReleasePlan):
 
     mechanism: Accounted[StepMechanism]
     schedule: Schedule
-    expected_errors: tuple[()] = ()
 
 
 class AdaptiveRelease(ReleasePlan):
@@ -65,15 +53,13 @@ class AdaptiveRelease(ReleasePlan):
 
     mechanism: Accounted[WindowMechanism]
     schedule: Schedule
-    expected_errors: tuple[()] = ()
 
 
 class MeasuredRelease(ReleasePlan):
-    """A mechanism accounts for the whole stream, and `expected_errors` say what to expect of its steps."""
+    """A mechanism accounts for the whole stream."""
 
     mechanism: Accounted[StreamMechanism]
     schedule: None
-    expected_errors: ErrorRuns
 
 
 class DerivedRelease(ReleasePlan):
@@ -82,7 +68,6 @@ class DerivedRelease(ReleasePlan):
     query: TotalQuery
     mechanism: Accounted[Derived]
     schedule: None
-    expected_errors: ErrorRuns
 
 
 Scheduled = BudgetedRelease | AdaptiveRelease

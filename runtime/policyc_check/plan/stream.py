@@ -91,10 +91,3 @@ class Delivery(Record):
     def longest_wait(self) -> int | None:
         """How many later steps a value may wait for: 0, the delay, or None for all."""
         return None if self.kind == "offline" else self.delay or 0
-
-
-class Notice(Record):
-    """A warning the compiler gave; it goes into the certificate."""
-
-    code: str
-    message: str

@@ -3,8 +3,7 @@
 Elimination without subtraction (Grassmann, Taksar, Heyman). Taking a state out of a chain leaves the ratios of the
 other states' probabilities as they are; and by the Markov chain tree theorem, a relative error of e in every transition
 of n states changes those ratios by at most 2 (n - 1) e. So n^3 roundings at worst: too many for floats, but here each
-number is a float and the rest that it leaves, rounded by less than 2^-96 (Dekker), and only the end, as floats, is
-felt.
+number is a float and the rest that it leaves, rounded by less than 2^-96 (Dekker); only the last ones are felt.
 """
 
 from __future__ import annotations
@@ -62,6 +61,8 @@ def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
         InvalidMatrixError: E0805, a probability so small that floats lose it.
     """
     high = matrix[np.ix_(inside, inside)]
+    if ((high > 0) & (high < VANISHING)).any():
+        raise vanishing()
     low, law, rest = np.zeros_like(high), np.ones(len(high)), np.zeros(len(high))
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is found in the law
         for k in range(len(high) - 1, 0, -1):
@@ -78,7 +79,7 @@ def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
         for k in range(1, len(high)):
             law[k], rest[k] = _total(_times((law[:k], rest[:k]), (high[:k, k], low[:k, k])))
         result = law / law.sum()
-    if not (result > VANISHING).all() or ((matrix > 0) & (matrix < VANISHING)).any():
+    if not (result > VANISHING).all():
         raise vanishing()
     return np.asarray(result)
 

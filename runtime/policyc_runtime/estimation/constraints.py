@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from policyc_check.plan.constraints import ConstraintRow
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.recursions import pieces
 

@@ -14,13 +14,13 @@ import pytest
 from policyc import __version__
 from policyc.emit import directory as directory_of_plan
 from policyc_check.plan.claims import Claims
-from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
-from policyc_check.plan.stream import CellRecord, Delivery, Notice, StreamRecord
+from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel
-from policyc_runtime.plan import BudgetedRelease, Candidate, FileRecord, Plan, PolicyRecord, PredictedError
+from policyc_runtime.constraint_row import ConstraintRow
+from policyc_runtime.plan import BudgetedRelease, Candidate, FileRecord, Notice, Plan, PolicyRecord, PredictedError
 
 sys.path.insert(0, str(Path(__file__).parent))  # for sentence_numbers
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from policyc.emit.map_model import render_map_model
-from policyc_check.plan.constraints import ConstraintRow
 from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.stream import Delivery
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.estimation.flows import Optimum, most_probable_flows

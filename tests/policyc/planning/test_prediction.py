@@ -14,7 +14,7 @@ from policyc.planning.prediction import (
     multinomial_quantile,
     spread_points,
 )
-from policyc_check.plan.constraints import ConstraintRow
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.projection import Mle
 from policyc_runtime.mechanisms.laplace import Laplace

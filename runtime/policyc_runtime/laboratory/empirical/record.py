@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from policyc_check.errors import KernelError
-from policyc_check.json_text import read_json
 from policyc_check.records import NonNegativeDecimal, Record
 from policyc_runtime.files import read_inside
+from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical.proof import Counts
 
 AUDIT = "audit.json"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-MOST_VALUES = 5_000_000
+from policyc_check.files import MOST_VALUES
+
 LONGEST_NUMBER = 4000  # digits
 
 
