@@ -21,8 +21,8 @@ from policyc.emit.second_plan import NAME, _tied, planned_differences
 from policyc.emit.signatures import Signer
 from policyc.pipeline import Compilation
 from policyc_check.errors import KernelError
-from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Notice, Plan
+from policyc_runtime.refusal import plan_claims
 
 STREAM = """policy traffic "vehicles per segment"
 stream passages {
@@ -118,7 +118,7 @@ def read(content: Any) -> Plan | None:
 
 def noticed(plan: Plan, anew: Plan) -> bool:
     """Whether an altered plan is refused by the kernel, which looks first, or differs."""
-    return any(claim.holds is False for claim in verified_claims(plan)) or any(planned_differences(plan, anew))
+    return any(claim.holds is False for claim in plan_claims(plan)) or any(planned_differences(plan, anew))
 
 
 @pytest.mark.sampled(1)
