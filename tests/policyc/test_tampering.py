@@ -18,10 +18,10 @@ from policyc import compile_policy
 from policyc.emit import sign, signature_claims, signatures, signing_keys, verify_directory
 from policyc.emit.directory import write_on_demand
 from policyc_check.errors import KernelError
-from policyc_check.verify import verified_claims
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
+from policyc_runtime.refusal import plan_claims
 from policyc_runtime.release import release
 from policyc_runtime.released_file import release_claims
 
@@ -76,7 +76,7 @@ def directory(original: Path, tmp_path: Path) -> Path:
 
 def claims(directory: Path) -> Iterator[Any]:
     plan = load_plan(directory)
-    yield from verified_claims(plan)
+    yield from plan_claims(plan)
     yield from chain.from_iterable(
         check()
         for check in (
