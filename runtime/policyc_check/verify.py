@@ -18,7 +18,7 @@ from policyc_check.errors import KernelError
 from policyc_check.mechanisms.laplace import Laplace
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.release import AdaptiveRelease, Scheduled
+from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
 from policyc_check.plan.targets import EventLevel, UserLevel
 from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
@@ -69,6 +69,9 @@ def _check_targets(plan: Plan) -> Iterator[Claim]:
     if len({release.name for release in plan.releases}) < len(plan.releases):
         detail = "two have the same, and the values of one would get the noise of the other"
         yield Claim("every release has its own name", False, detail, "releases")
+    if not all(isinstance(release, KINDS[release.mechanism.accounting]) for release in plan.releases):
+        detail = "made by hand, it would be checked as something else"  # a file cannot say so
+        yield Claim("every release is of the kind of its mechanism", False, detail, "releases")
 
 
 def _scheduled(plan: Plan) -> list[tuple[int, Scheduled]]:

@@ -60,6 +60,16 @@ def test_a_mechanism_that_measures_every_step_has_a_budget_at_every_step(name: s
         verify(resealed(plan, releases=releases, claims=claims))
 
 
+@pytest.mark.parametrize("name", sorted(window_mechanism_kinds()))
+def test_a_release_is_of_the_kind_of_its_mechanism(name: str):
+    """A record made by hand that says one kind and has the mechanism of another is refused, whatever it promises."""
+    plan = make_plan(horizon=10)
+    fields = {"name": name, "window": 3, "epsilon": "0.0001", "l1_sensitivity": "2", "still_error": "1"}
+    mechanism = window_mechanism_kinds()[name].model_validate(fields)
+    with pytest.raises(PlanRejectedError, match="made by hand"):
+        verify(resealed(plan, releases=altered(plan.releases[0], mechanism=mechanism)))
+
+
 def test_nothing_follows_a_segment_that_goes_on_for_ever():
     """A schedule with segments after an endless one is none: the last would hide what the endless one spends."""
     (segment,) = make_release(horizon=None).schedule.segments
