@@ -71,23 +71,27 @@ def _excess_at_most(rows: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.b
     some = max(1, 4 * _CHUNK // rows.width)
     for pairs in np.split(np.arange(rows.count), range(some, rows.count, some)):
         for inside in np.split(order, range(_TOGETHER, len(order), _TOGETHER)):
-            holds[inside] &= _held(rows, pairs, mu[inside], right[inside])
+            ends = rows.excess(pairs, mu[inside[[0, -1]]])
+            holds[inside] &= _held(rows, pairs, mu[inside], right[inside], ends)
     return holds
 
 
-def _held(rows: _RoundedUp, pairs: Indices, mu: Floats, right: Floats) -> NDArray[np.bool_]:
-    """The same for some pairs, and rising mu.
+def _held(rows: _RoundedUp, pairs: Indices, mu: Floats, right: Floats, ends: Floats) -> NDArray[np.bool_]:
+    """The same for some pairs, and rising mu; `ends` (pairs, 2) are the sums at the first and at the last.
 
     The sum is convex in mu: between two mu a pair stays below the line through its two ends, and where that line is
     below every right side, the pair need not be summed. What is summed decides as if all had been.
     """
-    if len(pairs) * len(mu) * rows.width > _CHUNK and len(mu) > 2:
-        ends = rows.excess(pairs, mu[[0, -1]])
-        across = (mu - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(mu))
-        line = ends[:, :1] * _MARGIN + np.minimum(ends[:, 1:] - ends[:, :1], 0.0) * across
-        close, half = pairs[~(line <= right).all(axis=1)], len(mu) // 2  # what is not a number is never held
-        return np.concatenate([_held(rows, close, mu[part], right[part]) for part in (slice(half), slice(half, None))])
-    return np.asarray((rows.excess(pairs, mu) <= right).all(axis=0))
+    if len(pairs) * len(mu) * rows.width <= _CHUNK or len(mu) <= 2:
+        return np.asarray((rows.excess(pairs, mu) <= right).all(axis=0))
+    across = (mu - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(mu))
+    line = ends[:, :1] * _MARGIN + np.minimum(ends[:, 1:] - ends[:, :1], 0.0) * across
+    close, half = ~(line <= right).all(axis=1), len(mu) // 2  # what is not a number is never held
+    pairs, ends = pairs[close], np.insert(ends[close], 1, rows.excess(pairs[close], mu[[half]])[:, 0], axis=1)
+    holds = np.ones(len(mu), dtype=np.bool_)
+    for part, both in ((slice(half + 1), ends[:, :2]), (slice(half, None), ends[:, 1:])):
+        holds[part] &= _held(rows, pairs, mu[part], right[part], both)
+    return holds
 
 
 class _RoundedUp:
