@@ -205,6 +205,7 @@ def test_a_run_says_what_it_means_that_another_process_was_used(fleet, process):
     assert ("vary more" in said) == ("dispersed" in process)
 
 
+@pytest.mark.law
 def test_an_interrupt_is_no_internal_error_while_data_are_read(capsys):
     """Ctrl-C in the middle of a query says what it was and exits 1, as anywhere else."""
     connection = connect()

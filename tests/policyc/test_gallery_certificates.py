@@ -34,6 +34,7 @@ def certified(request: pytest.FixtureRequest, compiled_gallery: Callable[[str], 
     return request.param, certificate_content(plan, {})
 
 
+@pytest.mark.sampled(2)
 def test_certificates_of_the_gallery_say_what_they_said(
     certified: tuple[str, Any], golden: Callable[[str, str], None], gallery: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -21,7 +21,7 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.release import release
 from policyc_runtime.sources import read_events
 
-GALLERY = ("checkins", "bikeshare", "departures", "fleet", "speeds", "traffic", "wards")
+GALLERY = ("fleet", "bikeshare", "checkins", "departures", "speeds", "traffic", "wards")
 
 
 def policyc(folder: Path, *words: str, code: int = 0) -> str:

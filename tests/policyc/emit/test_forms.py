@@ -53,7 +53,7 @@ def test_certificates_keep_the_published_schema(content: Any, schema: Any) -> No
     jsonschema.validate(content, schema, jsonschema.Draft202012Validator)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["bikeshare", "checkins", "departures", "fleet", "speeds", "traffic", "wards"])
 def test_every_certificate_of_the_gallery_keeps_the_schema(
     name: str, compiled_gallery: Callable[[str], Compilation], schema: Any

@@ -138,6 +138,7 @@ def test_what_this_code_says_otherwise_fails_and_is_named_anew(elsewhere: Path) 
     assert not (elsewhere / "certificate.dsse.json").exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("word", ["0.1.0 (audited)", "", OTHER.upper(), OTHER + "\n", None, 7])
 def test_only_a_hash_names_code(word: object, save_plan: Save, traffic: Plan, tmp_path: Path) -> None:
     """Words in the place of the hash are not carried over, though every other word is what the plan gives."""

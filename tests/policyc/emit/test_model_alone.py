@@ -16,6 +16,7 @@ PLANTED = "open(__file__.rpartition('/')[0] + '/taken', 'w').close()\n"
 IMPORTED = ("argparse", "csv", "math", "pyomo", "highspy", "numpy", "pyarrow", "fractions", "functools", "duckdb")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", ["elsewhere", "inside", "link"])
 def test_nothing_beside_the_model_is_imported(
     place: str, save_plan: Callable[[Path, Plan], Path], planned_traffic: Plan, tmp_path: Path

@@ -106,6 +106,7 @@ def test_steps_are_marked_by_their_dates_where_they_are_known() -> None:
     assert [part.text for part in root if part.attrib.get("class") == "label middle"] == ["Step", "Nats"]
 
 
+@pytest.mark.law
 def test_releases_of_different_size_do_not_share_an_axis(compiled_gallery: Callable[[str], Compilation]) -> None:
     """Each release has a picture of its noise, named after it, in its own unit."""
     plan = compiled_gallery("speeds").plan

@@ -13,6 +13,7 @@ from policyc_runtime.refusal import verify
 EXAMPLE = re.compile(r"```policy\n(.*?)```", re.S)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("code", ["E0751", "E0752", "E0753", "E0754", "E0760"])
 def test_wrong_gives_the_code_and_right_a_plan(code, tmp_path):
     """The wrong example stops with exactly this code; the right one compiles."""

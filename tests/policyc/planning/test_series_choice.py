@@ -163,6 +163,7 @@ def test_planning_needs_no_protected_data_and_is_the_same_each_time(plan_of, tmp
     assert first.digest == second.digest
 
 
+@pytest.mark.law
 def test_a_public_pilot_series_is_tried(plan_of, tmp_path):
     """A file of last year's numbers, one a line, with a line of names; what is no series is refused."""
     series = 500 + 80 * np.sin(np.arange(200) / 9)

@@ -66,7 +66,7 @@ def in_context(start: int, end: int) -> tuple[str, str]:
     return "budget auto\n" + TEXT[first:start], TEXT[end:last] + "signal f(1)\n"
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("word", KEYWORDS)
 def test_misspellings(word: str) -> None:
     """One finding at the word that suggests the word, unless what was written is legal there."""
