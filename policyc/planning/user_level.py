@@ -20,7 +20,7 @@ from policyc.planning.degradation import user_level_claims
 from policyc.planning.expected_errors import PlannedRelease, finished
 from policyc.planning.measurements import Measurement, measurements, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
-from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators
+from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators, with_one_signal
 from policyc.planning.total_errors import least_together, weights
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
@@ -60,6 +60,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
 
 def draft_user_level(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic]) -> Plan:
     """Everything but mechanisms, expected errors and claims: what follows from the policy alone."""
+    policy = with_one_signal(policy)
     evidence = next((correlation.evidence for correlation in policy.correlations), None)
     draft = Plan(
         compiler=f"policyc {__version__}",

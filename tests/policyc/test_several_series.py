@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
+from policyc.cli import _guarded, app
 from policyc.pipeline import declared_signal
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.laboratory.simulation import simulate
@@ -72,3 +73,19 @@ def test_a_signal_is_not_believed_of_several_series(mechanism: str, tmp_path: Pa
         assert getattr(release.mechanism, "signal", None) is None
         if isinstance(release.estimator, SeriesFilter | SeriesSmoother) and release.estimator.signal is not None:
             assert release.estimator.signal.mean is None
+
+
+def test_such_a_plan_is_that_of_its_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is taken of the signal is what the stored policy says when it is resolved again: it runs and verifies."""
+    _, path = planned(tmp_path, "spent = sum(passages.euros, clamp = 0 .. 50)", AR1, "deliver realtime")
+    rows = [f"t{n},2026-01-01T{n % 24:02d}:00:00,7" for n in range(480)]
+    (tmp_path / "in.csv").write_text("\n".join(["ticket,at,euros", *rows]) + "\n")
+    plan, out = tmp_path / "plan", tmp_path / "out.csv"
+    commands = [
+        ("compile", path, "-o", plan),
+        ("run", plan, "--input", tmp_path / "in.csv", "--output", out),
+        ("verify", plan, "--release", out),
+    ]
+    for command in commands:
+        code = _guarded(lambda words=command: app([str(word) for word in words], standalone_mode=True))
+        assert code == 0, capsys.readouterr()
