@@ -112,8 +112,8 @@ def normal_law(mu: float, step: float) -> LossLaw:
     first = math.floor(-widest) - 1
     edges: Floats = np.asarray(step * np.arange(first, math.ceil(widest) + 2), dtype=np.float64)
     mine, other = _cells(edges / mu - mu / 2), _cells(edges / mu + mu / 2)
-    mine[0] += float(_below(edges[:1] / mu - mu / 2)[0])
-    lost = float(_below(mu / 2 - edges[-1:] / mu)[0])
+    mine[0] += float(_tails(edges[:1] / mu - mu / 2)[0])  # far below 0 and far above: on their own sides
+    lost = float(_tails(edges[-1:] / mu - mu / 2)[0])
     ratios = np.exp(np.minimum(edges[:-1], 700.0))  # lower ones move more of the mass up
     up = np.clip((mine - other * ratios) / -math.expm1(-step), 0.0, mine)
     up[0] = mine[0]
@@ -122,15 +122,17 @@ def normal_law(mu: float, step: float) -> LossLaw:
         return LossLaw(step, 0.0, first, np.log(masses), lost * (1 + 1e-9))
 
 
-def _below(z: Floats) -> Floats:
-    """The standard normal law below each of some numbers."""
-    return np.array([math.erfc(-x * math.sqrt(0.5)) / 2 for x in z.tolist()])
+def _tails(z: Floats) -> Floats:
+    """The standard normal law beyond each of some numbers, on the side that they lie on."""
+    return np.fromiter(map(math.erfc, (np.abs(z) * math.sqrt(0.5)).tolist()), np.float64, len(z)) / 2
 
 
 def _cells(z: Floats) -> Floats:
-    """Mass of the standard normal law between neighbors in z, taken from the nearer tail."""
-    below, above = _below(z), _below(-z)
-    return np.asarray(np.where(z[:-1] >= 0, above[:-1] - above[1:], below[1:] - below[:-1]))
+    """Mass of the standard normal law between neighbors in z, which rise, taken from the nearer tail."""
+    tails = _tails(z)
+    inside = np.abs(np.diff(tails))
+    across = (z[:-1] < 0) & (z[1:] >= 0)
+    return np.asarray(np.where(across, 1 - tails[1:] - tails[:-1], inside))
 
 
 def pure_profile(epsilon: float, delta: float = 0.0) -> PrivacyProfile:
