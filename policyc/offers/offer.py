@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -77,7 +78,7 @@ class MechanismOffer(Offer):
     predicts: ClassVar[bool] = False
 
 
-class StreamOffer(MechanismOffer):
+class StreamOffer(MechanismOffer, ABC):
     """A mechanism that accounts for all events of a user, and how the noise for a promise is found."""
 
     def record(self) -> type[StreamMechanism]:
@@ -90,6 +91,7 @@ class StreamOffer(MechanismOffer):
         """The options worth comparing under `mechanism auto`; each is given to `calibrated`."""
         return ({},)
 
+    @abstractmethod
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
         """The mechanism with the least noise whose whole stream is (epsilon, delta)-private, parameters rounded up.
 
@@ -105,7 +107,6 @@ class StreamOffer(MechanismOffer):
         Raises:
             KernelError: the noise would not fit 64-bit integers, or the promise would be none.
         """
-        raise NotImplementedError
 
 
 class EstimatorOffer(Offer):

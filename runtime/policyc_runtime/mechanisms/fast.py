@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from policyc_check.mechanisms import fast as checked
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
-from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +33,7 @@ class Fast(checked.Fast, StreamMechanism):
     Source: FX14, CKS20
     """
 
+    noise_field: ClassVar[str] = "scale"
     whole_values: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
 
@@ -46,16 +45,6 @@ class Fast(checked.Fast, StreamMechanism):
     def described(self) -> str:
         """With the number of samples, if it samples."""
         return "fast()" if self.samples is None else f"fast({self.samples} samples)"
-
-    @property
-    def noise_size(self) -> float:
-        """Its scale."""
-        return float(self.scale)
-
-    def of_size(self, size: float) -> Self:
-        """The same with this scale."""
-        require_room(size)
-        return self.model_copy(update={"scale": Decimal(repr(size))})
 
     @property
     def noise_variance(self) -> float:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from policyc_check.mechanisms import values as checked
 from policyc_runtime.mechanisms.linear import LinearMechanism
-from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,16 +22,6 @@ class Gaussian(checked.Gaussian, LinearMechanism):
 
     Source: BW18, CKS20
     """
-
-    @property
-    def noise_size(self) -> float:
-        """Its standard deviation."""
-        return float(self.stddev)
-
-    def of_size(self, size: float) -> Self:
-        """The same with this standard deviation."""
-        require_room(size)
-        return self.model_copy(update={"stddev": Decimal(repr(size))})
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, (steps,)."""

@@ -80,11 +80,6 @@ class GridMechanism(checked.GridMechanism, LinearMechanism):
         """It needs to know how many steps there are."""
         return "it needs a horizon, and this stream has no end" if setting.horizon is None else None
 
-    @property
-    def noise_size(self) -> float:
-        """Its standard deviation."""
-        return float(self.stddev)
-
     def of_size(self, size: float) -> Self:
         """The same with this standard deviation."""
         require_room(size * self.grid)

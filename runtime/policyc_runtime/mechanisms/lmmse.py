@@ -57,11 +57,6 @@ class Lmmse(checked.Lmmse, StreamMechanism):
         noise = "" if self.noise == "gaussian" else f", {self.noise} noise"
         return f"lmmse(weight {self.weight}{falling}{noise})"
 
-    @property
-    def noise_size(self) -> float:
-        """Its standard deviation."""
-        return float(self.stddev)
-
     def of_size(self, size: float) -> Self:
         """The same with this standard deviation of a value that has the whole weight."""
         require_room(size * self.grid / float(LEAST_WEIGHT))

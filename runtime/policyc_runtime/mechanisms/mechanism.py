@@ -32,7 +32,7 @@ import numpy as np
 from policyc_check.kinds import find_kinds
 from policyc_check.mechanisms import mechanism as checked
 from policyc_check.users.noise import MOST_CHANGES
-from policyc_runtime.mechanisms.room import raised
+from policyc_runtime.mechanisms.room import raised, require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,6 +70,8 @@ class StreamMechanism(checked.StreamMechanism):
     leaves_gaps: ClassVar[bool] = False
     """Whether `values` may be NaN, so that the release needs an estimator that fills. (One that interpolates between
     measured steps itself, in `values`, leaves none.)"""
+    noise_field: ClassVar[str] = "stddev"
+    """The field that states how much noise there is."""
     whole_values: ClassVar[bool] = True
     """Whether `values` are whole numbers of units wherever they are not NaN."""
     estimates: ClassVar[bool] = False
@@ -96,17 +98,18 @@ class StreamMechanism(checked.StreamMechanism):
         return cls.reason_against(setting)
 
     @property
-    @abstractmethod
     def noise_size(self) -> float:
         """How much noise there is: the standard deviation or scale that it states, > 0, in units."""
+        return float(getattr(self, self.noise_field))
 
-    @abstractmethod
     def of_size(self, size: float) -> Self:
         """The same mechanism with so much noise (> 0).
 
         Raises:
             KernelError: it would not fit 64-bit integers.
         """
+        require_room(size)
+        return self.model_copy(update={self.noise_field: Decimal(repr(size))})
 
     def with_noise(self, factor: float) -> Self:
         """The same with `factor` (> 0) times as much noise, rounded up.

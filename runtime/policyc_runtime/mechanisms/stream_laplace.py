@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from policyc_check.mechanisms import values as checked
 from policyc_runtime.mechanisms.linear import LinearMechanism
-from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,15 +35,7 @@ class StreamLaplace(checked.StreamLaplace, LinearMechanism):
             return "one user can change values by more units than the losses of its noise can be composed for"
         return super().reason_against(setting)
 
-    @property
-    def noise_size(self) -> float:
-        """Its scale."""
-        return float(self.scale)
-
-    def of_size(self, size: float) -> Self:
-        """The same with this scale."""
-        require_room(size)
-        return self.model_copy(update={"scale": Decimal(repr(size))})
+    noise_field: ClassVar[str] = "scale"
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, (steps,)."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from policyc_check.mechanisms import subsample as checked
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
-from policyc_runtime.mechanisms.room import require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,16 +50,6 @@ class Subsample(checked.Subsample, StreamMechanism):
             "fail as often: it would be kept by publishing such a user's values all but as they are; write "
             f"`delta = {shown / 100:.0e}` or less, a larger rate, or `mechanism gaussian()`"
         )
-
-    @property
-    def noise_size(self) -> float:
-        """Its standard deviation."""
-        return float(self.stddev)
-
-    def of_size(self, size: float) -> Self:
-        """The same with this standard deviation."""
-        require_room(size)
-        return self.model_copy(update={"stddev": Decimal(repr(size))})
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, where it is measured, (steps,)."""
