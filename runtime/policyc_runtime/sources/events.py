@@ -24,6 +24,7 @@ from policyc_runtime.sources.moments import (
     step_microseconds,
     whole_step_before,
 )
+from policyc_runtime.sources.names import check_cells, load_spellings, named_by
 from policyc_runtime.sources.participation import counted_by_user, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
@@ -86,13 +87,15 @@ def occupied_steps(connection: DuckDBPyConnection, plan: Plan, start: int) -> ND
 
 
 def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> int:
-    """The table `event` of a file; its first moment.
+    """The table `event` of a file, and `spelling` of its users' names; the first moment.
 
     Raises:
-        DataError: a column is missing, or a row cannot be used.
+        DataError: a column is missing or names nobody, or a row cannot be used.
     """
     _load(connection, table, plan)
-    return _check_rows(connection, table, plan)
+    first = _check_rows(connection, table, plan)
+    load_spellings(connection, table.path)
+    return first
 
 
 def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int | None, first: int) -> int:
@@ -142,6 +145,7 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     )
     _refuse_counts(table, plan)
     user = table.column(stream.user_column, "user", wanted)
+    named_by(table, stream.user_column)
     time = table.column(stream.time_column, "time", wanted)
     if not table.types[stream.time_column].startswith(TIME_TYPES):
         raise DataError(
@@ -153,6 +157,7 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     code = "0"
     if stream.cell:
         cell = table.column(stream.cell.column, "cell", wanted)
+        check_cells(table, stream.cell.column)
         names = ", ".join(map(quoted, stream.cell.cells))
         connection.execute(f"CREATE TYPE cell AS ENUM ({names})")
         unknown = _listed(plan) if stream.cell.otherwise is not None else -1

@@ -1,9 +1,10 @@
 """What a run keeps of its data when later runs bring only new rows: a private file of the ledger's.
 
 It holds protected data, for the owner alone: what each step counted, and in which steps every user's part was kept,
-users by a keyed hash. A step is taken in once, before any of its noise is drawn, in one transaction: so a run that
-breaks off anywhere finds its data again, and no user is kept in more steps than the bound, however the stream is cut.
-Rows of steps that were taken in already are compared with what was taken, and change nothing.
+users by a keyed hash of what their names say (`names.py`), with one of the name where it is written in another way. A
+step is taken in once, before any of its noise is drawn, in one transaction: so a run that breaks off anywhere finds
+its data again, and no user is kept in more steps than the bound, however the stream is cut. Rows of steps that were
+taken in already are compared with what was taken, and change nothing.
 
 A run changes a copy, and puts it in the file's place. The ledger is told the SHA-256 of both before, so that a killed
 run leaves one of two files that the ledger knows; a file that was altered otherwise is none of them.
@@ -29,6 +30,7 @@ from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, m
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.events import count_events, first_step, load_events
 from policyc_runtime.sources.moments import step_microseconds
+from policyc_runtime.sources.names import named_by, other_names, written_twice
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
@@ -47,6 +49,7 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE step (step INTEGER PRIMARY KEY, counts TEXT NOT NULL, digest TEXT NOT NULL, rows TEXT NOT NULL);
 CREATE TABLE kept (person TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (person, step)) WITHOUT ROWID;
 CREATE TABLE cut (person TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE written (person TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -106,6 +109,8 @@ class History:
         self._meta = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
         if self._meta.get("policy") != policy_hash(self._plan):
             raise _unusable(self.path, "it belongs to another policy")
+        if self.steps and "names" not in self._meta:
+            raise _unusable(self.path, "an earlier build wrote it, and it does not say how users are named")
 
     def __enter__(self) -> Self:
         return self
@@ -145,6 +150,10 @@ class History:
         connection = connect()
         try:
             with open_table(connection, path) as table, reading(table.path):
+                names = named_by(table, plan.stream.user_column)
+                if self._meta.get("names", names) != names:
+                    raise other_names(table.path, self._meta["names"], names)
+                self._set("names", names)
                 first = load_events(connection, table, plan)
                 start = first_step(connection, table.path, plan, start if known is None else int(known), first)
                 step = step_microseconds(plan)
@@ -158,7 +167,7 @@ class History:
                 total = max(done, total)
                 check_steps(plan, total, str(path), start)
                 connection.execute(f"DELETE FROM event WHERE moment < {start + done * step}")
-                self._bring_kept(connection)
+                self._bring_kept(connection, table.path)
                 new = count_events(connection, str(path), plan, start, total)
                 self._take(connection, new, rows, done, start)
         finally:
@@ -206,17 +215,20 @@ class History:
                     "it was taken in, run on complete steps only next time: `--steps N`",
                 )
 
-    def _bring_kept(self, connection: DuckDBPyConnection) -> None:
-        """The table `before` of steps in which users of the file were kept already."""
-        hashes = connection.execute(
-            "SELECT person, md5(concat(?, person)) AS hash FROM (SELECT DISTINCT person FROM event)",
+    def _bring_kept(self, connection: DuckDBPyConnection, path: Path) -> None:
+        """The table `before` of steps in which users of the file were kept already, under the same name each."""
+        people = connection.execute(
+            "SELECT person, row, md5(concat($1, folded)), md5(concat($1, person)) FROM spelling "
+            "SEMI JOIN event USING (person) ORDER BY row",
             [self._meta["key"]],
         ).fetchall()
-        found = [
-            (person, step)
-            for person, name in hashes
-            for (step,) in self._file.execute("SELECT step FROM kept WHERE person = ?", (name,))
-        ]
+        written = dict(self._file.execute("SELECT person, name FROM written").fetchall())
+        found = []
+        for person, row, said, name in people:
+            steps = self._file.execute("SELECT step FROM kept WHERE person = ?", (said,)).fetchall()
+            if steps and written.get(said, said) != name:
+                raise written_twice(path, row, "in an earlier run")
+            found += [(person, step) for (step,) in steps]
         connection.execute("CREATE TABLE before (person VARCHAR, step BIGINT)")
         if found:
             connection.executemany("INSERT INTO before VALUES (?, ?)", found)
@@ -236,13 +248,20 @@ class History:
             return
         key = [self._meta["key"]]
         kept = connection.execute(
-            "SELECT md5(concat(?, person)), step FROM kept JOIN person USING (id) "
+            "SELECT md5(concat(?, folded)), step FROM kept JOIN person USING (id) JOIN spelling USING (person) "
             f"WHERE step >= {done} AND step < {new.steps}",
             key,
         ).fetchall()
         self._file.executemany("INSERT INTO kept VALUES (?, ?)", kept)
+        written = connection.execute(
+            "SELECT DISTINCT md5(concat($1, folded)), md5(concat($1, person)) FROM kept JOIN person USING (id) "
+            f"JOIN spelling USING (person) WHERE step >= {done} AND step < {new.steps} AND folded <> person",
+            key,
+        ).fetchall()
+        self._file.executemany("INSERT OR IGNORE INTO written VALUES (?, ?)", written)
         cut = connection.execute(
-            "SELECT DISTINCT md5(concat(?, person)) FROM part JOIN person USING (id) ANTI JOIN kept USING (id, step)",
+            "SELECT DISTINCT md5(concat(?, folded)) FROM part JOIN person USING (id) JOIN spelling USING (person) "
+            "ANTI JOIN kept USING (id, step)",
             key,
         ).fetchall()
         self._file.executemany("INSERT OR IGNORE INTO cut VALUES (?)", cut)

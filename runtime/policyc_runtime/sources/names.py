@@ -1,0 +1,106 @@
+"""How users and cells are named: by the text of a column, which is one text in every file of a stream.
+
+The bound of a user is kept for a name. A column of floats writes 7 as `7.0`, one of whole numbers as `7`, and whoever
+is named in both ways takes part twice as often. So users are told by text, by whole numbers or by UUIDs, by the same of
+them in every run, and two texts that are one number, or the same but for blanks at their ends, are not both taken.
+"""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.sources.tables import InputTable, place_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+TEXT = "text"
+WIDTHS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+NAMED_BY = {
+    "VARCHAR": TEXT,
+    "UUID": "UUIDs",
+    **dict.fromkeys((*WIDTHS, *(f"U{width}" for width in WIDTHS)), "whole numbers"),
+}
+CELL_TYPES = {*NAMED_BY, "BOOLEAN", "DATE"}
+NUMBER = r"^\+?(-?)0*([0-9]+)(\.0*)?$"
+BLANKS = r"^[\s\p{Z}]+|[\s\p{Z}]+$"
+
+
+def named_by(table: InputTable, column: str) -> str:
+    """What users are told by, as a word: text, whole numbers or UUIDs.
+
+    Raises:
+        DataError: E0867, the column's values have several texts, or none that other files would have too.
+    """
+    found = NAMED_BY.get(table.types[column])
+    if found is None:
+        raise _no_names(table, column, "user", "another file would name the same user by another text")
+    return found
+
+
+def check_cells(table: InputTable, column: str) -> None:
+    """Nothing when values of the column can be the policy's cells.
+
+    Raises:
+        DataError: E0867, their text is not what a policy would say.
+    """
+    kind = table.types[column]
+    if kind not in CELL_TYPES and not kind.startswith("ENUM("):
+        raise _no_names(table, column, "cell", "the policy names cells by text, and no such value has one text alone")
+
+
+def _no_names(table: InputTable, column: str, meaning: str, because: str) -> DataError:
+    return DataError(
+        "E0867",
+        f"the column `{column}` holds values of type {table.types[column].split('(')[0]}, which name no {meaning}",
+        where=str(table.path),
+        because=because,
+        help=f"write it as text (VARCHAR) or whole numbers (BIGINT), each {meaning} in one way in every file",
+    )
+
+
+def other_names(path: Path, known: str, found: str) -> DataError:
+    """The refusal of a file that names users by something else than those of earlier runs."""
+    return DataError(
+        "E0867",
+        f"users are named by {found} here, and by {known} in earlier runs",
+        where=str(path),
+        because="nobody can tell who of them is who, and a user of both would take part more often than the bound says",
+        help=f"write the column as {known}, as it was; a CSV file always has text",
+    )
+
+
+def load_spellings(connection: DuckDBPyConnection, path: Path) -> None:
+    """The table `spelling` of every `person` in `event`: what the name says (`folded`), and its first row (`row`).
+
+    Raises:
+        DataError: E0867, two names of the file say the same.
+    """
+    connection.execute(
+        "CREATE TABLE spelling AS SELECT person, min(rowid) AS row, "
+        f"regexp_replace(regexp_replace(person, '{BLANKS}', '', 'g'), '{NUMBER}', '\\1\\2') AS folded "
+        "FROM event GROUP BY person"
+    )
+    found = connection.execute(
+        "SELECT min(row) FROM (SELECT row, row_number() OVER (PARTITION BY folded ORDER BY row) AS place "
+        "FROM spelling) WHERE place > 1"
+    ).fetchone()
+    assert found is not None
+    if found[0] is not None:
+        raise written_twice(path, found[0], "in a row above")
+
+
+def written_twice(path: Path, row: int, elsewhere: str) -> DataError:
+    """The refusal of a user whose name is written in two ways."""
+    return DataError(
+        "E0867",
+        "the user's name is written in another way than " + elsewhere,
+        where=place_of(path, row),
+        because="the names differ only in blanks at their ends, or in how one whole number is written (`7`, `007`, "
+        "`7.0`); one user under two names takes part twice as often as is promised",
+        help="write every user in one way in every file; if they are two users, give them names that differ in more",
+    )
