@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
 
 FINDINGS, USAGE, INTERNAL = 1, 2, 3
+MOST_SIMULATED = 100_000  # runs: a thousandth of a standard error is told by fewer
 
 app = typer.Typer(
     name="policyc",
@@ -282,8 +283,10 @@ def show(
 @app.command()
 def simulate(
     target: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="A plan directory, or a policy.")],
-    seed: Annotated[int, typer.Option("--seed", help="Makes the simulation repeatable; never used in a release.")] = 0,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="How many simulated runs.")] = 20,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Makes the simulation repeatable; never used in a release.")
+    ] = 0,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, max=MOST_SIMULATED, help="How many simulated runs.")] = 20,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="OUT", help="Write one simulated run, marked NOT A RELEASE.")
     ] = None,
@@ -302,12 +305,14 @@ def simulate(
     """
     from policyc.pipeline import declared_signal
     from policyc_runtime.laboratory.simulation import simulate as simulate_plan
-    from policyc_runtime.output import output_paths, write_release
+    from policyc_runtime.output import output_paths, require_own, write_release
+    from policyc_runtime.randomness import SimulationRandomness
     from policyc_runtime.refusal import computed_with
 
     plan = _plan_of(target)
     if output is not None:
-        output_paths((release.name for release in plan.releases), output)
+        for name, path in output_paths((release.name for release in plan.releases), output).items():
+            require_own(path, plan.release_named(name).query.by, simulated=True)
     signal = declared_signal(target, plan)
     if events is not None:
         from policyc.emit.summary import render_events
@@ -316,8 +321,9 @@ def simulate(
         count = write_events(plan, seed, events, steps=steps, signal=signal)
         typer.echo(render_events(plan, target if target.is_dir() else None, events, count))
         return
+    randomness = SimulationRandomness(seed)
     with shown_progress("simulating") as progress, computed_with() if target.is_dir() else nullcontext():
-        result = simulate_plan(plan, seed, repeat, signal=signal, progress=progress)
+        result = simulate_plan(plan, randomness, repeat, signal=signal, progress=progress)
     typer.echo("\n".join(result.table_lines()))
     if output is not None:
         for path in write_release(result.example, output):

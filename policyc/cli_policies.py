@@ -84,7 +84,7 @@ def fmt(
     """
     from policyc.diagnostics import Source
     from policyc.syntax import format_policy, parse_policy, read_source
-    from policyc_runtime.files import write_text
+    from policyc_runtime.files import followed, write_text
 
     changed = False
     for file in files:
@@ -98,7 +98,7 @@ def fmt(
         if only_check:
             typer.echo(f"{file}: would be rewritten")
         else:
-            write_text(file, formatted)
+            write_text(followed(file), formatted)
             typer.echo(f"{file}: rewritten")
     if changed and only_check:
         raise typer.Exit(FINDINGS)

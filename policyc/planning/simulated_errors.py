@@ -138,8 +138,7 @@ def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
     if not found.error > 0:  # everybody is where the chain says, and no value is uncertain
         return one
     if mean == 0:
-        one = replace(one, expected_errors=tuple(tuple(1.0 for _ in pattern) for pattern in one.expected_errors))
-        one, mean = replace(one, predicted=one.predicted.model_copy(update={"published": 1.0})), 1.0
+        one, mean = _flat(one), 1.0
     factor = found.error / mean
     method = (
         f"simulated users of the declared chain over {steps:,} steps; schedules and estimators are compared by what "
@@ -156,6 +155,12 @@ def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
     return replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)
 
 
+def _flat(one: Choice) -> Choice:
+    """The choice with an error of one at every step, to be scaled, where nothing was computed but zeros."""
+    errors = tuple(tuple(1.0 for _ in pattern) for pattern in one.expected_errors)
+    return replace(one, predicted=one.predicted.model_copy(update={"published": 1.0}), expected_errors=errors)
+
+
 def _open(one: Choice, part: ReleasePlan) -> Choice:
     """The choice, of whose error no more is known than that of its noise, or of counts that stand still.
 
@@ -170,6 +175,10 @@ def _open(one: Choice, part: ReleasePlan) -> Choice:
         told = {"kind": "noise", "published": predicted.without_postprocessing, "because": because}
     else:
         return one
-    factor = predicted.without_postprocessing / predicted.published if "published" in told else 1.0
+    if "published" not in told:
+        factor = 1.0
+    else:  # whole numbers that hardly any noise reaches have no error that could be scaled
+        one = one if predicted.published > 0 else _flat(one)
+        factor = predicted.without_postprocessing / one.predicted.published
     errors = tuple(tuple(error * factor for error in pattern) for pattern in one.expected_errors)
     return replace(one, predicted=predicted.model_copy(update=told), expected_errors=errors)

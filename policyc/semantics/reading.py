@@ -16,6 +16,7 @@ Reader = Callable[[Scope, Value, str], object]
 
 LARGEST_POPULATION = 10**12
 LARGEST_NUMBER = Decimal(10) ** 15
+LONGEST_DURATION = 3_650_000  # days, which no calendar with years of four digits exceeds
 
 _MILLISECONDS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AMBIGUOUS = {
@@ -149,10 +150,12 @@ def duration(scope: Scope, value: Value, what: str) -> int | None:
     if value.unit not in _MILLISECONDS:
         _wrong_unit(scope, value)
         return None
-    if not 0 < value.amount <= LARGEST_POPULATION:
-        _out_of_range(scope, value.span, what, "longer than nothing and of sensible length", "write `5min`, say")
+    length = value.amount * _MILLISECONDS[value.unit]
+    if not 0 < length <= LONGEST_DURATION * _MILLISECONDS["d"]:
+        demand = f"longer than nothing and at most {LONGEST_DURATION:_}d, ten thousand years"
+        _out_of_range(scope, value.span, what, demand, "write `5min`, say")
         return None
-    return value.amount * _MILLISECONDS[value.unit]
+    return length
 
 
 def _wrong_unit(scope: Scope, value: Duration) -> None:

@@ -16,6 +16,8 @@ from policyc.syntax.tree import Call, CellField, Name, Set, StreamField, Text, V
 from policyc.syntax.tree import Stream as StreamTree
 
 _OUTPUT = ("step", "time", "noisy", "released", "simulated")  # the columns of a released file beside the cell
+_FIRST = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
+_LAST = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)  # a day of room for every zone, as for data
 _FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start")
 _MISSING = {
     "user": ("`user my_column`, the column that says whose event it is", "without it nobody is protected"),
@@ -53,6 +55,8 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
             "`simulated`; many readers take capitals for the same",
             hint=f"name the cell's column otherwise in the data and here, such as `{tree.name.text}_{cell.column}`",
         )  # fmt: skip
+    if isinstance(step, int):
+        _check_years(scope, fields, start if isinstance(start, str) else None, step, horizon)
     alike = [c.casefold() for c in columns]
     if len(set(alike)) < len(alike):
         twice = next(c for c in columns if alike.count(c.casefold()) > 1)
@@ -132,6 +136,28 @@ def _start(scope: Scope, value: Value, what: str) -> str | None:
     return read
 
 
+def _check_years(
+    scope: Scope, fields: dict[str, CellField | StreamField], start: str | None, step: int, horizon: object
+) -> None:
+    """All steps of the horizon, or the first of an endless one, lie between the years 1 and 9999."""
+    begin = _FIRST if start is None else datetime.datetime.fromisoformat(start)
+    begin = begin if begin.tzinfo else begin.replace(tzinfo=datetime.UTC)
+    steps = horizon if horizon and isinstance(horizon, int) else 1
+    if begin < _FIRST:
+        scope.refuse(
+            "E0209", "`start` lies before the year 1", _span(fields, "start") or Span(0, 0),
+            because="the zone that it is said in is ahead of UTC", hint="write a later moment",
+        )  # fmt: skip
+    elif step * steps > (_LAST - begin) // datetime.timedelta(milliseconds=1):
+        after = f"{steps:_} steps" if steps > 1 else "the first step"
+        place = _span(fields, "horizon") if steps > 1 and start is None else _span(fields, "start")
+        scope.refuse(
+            "E0209", f"{after} of this stream end after the year 9999", place or _span(fields, "step") or Span(0, 0),
+            because="no calendar of a release has such dates",
+            hint="write shorter steps, fewer of them, or an earlier `start`",
+        )  # fmt: skip
+
+
 def _no_date(written: str) -> tuple[str, str]:
     """Why a text is no moment, and what to write."""
     day = re.match(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?![0-9])", written)
@@ -152,7 +178,9 @@ def _no_date(written: str) -> tuple[str, str]:
             f"`start` is not a date: {name} has {last} days",
             f'write a day that there is, such as `"{year:04}-{month:02}-{last:02}"`',
         )
-    return "`start` has no such time of day", f'write it as `"{day.group()}T06:00"` or `"{day.group()}T06:00Z"`'
+    zone = re.search(r"[+-][0-9]{2}(:?[0-9]{2})*$", written[day.end() :])
+    what = "`start` has no such time of day" if zone is None else "`start` has no such time of day, or no such zone"
+    return what, f'write it as `"{day.group()}T06:00"`, `"{day.group()}T06:00Z"` or `"{day.group()}T06:00+02:00"`'
 
 
 def resolve_cells(scope: Scope, field: CellField) -> CellSchema | None:

@@ -35,6 +35,18 @@ def read_inside(path: Path, directory: Path) -> bytes:
     return read_ordinary(path)
 
 
+def followed(path: Path) -> Path:
+    """The file that a name means which somebody chose, wherever links lead: it is written, and the links stay.
+
+    Raises:
+        OSError: it is a link to itself; its `strerror` says so.
+    """
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except RuntimeError:
+        raise OSError(errno.ELOOP, "it is a link to itself", str(path)) from None
+
+
 @contextmanager
 def draft(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """A new file beside another, gone at the end of the block unless `place` put it there.

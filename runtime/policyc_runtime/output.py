@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import DataError, ReleaseError
-from policyc_runtime.files import draft, is_full, place
+from policyc_runtime.files import draft, followed, is_full, place
 from policyc_runtime.sources.tables import connect, open_table, opened, place_of, quoted, reading, require_here
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 OUTPUT_SUFFIXES = (".csv", ".parquet")
 NOT_A_RELEASE = "NOT A RELEASE"
 WRITER = "policyc_writer"
+OUTPUT, UNWRITABLE = "E0826", "the output cannot be written"
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,23 @@ class Release:
         return series
 
 
-def output_paths(names: Iterable[str], path: str | Path) -> dict[str, Path]:
+def output_paths(
+    names: Iterable[str], path: str | Path, suffixes: tuple[str, ...] = OUTPUT_SUFFIXES
+) -> dict[str, Path]:
     """Where each release is written: the path itself, or with several releases one file each, named after them.
 
     Raises:
         ReleaseError: an unknown suffix, or no such directory.
     """
-    require_here(path)
+    try:
+        require_here(path)
+    except DataError as error:
+        remedy = "name a file on this machine; what it holds can be copied there afterwards"
+        reason = "it is a URL, and nothing is written to another place than this machine"
+        raise ReleaseError(OUTPUT, UNWRITABLE, where=error.where, because=reason, help=remedy) from None
     file = Path(path)
-    if file.suffix.lower() not in OUTPUT_SUFFIXES:
-        raise _unwritable(file, f"its suffix is none of {', '.join(OUTPUT_SUFFIXES)}", "name a CSV or Parquet file")
+    if not file.name.lower().endswith(suffixes):
+        raise _unwritable(file, f"its suffix is none of {', '.join(suffixes)}", "name a CSV or Parquet file")
     if not file.parent.is_dir() or file.is_dir():
         raise _unwritable(file, "there is no such directory, or it is one itself", "make the directory first")
     names = list(names)
@@ -126,9 +134,7 @@ def require_own(path: Path, column: str | None, *, simulated: bool = False) -> N
     Raises:
         ReleaseError: its directory may not be written to, or another file is there, which is not written over.
     """
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        remedy = "give yourself leave to write there, or name another place for the output"
-        raise _unwritable(path, "its directory may not be written to", remedy)
+    require_writable(path)
     if not path.exists():
         return
     connection = connect()
@@ -142,12 +148,25 @@ def require_own(path: Path, column: str | None, *, simulated: bool = False) -> N
     wanted = {"step", "time", "noisy", "released", *(() if column is None else (column,))}
     if not wanted <= found or ("simulated" in found) != simulated:
         raise ReleaseError(
-            "E0826",
+            OUTPUT,
             "this file exists and is no release of this plan",
             where=str(path),
-            because="a run writes over its own releases only",
+            because=f"a {'simulation' if simulated else 'run'} writes over its own releases only",
             help="choose another name for the output",
         )
+
+
+def require_writable(path: Path) -> None:
+    """Nothing when a file can be made there, or where a link there leads; ReleaseError says why not."""
+    try:
+        folder = followed(path).parent
+    except OSError as error:
+        raise _unwritable(path, str(error.strerror), "name another place for the output") from None
+    if not folder.is_dir():
+        raise _unwritable(path, "it is a link into a directory that does not exist", "make the directory first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        remedy = "give yourself leave to write there, or name another place for the output"
+        raise _unwritable(path, "its directory may not be written to", remedy)
 
 
 def write_release(release: Release, path: str | Path) -> list[Path]:
@@ -167,9 +186,10 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
     for name, file in output_paths(release.series, path).items():
         series = release.series[name]
         try:
-            with draft(file) as new:
+            target = followed(file)
+            with draft(target) as new:
                 _write_csv(release, series, new, len(release.steps))
-                place(_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, file)
+                place(_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, target)
         except OSError as error:
             if is_full(error):
                 remedy = "make room, then run again: the steps are in the ledger, and are written from it"
@@ -343,4 +363,4 @@ def read_release(path: str | Path, column: str | None, *, whole: bool = True) ->
 
 
 def _unwritable(file: Path, reason: str, remedy: str) -> ReleaseError:
-    return ReleaseError("E0826", "the output cannot be written", where=str(file), because=reason, help=remedy)
+    return ReleaseError(OUTPUT, UNWRITABLE, where=str(file), because=reason, help=remedy)

@@ -20,7 +20,7 @@ from policyc_runtime.noisy_values import stored_noisy, whole_values
 from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import moment_of, step_times
-from policyc_runtime.sources.tables import place_of
+from policyc_runtime.sources.tables import place_of, require_here
 
 
 def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
@@ -68,6 +68,7 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
         LedgerError: the ledger cannot be used, or is of another plan.
         ReleaseError: the file has no rows, or is a simulation, or a value differs; names the first row.
     """
+    require_here(path)
     with Ledger.open_read_only(ledger) as book:
         require_claims(book, plan)
         if not book.meta:

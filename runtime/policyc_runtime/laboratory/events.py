@@ -14,16 +14,25 @@ import numpy as np
 from policyc_check.errors import KernelError
 from policyc_check.plan.queries import SumQuery
 from policyc_check.users.claims import promised_user_level
-from policyc_runtime.errors import ReleaseError
+from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
-from policyc_runtime.files import is_full
+from policyc_runtime.files import draft, followed, is_full, place
 from policyc_runtime.laboratory.streams import USERS
-from policyc_runtime.output import NOT_A_RELEASE
+from policyc_runtime.output import NOT_A_RELEASE, output_paths, require_writable
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds
+from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds, whole_step_before
 from policyc_runtime.sources.participation import measured_releases, sum_columns
-from policyc_runtime.sources.step_counts import check_request
-from policyc_runtime.sources.tables import SIMULATED, SUFFIXES, connect, is_parquet, opened, quoted, require_here
+from policyc_runtime.sources.step_counts import check_request, check_steps
+from policyc_runtime.sources.tables import (
+    SIMULATED,
+    SUFFIXES,
+    connect,
+    is_parquet,
+    open_table,
+    opened,
+    quoted,
+    reading,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +73,7 @@ def write_events(
         plan: what users do is drawn from its chains; under a user-level promise from the signal, within the
             participation bound; where neither is declared users are anywhere, and take part, at random.
         seed: makes the events repeatable.
-        path: the file, by suffix; it is replaced as a whole.
+        path: the file, by suffix; earlier simulated events there are replaced as a whole, nothing else is.
         steps: how many; default the horizon, or `ENDLESS_STEPS`.
         signal: under a user-level promise, how the values of its only count or sum move.
 
@@ -75,15 +84,12 @@ def write_events(
         KernelError: too many events, more steps than the horizon, or a column that is called `simulated`.
         ReleaseError: the file cannot be written.
     """
-    require_here(path)
-    file = Path(path)
-    if not file.name.lower().endswith(SUFFIXES):
-        raise _unwritable(file, f"its suffix is none of {', '.join(SUFFIXES)}", "name a CSV or Parquet file")
-    if not file.parent.is_dir() or file.is_dir():
-        raise _unwritable(file, "there is no such directory, or it is one itself", "make the directory first")
+    (file,) = output_paths([""], path, SUFFIXES).values()
+    _require_own(file)
     _check_columns(plan)
     check_request(plan, steps)
     total = steps or plan.stream.horizon or ENDLESS_STEPS
+    check_steps(plan, total, str(file), _start(plan))
     generator = SimulationRandomness(seed).generator
     values: Array | None = None
     if not promised_user_level(plan):
@@ -98,6 +104,30 @@ def write_events(
     }
     _write(plan, events, columns, file, generator)
     return len(events.step)
+
+
+def _require_own(file: Path) -> None:
+    """Nothing when a file can be written there, and none is there or one whose every row says that it is simulated."""
+    require_writable(file)
+    if not file.exists():
+        return
+    connection = connect()
+    try:
+        with open_table(connection, file) as table, reading(file):
+            others = f"{table.column(SIMULATED, 'mark')} IS DISTINCT FROM {quoted(NOT_A_RELEASE)}"
+            ((rows,),) = connection.execute(f"SELECT count(*) FROM {table.source} WHERE {others}").fetchall()
+    except DataError:
+        rows = None
+    finally:
+        connection.close()
+    if rows != 0:
+        raise ReleaseError(
+            "E0826",
+            "this file exists and is not of simulated events",
+            where=str(file),
+            because="a simulation writes over what was simulated only",
+            help="choose another name for the events",
+        )
 
 
 def _check_columns(plan: Plan) -> None:
@@ -230,11 +260,15 @@ def _listed(stream: StreamRecord) -> int:
     return len(stream.cell.cells) if stream.cell else 1
 
 
+def _start(plan: Plan) -> int:
+    """The moment of step 0: the declared one, or the last whole step before a Monday."""
+    start = declared_start(plan)
+    return whole_step_before(A_MONDAY, step_microseconds(plan)) if start is None else start
+
+
 def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, generator: np.random.Generator) -> None:
     """A file in order of time, whole or not at all."""
-    stream, length = plan.stream, step_microseconds(plan)
-    start = declared_start(plan)
-    start = A_MONDAY - (A_MONDAY - MONDAY) % length if start is None else start
+    stream, length, start = plan.stream, step_microseconds(plan), _start(plan)
     unit = SECOND if length % SECOND == 0 else 1000
     offset = generator.integers(0, length // unit, len(events.step)) * unit
     drawn = {"person": events.user, "moment": start + events.step * length + offset, "code": events.cell, **columns}
@@ -255,16 +289,16 @@ def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, ge
     import duckdb
 
     form = "parquet" if is_parquet(file) else f"csv, HEADER, COMPRESSION {_compression(file)}"
-    beside = file.with_name(f".{file.name}.new")
     connection = connect()
     try:
-        with beside.open("wb") as handle:
+        target = followed(file)
+        with draft(target) as beside, beside.open("wb") as handle:
             connection.register("drawn", drawn)
             connection.execute(
                 f"COPY (SELECT {', '.join(chosen)}, {quoted(NOT_A_RELEASE)} AS {SIMULATED} FROM drawn "
                 f"ORDER BY moment, person) TO {quoted(opened(handle.fileno()))} (FORMAT {form}, USE_TMP_FILE false)"
             )
-        beside.replace(file)
+            place(beside, target)
     except (OSError, duckdb.Error) as error:
         if is_full(error):
             raise _unwritable(file, "the disk is full", "make room, then run again") from None
@@ -273,7 +307,6 @@ def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, ge
         raise _unwritable(file, "the system refused", "check the directory and its rights") from None
     finally:
         connection.close()
-        beside.unlink(missing_ok=True)
 
 
 def _name(column: str) -> str:

@@ -27,7 +27,7 @@ from policyc_runtime.noisy_values import ready_steps, whole_values
 from policyc_runtime.output import NOT_A_RELEASE, Release, Series
 from policyc_runtime.plan import AdaptiveRelease, Scheduled
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.sources.moments import declared_start, step_times
+from policyc_runtime.sources.moments import declared_start, step_times, steps_in_calendar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +121,7 @@ class _World:
 
 def simulate(
     plan: Plan,
-    seed: int,
+    seed: int | SimulationRandomness,
     repeat: int,
     estimators: Sequence[Estimator] | None = None,
     *,
@@ -133,7 +133,7 @@ def simulate(
 
     Args:
         plan: with a user-level target, or with a population and at least one chain.
-        seed: makes the simulation repeatable; never used in a release.
+        seed: makes the simulation repeatable; never used in a release. Or the generator that was made from one.
         repeat: how many independent streams, >= 1.
         estimators: what to compare; default every one that applies.
         steps: default the horizon, at most 1000 unless the plan takes all steps together.
@@ -143,10 +143,10 @@ def simulate(
     Raises:
         KernelError: the plan does not say how many users there are or how they move.
     """
-    length = min(plan.stream.horizon or LONGEST_SIMULATION, steps or LONGEST_SIMULATION)
+    length = min(plan.stream.horizon or LONGEST_SIMULATION, steps or LONGEST_SIMULATION, steps_in_calendar(plan))
     streams = bool(promised_user_level(plan))
     world = _of_streams(plan, length, estimators, signal) if streams else _of_chains(plan, length, estimators)
-    randomness = SimulationRandomness(seed)
+    randomness = SimulationRandomness(seed) if isinstance(seed, int) else seed
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     example: dict[str, Series] = {}
     truth: dict[str, NDArray[Any]] = {}

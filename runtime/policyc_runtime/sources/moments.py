@@ -114,6 +114,12 @@ def iso_moment(moment: int) -> str:
     return (EPOCH + moment * MICROSECOND).replace(tzinfo=None).isoformat()
 
 
+def steps_in_calendar(plan: Plan) -> int:
+    """How many steps from the declared start on, or from the first moment, are over before the year 9999 is."""
+    start = declared_start(plan)
+    return (LAST_MOMENT - (FIRST_MOMENT if start is None else start)) // step_microseconds(plan)
+
+
 def step_times(plan: Plan, start: int | None, steps: int) -> tuple[str, ...]:
     """The moment each step begins, ISO; empty texts without a start."""
     if start is None:
