@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal
 
@@ -21,6 +22,7 @@ from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.json_text import read_json
+from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.mechanisms import (
     Accounted,
     AnyMechanism,
@@ -30,6 +32,7 @@ from policyc_runtime.mechanisms import (
     WindowMechanism,
 )
 
+PLAN = "plan.json"
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
 
 
@@ -238,6 +241,11 @@ class Plan(checked.Plan):
                 raise ValueError(f"`{release.name}` is not measured by `{release.mechanism.name}`: {reason}")
         return self
 
+    @cached_property
+    def pin(self) -> Path | None:
+        """The file in its directory that names its one ledger; None unless `load_plan` read it from a directory."""
+        return None
+
     def release_named(self, name: str) -> ReleasePlan:
         """The release of that name; KeyError when there is none."""
         found = super().release_named(name)
@@ -265,14 +273,15 @@ def load_plan(path: str | Path) -> Plan:
     """Read a plan file; refuse what is not exactly a plan of this version.
 
     Args:
-        path: `plan.json`, or the directory that holds it.
+        path: the directory that `policyc compile` wrote, or the `plan.json` in it: its runs then keep to the ledger
+            that this directory names (`ledger.pin`).
 
     Raises:
         PlanFormatError: missing, too large, not JSON, another version, unknown or missing fields.
     """
     file = Path(path)
     if file.is_dir():
-        file = file / "plan.json"
+        file = file / PLAN
     if file.suffix == ".policy":
         raise PlanFormatError(
             "E0802",
@@ -302,6 +311,8 @@ def load_plan(path: str | Path) -> Plan:
         reason = str(error)
     else:
         if as_written:
+            if file.name == PLAN:
+                vars(plan)["pin"] = file.absolute().with_name(PIN)
             return plan
         # a field left out or given twice would be read in one way of two: the file would not say what the digest covers
         raise PlanFormatError("E0802", "the plan is not as it was written", where=place, help=again)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from policyc_runtime.estimates import processes_used, published_values
 from policyc_runtime.ledger import Entry, Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded, overtaken
 from policyc_runtime.ledger_private import write_dropped
+from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.noisy_values import (
     derived_values,
@@ -67,7 +69,7 @@ def release(
     start: str | None = None,
     steps: int | None = None,
     output: str | Path | None = None,
-    pin: Path | None = None,
+    pin: Path | EllipsisType | None = ...,
     progress: Progress | None = None,
     randomness: Randomness | None = None,
     steps_a_transaction: int = STEPS_A_TRANSACTION,
@@ -87,8 +89,9 @@ def release(
             events.
         output: where the caller will write; checked before anything is spent. An earlier release there without a
             ledger is a sign of a lost ledger; any other file is not written over.
-        pin: the file by which the plan's directory names its one ledger; default that of the directory which the
-            ledger lies in, when it is a plan's.
+        pin: the file by which the plan's directory names its one ledger, so that no run draws the same steps on
+            another. Default: `ledger.pin` in the directory that the plan was loaded from. A plan that was not must be
+            given one file for all its runs, or None: the caller then sees to it that it has one ledger.
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
@@ -97,7 +100,7 @@ def release(
         PlanRejectedError: the plan does not keep its promise.
         DataError: the data does not fit the plan.
         LedgerError: the ledger is lost, altered, an older copy, busy, of another plan, or the plan has another one;
-            data of a released step changed.
+            nobody says which one it has; data of a released step changed.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
     """
     verify(plan)
@@ -114,6 +117,7 @@ def release(
                 help="use `filter` or `smoother`, or a schedule that releases every step",
             )
     _check_data(events_or_counts)
+    pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin
     source = randomness or SystemRandomness()
     simulated = isinstance(events_or_counts, str | Path) and says_simulated(events_or_counts)
     outputs = {} if output is None else output_paths(_names(plan), output)
@@ -121,7 +125,7 @@ def release(
         if outputs:
             require_own(outputs[part.name], part.query.by, simulated=simulated or not source.is_release)
     drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
-    with Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pin) as book:
+    with Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pinned) as book:
         before = book.steps
         _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
@@ -140,6 +144,21 @@ def release(
         if progress is not None:
             progress(raw.steps, raw.steps)
         return replace(stored_release(plan, book, raw.steps), before=min(before, raw.steps))
+
+
+def _own_pin(plan: Plan, ledger: str | Path) -> Path:
+    """The pin in the directory that a plan was loaded from."""
+    if plan.pin is None:
+        raise LedgerError(
+            "E0868",
+            "nobody says which ledger is this plan's",
+            where=str(ledger),
+            because=f"it was not loaded from a directory, whose `{PIN}` names its one ledger; on a second ledger the "
+            "same steps would be drawn again, and both together tell more than promised",
+            help="save the plan and load it: `load_plan(compilation.save())`; or say `pin=Path(...)`, one file for all "
+            "runs of this plan; or `pin=None`, if you see to it that it has one ledger",
+        )
+    return plan.pin
 
 
 def _check_data(data: Data) -> None:

@@ -92,18 +92,28 @@ def test_runs_on_new_rows_release_what_one_run_releases(deliver, rows, tmp_path)
     """Released in two runs a stream has all its steps, and its ledger takes the whole history just as well."""
     plan = planned(tmp_path, deliver=deliver)
     randomness = SimulationRandomness(7)
-    whole = release(plan, written(tmp_path, rows, 0, 48), tmp_path / "w", steps=48, randomness=SimulationRandomness(7))
+    whole = release(
+        plan, written(tmp_path, rows, 0, 48), tmp_path / "w", steps=48, randomness=SimulationRandomness(7), pin=None
+    )
     if deliver == "realtime":
-        release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20, randomness=randomness)
+        release(
+            plan,
+            written(tmp_path, rows, 0, 20),
+            tmp_path / "l",
+            continued=True,
+            steps=20,
+            randomness=randomness,
+            pin=None,
+        )
     else:
         book = Ledger.open(tmp_path / "l", plan, generator="simulation")
         with book, History(tmp_path / "l", plan, book) as history:
             history.read(written(tmp_path, rows, 0, 20), start=None, steps=20)
             history.keep()
     done = release(
-        plan, written(tmp_path, rows, 20, 48), tmp_path / "l", continued=True, steps=48, randomness=randomness
+        plan, written(tmp_path, rows, 20, 48), tmp_path / "l", continued=True, steps=48, randomness=randomness, pin=None
     )
-    again = release(plan, written(tmp_path, rows, 0, 48), tmp_path / "l", steps=48, randomness=randomness)
+    again = release(plan, written(tmp_path, rows, 0, 48), tmp_path / "l", steps=48, randomness=randomness, pin=None)
     for name in ("there", "spent"):
         assert done.series[name].released.shape == whole.series[name].released.shape
         assert np.array_equal(done.series[name].noisy, again.series[name].noisy)
@@ -128,23 +138,27 @@ def test_a_run_that_breaks_off_takes_nothing_in_twice(rows, tmp_path):
 def test_rows_that_changed_or_history_that_is_lost_stop_the_run(rows, tmp_path):
     """Other rows of a step that was taken in are refused; so are new rows when nobody knows the earlier ones."""
     plan = planned(tmp_path)
-    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True, steps=10)
+    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True, steps=10, pin=None)
     with pytest.raises(LedgerError, match="step 9 changed"):
         release(
-            plan, written(tmp_path, [*rows, (9, "u99,2026-01-01T09:59:00,1")], 0, 12), tmp_path / "l", continued=True
+            plan,
+            written(tmp_path, [*rows, (9, "u99,2026-01-01T09:59:00,1")], 0, 12),
+            tmp_path / "l",
+            continued=True,
+            pin=None,
         )
     history_file(tmp_path / "l").unlink()
     with pytest.raises(LedgerError) as refused:
-        release(plan, written(tmp_path, rows, 10, 20), tmp_path / "l", continued=True, steps=20)
+        release(plan, written(tmp_path, rows, 10, 20), tmp_path / "l", continued=True, steps=20, pin=None)
     assert refused.value.code == "E0825"
-    done = release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20)
+    done = release(plan, written(tmp_path, rows, 0, 20), tmp_path / "l", continued=True, steps=20, pin=None)
     assert len(done.times) == 20
 
 
 def test_the_file_is_private_and_names_nobody(rows, tmp_path):
     """Only its owner may read it, and users stand in it by a keyed hash."""
     plan = planned(tmp_path)
-    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True, steps=10)
+    release(plan, written(tmp_path, rows, 0, 10), tmp_path / "l", continued=True, steps=10, pin=None)
     file = history_file(tmp_path / "l")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert b"u12" not in file.read_bytes()
@@ -154,11 +168,11 @@ def test_it_says_where_it_does_not_apply(rows, tmp_path):
     """Samples over all of a user's steps, ready counts, another policy and a file in use are refused."""
     path = written(tmp_path, rows, 0, 48)
     with pytest.raises(DataError, match="all rows"):
-        release(planned(tmp_path, "enforced = keep_sample", "offline"), path, tmp_path / "s", continued=True)
+        release(planned(tmp_path, "enforced = keep_sample", "offline"), path, tmp_path / "s", continued=True, pin=None)
     plan = planned(tmp_path)
     with pytest.raises(DataError, match="carried on"):
-        release(plan, path, tmp_path / "c", counts=True, continued=True)
-    release(plan, path, tmp_path / "l", continued=True, steps=10)
+        release(plan, path, tmp_path / "c", counts=True, continued=True, pin=None)
+    release(plan, path, tmp_path / "l", continued=True, steps=10, pin=None)
     other = planned(tmp_path, "enforced = keep_first", "offline")
     with pytest.raises(KernelError) as refused:
         History(tmp_path / "l", other)
@@ -168,15 +182,15 @@ def test_it_says_where_it_does_not_apply(rows, tmp_path):
 def test_new_rows_alone_are_told_of_the_way_to_bring_them(rows, tmp_path):
     """A run that misses the rows of earlier steps names `--continued`, and doing what it says works."""
     plan, book = planned(tmp_path), tmp_path / "l"
-    release(plan, written(tmp_path, rows, 0, 10), book, steps=10)
+    release(plan, written(tmp_path, rows, 0, 10), book, steps=10, pin=None)
     with pytest.raises(LedgerError, match="no rows for step 0 any more") as refused:
-        release(plan, written(tmp_path, rows, 10, 20), book, steps=20)
+        release(plan, written(tmp_path, rows, 10, 20), book, steps=20, pin=None)
     assert "run once with the whole history" in str(refused.value.help)
     assert "`--continued`" in str(refused.value.help)
     for first in (10, 15):
         with pytest.raises(LedgerError) as refused:
-            release(plan, written(tmp_path, rows, first, 20), book, steps=20, continued=True)
+            release(plan, written(tmp_path, rows, first, 20), book, steps=20, continued=True, pin=None)
         assert refused.value.code == "E0825"
         assert "run once with the whole history from step 0 on and `--continued`" in str(refused.value.help)
-    release(plan, written(tmp_path, rows, 0, 20), book, steps=20, continued=True)
-    assert len(release(plan, written(tmp_path, rows, 20, 30), book, steps=30, continued=True).steps) == 30
+    release(plan, written(tmp_path, rows, 0, 20), book, steps=20, continued=True, pin=None)
+    assert len(release(plan, written(tmp_path, rows, 20, 30), book, steps=30, continued=True, pin=None).steps) == 30

@@ -78,9 +78,9 @@ def test_daily_runs_publish_what_one_run_publishes(case: str, tmp_path: Path) ->
     for steps in range(1, STEPS + 1):
         if steps <= DELAY:
             with pytest.raises(DataError, match="nothing can be released"):
-                release(plan, data[:steps], tmp_path / "daily", steps=steps, randomness=daily)
+                release(plan, data[:steps], tmp_path / "daily", steps=steps, randomness=daily, pin=None)
             continue
-        done = release(plan, data[:steps], tmp_path / "daily", steps=steps, randomness=daily)
+        done = release(plan, data[:steps], tmp_path / "daily", steps=steps, randomness=daily, pin=None)
         assert len(done.times) == len(done.released) == (steps if steps == STEPS else steps - DELAY)
         assert np.array_equal(done.released[: len(seen)], seen), "what was published does not change"
         seen = done.released
@@ -99,7 +99,7 @@ def test_a_value_depends_on_exactly_so_many_later_steps(case: str, tmp_path: Pat
         if changed is not None:
             data[changed, 0] += 40
             data[changed, 1:2] -= 40
-        done = release(plan, data, tmp_path / str(number), steps=20, randomness=SimulationRandomness(3))
+        done = release(plan, data, tmp_path / str(number), steps=20, randomness=SimulationRandomness(3), pin=None)
         found.append(done.released[10].tolist())
     assert found[0] != found[1]
     assert found[0] == found[2]
@@ -111,7 +111,7 @@ def test_waiting_steps_have_noise_once(case: str, tmp_path: Path) -> None:
     plan, book, out = planned(tmp_path, case), tmp_path / "l", tmp_path / "o.csv"
     data = counts(plan)
     for steps in (10, 11, STEPS):
-        done = release(plan, data[:steps], book, steps=steps, output=out)
+        done = release(plan, data[:steps], book, steps=steps, output=out, pin=None)
         write_release(done, out)
         claims = [*ledger_claims(plan, book), *release_claims(plan, book, out)]
         assert [claim for claim in claims if not claim.holds] == []
@@ -126,14 +126,14 @@ def test_waiting_steps_have_noise_once(case: str, tmp_path: Path) -> None:
             other[9, 0] += 1
             other[9, 1:2] -= 1
             with pytest.raises(LedgerError, match="step 9 changed"):
-                release(plan, other[:11], book, steps=11)
+                release(plan, other[:11], book, steps=11, pin=None)
     assert [entry.noisy for entry in drawn][:10] == noisy
 
 
 def test_transactions_change_nothing(tmp_path: Path) -> None:
     """Cut into transactions of two steps, the values are those that one transaction makes of the same noise."""
     plan = planned(tmp_path, "declared")
-    done = release(plan, counts(plan), tmp_path / "l", steps=STEPS, steps_a_transaction=2)
+    done = release(plan, counts(plan), tmp_path / "l", steps=STEPS, steps_a_transaction=2, pin=None)
     (part,) = plan.releases
     assert np.array_equal(done.released, published_values(plan, part, done.noisy.astype(float), np.empty((0, 1))))
     assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))

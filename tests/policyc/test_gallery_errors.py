@@ -31,7 +31,7 @@ def test_bicycles_have_the_error_that_is_stated(compiled_gallery, tmp_path):
     assert part.predicted.kind in ("expected", "simulated")
     squares = []
     for turn in range(60):
-        done = release(plan, counts, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn))
+        done = release(plan, counts, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn), pin=None)
         squares.append(((done.released - counts) ** 2).mean())
     assert np.mean(squares) == pytest.approx(part.predicted.published, rel=0.1)
 
@@ -46,7 +46,7 @@ def test_the_papers_own_setting_states_a_bound_that_real_rentals_exceed(gallery,
     plan, counts = compile_policy(place).plan, daily("bikes")
     predicted = plan.releases[0].predicted
     assert predicted.kind == "at_least"
-    done = release(plan, counts, tmp_path / "l", randomness=SimulationRandomness(1))
+    done = release(plan, counts, tmp_path / "l", randomness=SimulationRandomness(1), pin=None)
     assert ((done.released - counts) ** 2).mean() > 5 * predicted.published
 
 
@@ -60,7 +60,7 @@ def test_departures_have_the_noise_that_is_stated(gallery, compiled_gallery, tmp
     assert plan.drops
     noisy, published = [], []
     for turn in range(12):
-        done = release(plan, events, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn), steps=28)
+        done = release(plan, events, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn), steps=28, pin=None)
         noisy.append(np.abs(done.noisy - counts).mean())
         published.append(np.abs(done.released - counts).mean())
     assert np.mean(noisy) == pytest.approx(part.predicted.published, rel=0.1)

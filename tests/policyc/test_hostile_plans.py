@@ -136,7 +136,7 @@ def commands(directory: Path, original: Plan, events: Path) -> dict[str, Callabl
         cli.run(directory, str(events), str(output), None, steps=3)
 
     def released() -> None:
-        done = release(load_plan(directory), events, directory.parent / "ledger", steps=3, output=output)
+        done = release(load_plan(directory), events, directory.parent / "ledger", steps=3, output=output, pin=None)
         write_release(done, output)
 
     def compared() -> None:

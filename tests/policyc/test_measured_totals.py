@@ -124,9 +124,9 @@ def test_a_run_verifies_and_continues(make: Make, tmp_path: Path, mechanism: str
     early = None
     if deliver == "realtime":
         first = events(tmp_path, [row for row in rows if row[1] < 20], "first.csv")
-        early = release(plan, first, tmp_path / "l", output=out, steps=20)
+        early = release(plan, first, tmp_path / "l", output=out, steps=20, pin=None)
         write_release(early, out)
-    done = release(plan, events(tmp_path, rows), tmp_path / "l", output=out, steps=48)
+    done = release(plan, events(tmp_path, rows), tmp_path / "l", output=out, steps=48, pin=None)
     write_release(done, out)
     if early is not None:
         assert (done.series["so_far"].noisy[: len(early.steps)] == early.series["so_far"].noisy).all()

@@ -160,11 +160,11 @@ def test_runs_in_pieces_count_a_user_as_often_as_the_bound_says(plan: Plan, tmp_
     """As it was run: two steps of user 7 from a column of whole numbers, then two from one of floats."""
     folder = tmp_path / "run"
     folder.mkdir()
-    release(plan, parquet(tmp_path, "BIGINT", *FIRST), folder / "l", continued=True, steps=2)
+    release(plan, parquet(tmp_path, "BIGINT", *FIRST), folder / "l", continued=True, steps=2, pin=None)
     with pytest.raises(DataError) as caught:
-        release(plan, parquet(tmp_path, "DOUBLE", *LATER), folder / "l", continued=True, steps=4)
+        release(plan, parquet(tmp_path, "DOUBLE", *LATER), folder / "l", continued=True, steps=4, pin=None)
     assert caught.value.code == "E0867"
-    done = release(plan, parquet(tmp_path, "INTEGER", *LATER), folder / "l", continued=True, steps=4)
+    done = release(plan, parquet(tmp_path, "INTEGER", *LATER), folder / "l", continued=True, steps=4, pin=None)
     assert len(done.steps) == 4
 
 

@@ -49,7 +49,7 @@ def published(folder: Path, way: tuple[str, str, str]):
     plan = compile_policy(folder / "cars.policy").plan
     ledger = folder / "ledger.sqlite"
     for steps in (30,) if deliver == "offline" else (7, 30):
-        done = release(plan, COUNTS[:steps], ledger, steps=steps)
+        done = release(plan, COUNTS[:steps], ledger, steps=steps, pin=None)
     return plan, done, ledger
 
 
@@ -85,6 +85,6 @@ def test_a_ledger_with_every_digit_verifies_and_is_carried_on(way, tmp_path, mon
         before.setattr(sys.modules["policyc_runtime.release"], "published_values", estimate_release)
         plan, done, ledger = published(tmp_path, way)
     assert max(len(repr(value).partition(".")[2]) for value in done.released[:, 0].tolist()) > 8
-    again = release(plan, COUNTS, ledger, steps=30)
+    again = release(plan, COUNTS, ledger, steps=30, pin=None)
     assert np.array_equal(again.released, done.released)
     assert_explained(plan, ledger)

@@ -57,9 +57,9 @@ def test_simulated_and_real_events_do_not_share_a_ledger(
     real.write_text("\n".join(line.rsplit(",", 1)[0] for line in drawn.read_text().splitlines()) + "\n")
     for first, second in ((drawn, real), (real, drawn)):
         book = tmp_path / f"l{first.stem}"
-        assert release(plan, first, book, steps=4).is_release is (first == real)
+        assert release(plan, first, book, steps=4, pin=None).is_release is (first == real)
         with pytest.raises(LedgerError, match="do not share a ledger") as refused:
-            release(plan, second, book, steps=5)
+            release(plan, second, book, steps=5, pin=None)
         assert refused.value.code == "E0828"
         assert "policyc compile" in str(refused.value.help)
 

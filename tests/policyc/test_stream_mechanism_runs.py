@@ -57,7 +57,7 @@ def test_bikeshare_runs_on_simulated_rentals(gallery, compiled_gallery, rides, t
     assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
     mechanism = found.plan.releases[0].mechanism
     assert mechanism.described() == "lmmse(weight 1)"
-    done = release(found.plan, path, tmp_path / "l", output=tmp_path / "o.csv", randomness=Repeatable(1))
+    done = release(found.plan, path, tmp_path / "l", output=tmp_path / "o.csv", randomness=Repeatable(1), pin=None)
     assert done.released.shape == (DAYS, 1)
     assert all(claim.holds for claim in ledger_claims(found.plan, tmp_path / "l"))
     error = float(((done.noisy[:, 0] - counts) ** 2).mean())
@@ -103,7 +103,7 @@ def test_other_mechanisms_of_the_sources_run_on_the_same_rentals(gallery, rides,
     place.write_text(text.replace("deliver   realtime", f"deliver {deliver}"))
     plan = compile_policy(place).plan
     verify(plan)
-    done = release(plan, path, tmp_path / "l", output=tmp_path / "o.csv", randomness=Repeatable(2))
+    done = release(plan, path, tmp_path / "l", output=tmp_path / "o.csv", randomness=Repeatable(2), pin=None)
     assert done.noisy.shape == (DAYS, 1)
     assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))
     assert float(np.abs(done.noisy[:, 0] - counts).mean()) < 300
@@ -131,7 +131,7 @@ def test_speeds_run_on_passages_and_their_sums_add_up(compiled_gallery, tmp_path
     (tmp_path / "passages.csv").write_text("\n".join(lines) + "\n")
     found = compiled_gallery("speeds")
     assert all(claim.holds for claim in verify_directory(found.save(tmp_path / "plan")))
-    done = release(found.plan, tmp_path / "passages.csv", tmp_path / "l", steps=90, output=tmp_path / "o.csv")
+    done = release(found.plan, tmp_path / "passages.csv", tmp_path / "l", steps=90, output=tmp_path / "o.csv", pin=None)
     assert {name: series.released.shape for name, series in done.series.items()} == dict.fromkeys(
         ("speed", "cars", "so_far"), (90, 1)
     )
@@ -149,8 +149,8 @@ def test_checkins_are_published_once_the_week_is_over(compiled_gallery, tmp_path
     (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
     plan = compiled_gallery("checkins").plan
     with pytest.raises(KernelError, match="nothing can be released"):
-        release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=900, randomness=Repeatable(3))
-    done = release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=1800, randomness=Repeatable(3))
+        release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=900, randomness=Repeatable(3), pin=None)
+    done = release(plan, tmp_path / "visits.csv", tmp_path / "l", steps=1800, randomness=Repeatable(3), pin=None)
     (series,) = done.series.values()
     measured = int((~series.skipped).sum())
     assert 100 < measured < 280

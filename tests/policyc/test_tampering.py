@@ -63,7 +63,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     signing_keys.new_key(folder / "officer")
     sign(directory, folder / "officer", str, signatures.Signer("Ada Bell", "2026-11-21", "officer", "Town"))
     write_on_demand(directory, "registry.yaml")
-    released = release(compilation.plan, folder / "counts.csv", directory / LEDGER, counts=True)
+    released = release(compilation.plan, folder / "counts.csv", directory / LEDGER, counts=True, pin=None)
     write_release(released, directory / RELEASE)
     write_release(released, directory / PARQUET)
     return directory

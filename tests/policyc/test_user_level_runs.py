@@ -214,7 +214,7 @@ def test_running_totals_and_windows_are_made_of_what_was_released(make, tmp_path
     """Derived releases are exact functions of the noisy counts, and no noise is drawn for them."""
     more = "release so_far = prefix(there)\nrelease lately = window(there, 3 steps)"
     rows = [(f"p{number}", hour, 1.0) for number in range(40) for hour in range(number % 5, 48, 11)]
-    done = release(make(more=more), events(tmp_path, rows), tmp_path / "l", steps=48)
+    done = release(make(more=more), events(tmp_path, rows), tmp_path / "l", steps=48, pin=None)
     noisy = done.series["there"].noisy
     assert (done.series["so_far"].noisy == np.cumsum(noisy, axis=0)).all()
     window = np.cumsum(noisy, axis=0) - np.vstack([np.zeros((3, 1), dtype=int), np.cumsum(noisy, axis=0)[:-3]])
@@ -227,27 +227,27 @@ def test_a_run_in_pieces_verifies_and_draws_nothing_twice(make, tmp_path):
     rows = [(f"p{number}", hour, 31.5 + number) for number in range(30) for hour in range(number % 7, 48, 7)]
     first = events(tmp_path, [row for row in rows if row[1] < 20], "first.csv")
     out = tmp_path / "out.csv"
-    early = release(plan, first, tmp_path / "l", output=out, steps=20)
+    early = release(plan, first, tmp_path / "l", output=out, steps=20, pin=None)
     write_release(early, out)
-    done = release(plan, events(tmp_path, rows), tmp_path / "l", output=out)
+    done = release(plan, events(tmp_path, rows), tmp_path / "l", output=out, pin=None)
     write_release(done, out)
     for name in ("there", "speed"):
         assert (done.series[name].noisy[: len(early.steps)] == early.series[name].noisy).all()
         assert (done.series[name].released[: len(early.steps)] == early.series[name].released).all()
-    again = release(plan, events(tmp_path, rows), tmp_path / "l", output=out)
+    again = release(plan, events(tmp_path, rows), tmp_path / "l", output=out, pin=None)
     assert (again.series["speed"].noisy == done.series["speed"].noisy).all()
     claims = [*ledger_claims(plan, tmp_path / "l"), *release_claims(plan, tmp_path / "l", out)]
     assert all(claim.holds for claim in claims)
     changed = [(who, hour, speed + 40 * (hour == 3)) for who, hour, speed in rows]
     with pytest.raises(LedgerError, match="changed after it was released"):
-        release(plan, events(tmp_path, changed, "changed.csv"), tmp_path / "l", steps=48)
+        release(plan, events(tmp_path, changed, "changed.csv"), tmp_path / "l", steps=48, pin=None)
 
 
 def test_values_of_a_sum_lie_on_its_grid(make, tmp_path):
     """What is published of a sum is a whole number of grid steps, and reads back exactly from a file."""
     plan = make(more="release speed = sum(seen.speed, clamp = 0 .. 130)")
     rows = [(f"p{number}", number, 55.5) for number in range(48)]
-    done = release(plan, events(tmp_path, rows), tmp_path / "l")
+    done = release(plan, events(tmp_path, rows), tmp_path / "l", pin=None)
     values = done.series["speed"].noisy
     assert (values * 10 == np.rint(values * 10)).all()
     (_, file) = write_release(done, tmp_path / "out.csv")
@@ -259,7 +259,7 @@ def test_what_was_dropped_is_noted_beside_the_ledger_and_nowhere_else(make, tmp_
     """The private note has the numbers, is readable by the owner alone, and no output has it."""
     rows = [("often", hour, 1.0) for hour in range(10)] + [("once", 9, 1.0)]
     plan = make()
-    done = release(plan, events(tmp_path, rows), tmp_path / "l", steps=10, randomness=SimulationRandomness(1))
+    done = release(plan, events(tmp_path, rows), tmp_path / "l", steps=10, randomness=SimulationRandomness(1), pin=None)
     note = tmp_path / "private" / "l.private.json"
     assert json.loads(note.read_text())["dropped"] == {"users": 1, "participations": 6, "events": 6}
     assert note.stat().st_mode & 0o077 == 0
@@ -270,9 +270,11 @@ def test_an_enforced_bound_needs_events(make, tmp_path):
     """Ready counts are refused where the bound must be enforced, and taken where it is assumed."""
     counts = np.full((5, 1), 7)
     with pytest.raises(DataError) as caught:
-        release(make(), counts, tmp_path / "l")
+        release(make(), counts, tmp_path / "l", pin=None)
     assert caught.value.code == "E0837"
-    assert release(make(participation='assumed = "tickets"'), counts, tmp_path / "m").series["there"].noisy.shape == (
+    assert release(make(participation='assumed = "tickets"'), counts, tmp_path / "m", pin=None).series[
+        "there"
+    ].noisy.shape == (
         5,
         1,
     )
@@ -366,7 +368,7 @@ def test_a_forged_record_is_found(make, tmp_path, release_name, forged):
     """A ledger whose records are none of the mechanism's, or whose totals do not follow from them, does not verify."""
     plan = make(more="release so_far = prefix(there)")
     rows = [(f"p{number}", number % 9, 1.0) for number in range(20)]
-    release(plan, events(tmp_path, rows), tmp_path / "l", steps=9)
+    release(plan, events(tmp_path, rows), tmp_path / "l", steps=9, pin=None)
     with Ledger.open_read_only(tmp_path / "l") as book:
         assert all(claim.holds for claim in claims_of(book, plan))
         place = next(i for i, entry in enumerate(book.entries) if (entry.step, entry.release) == (3, release_name))
@@ -385,7 +387,7 @@ def test_the_plan_of_departures_runs_on_real_data(gallery, compiled_gallery, tmp
     """The gallery's policy releases four weeks of real departures as whole numbers from 0."""
     plan = compiled_gallery("departures").plan
     events, randomness = gallery / "departures_january.csv.gz", SimulationRandomness(1)
-    done = release(plan, events, tmp_path / "l", steps=28, output=tmp_path / "o.csv", randomness=randomness)
+    done = release(plan, events, tmp_path / "l", steps=28, output=tmp_path / "o.csv", randomness=randomness, pin=None)
     assert done.released.shape == (28, 1)
     assert done.released.dtype.kind == "i"
     assert 400 < done.released.mean() < 900

@@ -63,8 +63,8 @@ def test_it_runs_and_verifies(wards, tmp_path):
     directory = wards.save(tmp_path / "wards.plan")
     rng = np.random.default_rng(4)
     counts = rng.multinomial(50_000, [0.0005, 0.0004, 0.001, 0.9981], size=30)
-    release(wards.plan, counts[:10], tmp_path / "ledger")
-    released = release(wards.plan, counts, tmp_path / "ledger")
+    release(wards.plan, counts[:10], tmp_path / "ledger", pin=None)
+    released = release(wards.plan, counts, tmp_path / "ledger", pin=None)
     values = released.series["occupancy"].released
     assert values.sum(axis=1) == pytest.approx(np.full(30, 50_000))
     assert values[:, 1].max() <= 40

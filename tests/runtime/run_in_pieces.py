@@ -22,7 +22,7 @@ PLAN = make_plan(horizon=4000)
 
 
 def run(ledger: str, output: str, steps: str, piece: str) -> None:
-    done = release(PLAN, make_counts(int(steps)), ledger, output=output, steps_a_transaction=int(piece))
+    done = release(PLAN, make_counts(int(steps)), ledger, output=output, steps_a_transaction=int(piece), pin=None)
     write_release(done, output)
 
 

@@ -91,7 +91,7 @@ def test_killed_at_fifty_moments_every_step_is_released_once(tmp_path: Path) -> 
                 whole *= 0.9  # the machine was slower before: aim earlier
             before = committed(ledger)
             output = Path(f"{ledger}.csv")
-            write_release(release(plan, counts, ledger, output=output), output)
+            write_release(release(plan, counts, ledger, output=output, pin=None), output)
             after = committed(ledger)
             assert after[: len(before)] == before
             assert [step for step, _, _ in after] == list(range(STEPS))
@@ -112,15 +112,15 @@ def test_an_interrupted_transaction_leaves_no_trace(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        release(plan, counts, path, progress=stop, steps_a_transaction=2)
+        release(plan, counts, path, progress=stop, steps_a_transaction=2, pin=None)
     assert seen == [2, 4]
     with Ledger.open_read_only(path) as ledger:
         kept = list(ledger.entries)
     assert len(kept) == 4
-    full = release(plan, counts, path)
+    full = release(plan, counts, path, pin=None)
     with Ledger.open_read_only(path) as ledger:
         assert ledger.entries[:4] == kept
-    assert np.array_equal(full.noisy, release(plan, counts, path).noisy)
+    assert np.array_equal(full.noisy, release(plan, counts, path, pin=None).noisy)
 
 
 def test_a_ledger_begun_but_empty_is_taken_up(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_a_ledger_begun_but_empty_is_taken_up(tmp_path: Path) -> None:
     plan, path = make_plan(), tmp_path / "ledger"
     Ledger.open(path, plan).__exit__(None, None, None)
     assert not path.with_name("private").exists()
-    assert len(release(plan, make_counts(3), path).steps) == 3
+    assert len(release(plan, make_counts(3), path, pin=None).steps) == 3
     empty = tmp_path / "empty"
     empty.touch()
-    assert len(release(plan, make_counts(3), empty).steps) == 3
+    assert len(release(plan, make_counts(3), empty, pin=None).steps) == 3
     empty.write_bytes(b"")
     with pytest.raises(LedgerError):
-        release(plan, make_counts(3), empty)
+        release(plan, make_counts(3), empty, pin=None)

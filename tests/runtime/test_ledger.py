@@ -40,13 +40,13 @@ def plan() -> Plan:
 def path(tmp_path: Path, plan: Plan) -> Path:
     """A ledger with twelve steps."""
     place = tmp_path / "fleet.ledger"
-    release(plan, COUNTS, place)
+    release(plan, COUNTS, place, pin=None)
     return place
 
 
 def refused(plan: Plan, path: Path, counts: Any = COUNTS, **options: Any) -> LedgerError:
     with pytest.raises(LedgerError) as caught:
-        release(plan, counts, path, **options)
+        release(plan, counts, path, **options, pin=None)
     return caught.value
 
 
@@ -65,7 +65,7 @@ def tamper(path: Path, *statements: str) -> None:
 def test_a_second_run_draws_nothing(plan: Plan, path: Path) -> None:
     """Running again gives the stored values and leaves the file as it was."""
     before = path.read_bytes()
-    first, second = (release(plan, COUNTS, path) for _ in range(2))
+    first, second = (release(plan, COUNTS, path, pin=None) for _ in range(2))
     assert np.array_equal(first.noisy, second.noisy)
     assert np.array_equal(first.released, second.released)
     assert path.read_bytes() == before
@@ -73,9 +73,9 @@ def test_a_second_run_draws_nothing(plan: Plan, path: Path) -> None:
 
 def test_only_new_steps_are_drawn(plan: Plan, path: Path) -> None:
     """Longer data keeps every earlier value, and adds steps."""
-    first = release(plan, COUNTS, path)
+    first = release(plan, COUNTS, path, pin=None)
     longer = np.vstack([COUNTS, make_counts(5, seed=2)])
-    second = release(plan, longer, path)
+    second = release(plan, longer, path, pin=None)
     assert np.array_equal(second.noisy[:12], first.noisy)
     assert np.array_equal(second.released[:12], first.released)
     assert len(second.steps) == 17
@@ -148,7 +148,7 @@ def test_a_ledger_that_was_not_begun_is_not_checked_and_not_refused(plan: Plan, 
     assert [(claim.holds, claim.code) for claim in ledger_claims(plan, path)] == [(None, "E0820")]
     with pytest.raises(LedgerError, match="no ledger here"):
         verify_release(plan, path, tmp_path / "out.csv")
-    assert len(release(plan, COUNTS, path).steps) == 12
+    assert len(release(plan, COUNTS, path, pin=None).steps) == 12
 
 
 def test_another_file_is_no_ledger(plan: Plan, tmp_path: Path) -> None:
@@ -178,13 +178,13 @@ def test_a_ledger_without_entries_is_taken_by_the_plan_that_runs_next(plan: Plan
     path, other = tmp_path / "ledger", make_plan(epsilon="0.2")
     for _ in range(2):
         with pytest.raises(KernelError):
-            release(plan, tmp_path / "missing.csv", path)
+            release(plan, tmp_path / "missing.csv", path, pin=None)
         assert not key_file(path).exists()
         assert not [claim for claim in ledger_claims(other, path) if claim.holds is False]
         path.unlink()
     with pytest.raises(KernelError):
-        release(plan, tmp_path / "missing.csv", path)
-    assert len(release(other, COUNTS, path).steps) == 12
+        release(plan, tmp_path / "missing.csv", path, pin=None)
+    assert len(release(other, COUNTS, path, pin=None).steps) == 12
     assert all(claim.holds for claim in ledger_claims(other, path))
     assert refused(plan, path).code == "E0821"
 
@@ -194,7 +194,7 @@ def test_a_run_whose_empty_ledger_was_taken_meanwhile_draws_nothing(plan: Plan, 
     path, other = tmp_path / "ledger", make_plan(epsilon="0.2")
     refusals = []
     with contextlib.suppress(LedgerError), Ledger.open(path, plan) as first:
-        release(other, COUNTS, path)
+        release(other, COUNTS, path, pin=None)
         try:
             with first.transaction():
                 raise AssertionError
@@ -210,7 +210,7 @@ def test_an_empty_copy_of_a_ledger_that_had_entries_is_not_taken(plan: Plan, tmp
     path, copy = tmp_path / "ledger", tmp_path / "copy"
     Ledger.open(path, plan).__exit__(None, None, None)
     shutil.copy(path, copy)
-    release(plan, COUNTS, path)
+    release(plan, COUNTS, path, pin=None)
     shutil.copy(copy, path)
     for file in {key_file(path), seal_file(path)} - {left(path)}:
         file.unlink()
@@ -226,7 +226,7 @@ def test_a_future_version_is_refused(plan: Plan, path: Path) -> None:
 def test_a_lost_ledger_is_not_begun_anew(plan: Plan, path: Path, tmp_path: Path) -> None:
     """A key, a seal that counts entries or an output without its ledger means that noise was drawn before."""
     output = tmp_path / "out.csv"
-    write_release(release(plan, COUNTS, path), output)
+    write_release(release(plan, COUNTS, path, pin=None), output)
     path.unlink()
     for file in (key_file(path), seal_file(path)):
         error = refused(plan, path)
@@ -235,7 +235,7 @@ def test_a_lost_ledger_is_not_begun_anew(plan: Plan, path: Path, tmp_path: Path)
         file.unlink()
     assert refused(plan, path, output=output).code == "E0822"
     output.unlink()
-    assert len(release(plan, COUNTS, path, output=output).steps) == 12
+    assert len(release(plan, COUNTS, path, output=output, pin=None).steps) == 12
 
 
 def test_a_lost_key_is_refused_but_verification_needs_none(plan: Plan, path: Path) -> None:
@@ -252,12 +252,12 @@ def test_an_older_copy_of_a_ledger_is_refused(plan: Plan, path: Path, tmp_path: 
     seal = seal_file(path).read_bytes()
     shutil.copy(path, older)
     longer = np.vstack([COUNTS, make_counts(5, seed=2)])
-    write_release(release(plan, longer, path, output=output), output)
+    write_release(release(plan, longer, path, output=output, pin=None), output)
     shutil.copy(older, path)
     assert refused(plan, path, longer).code == "E0848"
     seal_file(path).write_bytes(seal)
     with pytest.raises(KernelError) as caught:
-        release(plan, longer, path, output=output)
+        release(plan, longer, path, output=output, pin=None)
     assert caught.value.code == "E0827"
     assert "line 50, step 12" in (caught.value.where or "")
 
@@ -297,7 +297,7 @@ def test_simulated_noise_has_a_ledger_of_its_own(plan: Plan, path: Path, tmp_pat
     """Seeded noise neither enters a real ledger nor passes for one."""
     assert refused(plan, path, randomness=SimulationRandomness(1)).code == "E0828"
     other = tmp_path / "simulated"
-    assert not release(plan, COUNTS, other, randomness=SimulationRandomness(1)).is_release
+    assert not release(plan, COUNTS, other, randomness=SimulationRandomness(1), pin=None).is_release
     assert refused(plan, other).code == "E0828"
     assert [claim.code for claim in ledger_claims(plan, other) if claim.holds is False] == ["E0828"]
 
@@ -311,7 +311,7 @@ def test_the_key_is_private_and_the_ledger_holds_no_raw_data(tmp_path: Path) -> 
     prints = []
     for name in ("one", "two"):
         path = tmp_path / name
-        release(plan, events, path)
+        release(plan, events, path, pin=None)
         assert marker.encode() not in path.read_bytes()
         assert stat.S_IMODE(key_file(path).stat().st_mode) == 0o600
         with Ledger.open_read_only(path) as ledger:

@@ -16,6 +16,7 @@ from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.ledger_private import key_file
 from policyc_runtime.ledger_seal import PIN, Seal, read_seal, seal_file
+from policyc_runtime.plan import load_plan
 from policyc_runtime.release import release
 
 PLAN = make_plan()
@@ -24,7 +25,7 @@ PLAN = make_plan()
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A ledger of five steps, sealed."""
-    release(PLAN, make_counts(5), tmp_path / "ledger")
+    release(PLAN, make_counts(5), tmp_path / "ledger", pin=None)
     return tmp_path / "ledger"
 
 
@@ -75,7 +76,7 @@ def stopped(path: Path, after: int) -> None:
 
     kept = [(file, path.with_name(f"{file.name}.then")) for file in (path, seal_file(path))]
     with pytest.raises(KeyboardInterrupt):
-        release(PLAN, make_counts(5), path, progress=stop, steps_a_transaction=1)
+        release(PLAN, make_counts(5), path, progress=stop, steps_a_transaction=1, pin=None)
     for file, content in kept:
         content.replace(file)
 
@@ -90,7 +91,7 @@ def test_a_killed_run_leaves_the_file_unchecked_and_not_refused(tmp_path: Path, 
     assert (seal.entries, seal.coming, seal.sha256) == (after - 1, after, "")
     assert sealed(path).holds is None
     assert not fails(path)
-    release(PLAN, make_counts(5), path)
+    release(PLAN, make_counts(5), path, pin=None)
     assert sealed(path).holds
 
 
@@ -103,7 +104,7 @@ def test_a_seal_is_there_before_the_ledger_and_before_every_change(tmp_path: Pat
         assert seal is not None
         seen.append((done, seal.entries, seal.coming))
 
-    release(PLAN, make_counts(5), path, progress=look, steps_a_transaction=2)
+    release(PLAN, make_counts(5), path, progress=look, steps_a_transaction=2, pin=None)
     assert seen == [(2, 0, 2), (4, 2, 4), (5, 4, 5)]
     assert sealed(path).holds
 
@@ -111,7 +112,7 @@ def test_a_seal_is_there_before_the_ledger_and_before_every_change(tmp_path: Pat
 def test_a_ledger_is_refused_under_a_newer_seal(path: Path, tmp_path: Path) -> None:
     """An older copy of the ledger put back would draw published steps again; with its own seal back it is no older."""
     older, seal = path.read_bytes(), seal_file(path).read_bytes()
-    newer = release(PLAN, make_counts(7), path)
+    newer = release(PLAN, make_counts(7), path, pin=None)
     path.write_bytes(older)
     error = refused(path)
     assert (error.code, "older copy" in (error.because or "")) == ("E0848", True)
@@ -143,7 +144,7 @@ def test_a_seal_that_is_missing_emptied_or_altered_is_refused(tmp_path: Path, ch
     """A seal of zero entries beside a ledger with entries, too; of the pin in a plan's directory the same is true."""
     path = tmp_path / "ledger"
     (tmp_path / "plan.json").touch()
-    release(PLAN, make_counts(5), path)
+    release(PLAN, make_counts(5), path, pin=None)
     file = seal_file(path) if name == "seal" else tmp_path / PIN
     seal = read_seal(file)
     assert seal is not None
@@ -165,7 +166,7 @@ def test_bytes_that_no_entry_uses_are_refused_when_they_change(path: Path) -> No
 def test_the_seal_of_another_ledger_is_refused(path: Path, tmp_path: Path) -> None:
     """A seal names the ledger, and the entry it ends at: that of another ledger does not fit."""
     (tmp_path / "other").mkdir()
-    release(PLAN, make_counts(2), tmp_path / "other" / "ledger")
+    release(PLAN, make_counts(2), tmp_path / "other" / "ledger", pin=None)
     seal_file(path).write_bytes(seal_file(tmp_path / "other" / "ledger").read_bytes())
     assert refused(path).code == "E0848"
 
@@ -185,7 +186,7 @@ def test_a_plan_has_one_ledger(pinned: tuple[Path, Path], tmp_path: Path) -> Non
     path, pin = pinned
     assert refused(tmp_path / "new", pin=pin).code == "E0822"
     assert refused(pin.with_name("ledger.sqlite"), pin=pin).code == "E0822"
-    release(PLAN, make_counts(5), tmp_path / "other")
+    release(PLAN, make_counts(5), tmp_path / "other", pin=None)
     assert refused(tmp_path / "other", pin=pin).code == "E0809"
     assert len(release(PLAN, make_counts(7), path, pin=pin).steps) == 7
     assert all(claim.holds for claim in ledger_claims(PLAN, path, pin))
@@ -218,7 +219,7 @@ def test_every_flipped_byte_of_the_key_is_refused_and_named(path: Path) -> None:
         assert refused(path).code == "E0847"
         assert refused(path, 5).code == "E0847"
     file.write_bytes(key)
-    assert len(release(PLAN, make_counts(7), path).steps) == 7
+    assert len(release(PLAN, make_counts(7), path, pin=None).steps) == 7
 
 
 def test_a_ledger_without_its_private_files_verifies(path: Path) -> None:
@@ -228,5 +229,41 @@ def test_a_ledger_without_its_private_files_verifies(path: Path) -> None:
     assert all(claim.holds for claim in claims)
     assert ["only their owner" in claim.detail for claim in claims if "private" in claim.name] == [True]
     with pytest.raises(LedgerError) as caught:
-        release(PLAN, make_counts(5), path)
+        release(PLAN, make_counts(5), path, pin=None)
+    assert caught.value.code == "E0822"
+
+
+def test_a_loaded_plan_has_one_ledger_wherever_its_caller_puts_it(tmp_path: Path) -> None:
+    """Its directory alone names that: a second ledger is refused before anything is drawn, one begun before too."""
+    folder = tmp_path / "visits.plan"
+    folder.mkdir()
+    (folder / "plan.json").write_text(PLAN.to_json())
+    first = release(load_plan(folder), make_counts(5), tmp_path / "a")
+    again = release(load_plan(folder / "plan.json"), make_counts(5), tmp_path / "a")
+    assert (folder / PIN).is_file()
+    assert (first.series["parked"].noisy == again.series["parked"].noisy).all()
+    for other in (tmp_path / "b", folder / "ledger.sqlite"):
+        with pytest.raises(LedgerError) as caught:
+            release(load_plan(folder), make_counts(5), other)
+        assert caught.value.code == "E0822"
+        assert not other.exists()
+    release(PLAN, make_counts(3), tmp_path / "c", pin=None)
+    with pytest.raises(LedgerError) as caught:
+        release(load_plan(folder), make_counts(5), tmp_path / "c")
+    assert caught.value.code == "E0809"
+    assert load_plan(folder) == PLAN
+    assert load_plan(folder).to_json() == PLAN.to_json()
+
+
+def test_a_plan_in_memory_is_not_run_until_its_caller_says_which_ledger_it_has(tmp_path: Path) -> None:
+    """Nor is one from a file that is no plan's directory; nothing is begun, and `pin` is one ledger for all runs."""
+    (tmp_path / "copy.json").write_text(PLAN.to_json())
+    for plan in (PLAN, load_plan(tmp_path / "copy.json"), PLAN.model_copy()):
+        with pytest.raises(LedgerError) as caught:
+            release(plan, make_counts(5), tmp_path / "a")
+        assert caught.value.code == "E0868"
+    assert {file.name for file in tmp_path.iterdir()} == {"copy.json"}
+    release(PLAN, make_counts(5), tmp_path / "a", pin=tmp_path / "pin")
+    with pytest.raises(LedgerError) as caught:
+        release(PLAN, make_counts(5), tmp_path / "b", pin=tmp_path / "pin")
     assert caught.value.code == "E0822"

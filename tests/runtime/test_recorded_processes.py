@@ -73,7 +73,7 @@ def test_the_process_used_is_recorded_and_recomputed(estimator: str, delivery: s
     plan, counts, path = plan_for(estimator, delivery), counts_of(RANDOM), tmp_path / "ledger"
     randomness = SimulationRandomness(1)
     for steps in (1, 2, 30, 60):
-        done = release(plan, counts, path, steps=steps, randomness=randomness)
+        done = release(plan, counts, path, steps=steps, randomness=randomness, pin=None)
     used = done.series["parked"].processes
     assert len(used) == 60
     assert used[-1] not in ("", "declared chain")
@@ -87,7 +87,7 @@ def test_the_process_used_is_recorded_and_recomputed(estimator: str, delivery: s
 def test_a_forged_process_is_found(estimator: str, delivery: str, process: str, tmp_path: Path) -> None:
     """A ledger rewritten as a whole, with another process at one step, does not follow from its noisy values."""
     plan, path = plan_for(estimator, delivery), tmp_path / "ledger"
-    release(plan, counts_of(STAYING), path)
+    release(plan, counts_of(STAYING), path, pin=None)
     assert claim_of(plan, path).detail == "declared chain at steps 0 to 59"
     forge(path, 60, process)
     claim = claim_of(plan, path)
@@ -98,7 +98,7 @@ def test_a_forged_process_is_found(estimator: str, delivery: str, process: str, 
 def test_nothing_is_recorded_where_nothing_is_asked(tmp_path: Path) -> None:
     """Estimators that believe what is declared leave the field empty, and a ledger that fills it is refused."""
     plan, path = plan_for("mle", "realtime"), tmp_path / "ledger"
-    assert set(release(plan, counts_of(STAYING), path).series["parked"].processes) == {""}
+    assert set(release(plan, counts_of(STAYING), path, pin=None).series["parked"].processes) == {""}
     assert not [claim for claim in ledger_claims(plan, path) if "move like" in claim.name]
     forge(path, 3, "declared chain")
     assert claim_of(plan, path).holds is False

@@ -28,7 +28,7 @@ EVENTS = "tailnum,departed_at,origin\na,2013-01-01T08:00:00,EWR\nb,2013-01-02T08
 
 def test_a_release_satisfies_the_constraints(tmp_path: Path) -> None:
     """Published values are whole, not negative and add up; noisy ones are whole numbers as drawn."""
-    done = release(make_plan(), make_counts(50), tmp_path / "l")
+    done = release(make_plan(), make_counts(50), tmp_path / "l", pin=None)
     assert done.is_release
     assert done.released.dtype == done.noisy.dtype == np.int64
     assert (done.released >= 0).all()
@@ -39,7 +39,7 @@ def test_a_release_satisfies_the_constraints(tmp_path: Path) -> None:
 def test_noise_has_the_plans_scale(tmp_path: Path) -> None:
     """Over 8,000 draws the variance is the mechanism's, within five standard errors."""
     plan, counts = make_plan(horizon=2000), make_counts(2000)
-    noise = (release(plan, counts, tmp_path / "l", randomness=SimulationRandomness(1)).noisy - counts).ravel()
+    noise = (release(plan, counts, tmp_path / "l", randomness=SimulationRandomness(1), pin=None).noisy - counts).ravel()
     part = plan.releases[0]
     variance = part.mechanism.variance(part.schedule.scales(1)[0])
     assert abs(noise.var() / variance - 1) < 5 * np.sqrt(5 / noise.size)
@@ -52,7 +52,7 @@ def test_a_file_reads_back_exactly(tmp_path: Path, suffix: str, integer: bool) -
     """Every number, whole or not, comes back as it was, and verification against the ledger holds."""
     plan = make_plan(integer=integer, start="2013-01-01")
     path = tmp_path / f"out{suffix}"
-    done = release(plan, make_counts(30), tmp_path / "l", output=path)
+    done = release(plan, make_counts(30), tmp_path / "l", output=path, pin=None)
     assert write_release(done, path) == [path]
     found = read_release(path, "origin")
     assert np.array_equal(found.noisy, done.noisy.ravel())
@@ -67,13 +67,13 @@ def test_the_columns_are_the_promised_ones(tmp_path: Path) -> None:
     """Step, time, the cell column, noisy, released; the time is the moment the step begins."""
     events = tmp_path / "events.csv"
     events.write_text(EVENTS)
-    write_release(release(make_plan(), events, tmp_path / "l"), tmp_path / "out.csv")
+    write_release(release(make_plan(), events, tmp_path / "l", pin=None), tmp_path / "out.csv")
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == "step,time,origin,noisy,released"
     assert lines[5].startswith("1,2013-01-02T00:00:00,EWR,")
     assert len(lines) == 9
     plain = make_plan(cells=None, chains=(), population=None)
-    write_release(release(plain, events, tmp_path / "m"), tmp_path / "plain.csv")
+    write_release(release(plain, events, tmp_path / "m", pin=None), tmp_path / "plain.csv")
     assert (tmp_path / "plain.csv").read_text().splitlines()[0] == "step,time,noisy,released"
 
 
@@ -81,15 +81,15 @@ def test_later_events_extend_a_release(tmp_path: Path) -> None:
     """The start and the values of the first run stay; events that are gone from a released step are a change."""
     events, path, plan = tmp_path / "events.csv", tmp_path / "l", make_plan()
     events.write_text(EVENTS)
-    first = release(plan, events, path, steps=4)
+    first = release(plan, events, path, steps=4, pin=None)
     events.write_text(EVENTS + "a,2013-01-06T08:00:00,LGA\n")
-    second = release(plan, events, path)
+    second = release(plan, events, path, pin=None)
     assert np.array_equal(second.noisy[:4], first.noisy)
     assert second.times[:4] == first.times
     assert len(second.steps) == 6
     events.write_text(EVENTS)
     with pytest.raises(LedgerError) as caught:
-        release(plan, events, path)
+        release(plan, events, path, pin=None)
     assert caught.value.message == "the input has no rows for step 5 any more"
     assert caught.value.help == "give the whole history from step 0 on"
 
@@ -97,7 +97,7 @@ def test_later_events_extend_a_release(tmp_path: Path) -> None:
 def test_an_altered_release_is_found(tmp_path: Path) -> None:
     """One changed value, a missing row, rows in another order, more rows: each is named."""
     plan, path = make_plan(), tmp_path / "out.csv"
-    write_release(release(plan, make_counts(3), tmp_path / "l"), path)
+    write_release(release(plan, make_counts(3), tmp_path / "l", pin=None), path)
     lines = path.read_text().splitlines()
     step, time, cell, noisy, released = lines[6].split(",")
     changed = [*lines[:6], ",".join((step, time, cell, noisy, str(int(released) + 1))), *lines[7:]]
@@ -124,7 +124,7 @@ def test_an_altered_release_is_found(tmp_path: Path) -> None:
 def test_the_bytes_of_parquet_are_compared_where_one_duckdb_wrote_them(tmp_path: Path) -> None:
     """A file that says in both places that another version made it has its values compared, and says so."""
     plan, path = make_plan(), tmp_path / "out.parquet"
-    write_release(release(plan, make_counts(3), tmp_path / "l"), path)
+    write_release(release(plan, make_counts(3), tmp_path / "l", pin=None), path)
     assert verify_release(plan, tmp_path / "l", path) == (3, 3, True)
     version = duckdb.__version__.encode()
     other = b"9" + version[1:]
@@ -142,7 +142,7 @@ def test_several_releases_go_to_a_file_each(tmp_path: Path) -> None:
     plan = make_plan(releases=(make_release("present", by=None), make_release("parked")))
     events, path = tmp_path / "events.csv", tmp_path / "out.csv"
     events.write_text(EVENTS)
-    done = release(plan, events, tmp_path / "l", output=path)
+    done = release(plan, events, tmp_path / "l", output=path, pin=None)
     assert write_release(done, path) == list(output_paths(done.series, path).values())
     assert (tmp_path / "out-present.csv").exists()
     assert (tmp_path / "out-parked.csv").exists()
@@ -153,8 +153,8 @@ def test_several_releases_go_to_a_file_each(tmp_path: Path) -> None:
 def test_simulated_values_say_so_and_are_refused(tmp_path: Path) -> None:
     """Seeded noise marks every row of the file, and verification refuses it."""
     plan = make_plan()
-    release(plan, make_counts(2), tmp_path / "l")
-    done = release(plan, make_counts(2), tmp_path / "s", randomness=SimulationRandomness(3))
+    release(plan, make_counts(2), tmp_path / "l", pin=None)
+    done = release(plan, make_counts(2), tmp_path / "s", randomness=SimulationRandomness(3), pin=None)
     for name in ("out.csv", "out.parquet"):
         write_release(done, tmp_path / name)
         assert read_release(tmp_path / name, "origin").simulated
@@ -171,10 +171,10 @@ def test_step_limits_hold_and_real_time_does_not_look_ahead(tmp_path: Path) -> N
     for delivery in ("realtime", "offline"):
         plan = make_plan(delivery=delivery, constraints=(*limits, *(row({cell: 1}, ">=", 0) for cell in range(4))))
         seeds = [SimulationRandomness(5) for _ in range(2)]
-        done = release(plan, make_counts(12), tmp_path / delivery, randomness=seeds[0], steps_a_transaction=5)
+        done = release(plan, make_counts(12), tmp_path / delivery, randomness=seeds[0], steps_a_transaction=5, pin=None)
         assert (np.diff(done.released, axis=0) <= 3).all()
         if delivery == "realtime":
-            short = release(plan, make_counts(5), tmp_path / "s", randomness=seeds[1], steps_a_transaction=5)
+            short = release(plan, make_counts(5), tmp_path / "s", randomness=seeds[1], steps_a_transaction=5, pin=None)
             assert np.array_equal(short.released, done.released[:5])
 
 
@@ -182,7 +182,7 @@ def test_nothing_is_spent_on_what_cannot_be_written(tmp_path: Path) -> None:
     """A wrong suffix or a missing directory is refused before the ledger exists."""
     for output in (tmp_path / "out.json", tmp_path / "no" / "out.csv"):
         with pytest.raises(ReleaseError) as caught:
-            release(make_plan(), make_counts(2), tmp_path / "l", output=output)
+            release(make_plan(), make_counts(2), tmp_path / "l", output=output, pin=None)
         assert caught.value.code == "E0826"
     assert not (tmp_path / "l").exists()
 
@@ -194,7 +194,7 @@ def test_nothing_is_spent_where_the_output_may_not_be_written(tmp_path: Path, mo
     (tmp_path / "locked").mkdir()
     for name in ("locked", "file"):
         with pytest.raises(ReleaseError) as caught:
-            release(make_plan(), make_counts(2), tmp_path / "l", output=tmp_path / name / "out.csv")
+            release(make_plan(), make_counts(2), tmp_path / "l", output=tmp_path / name / "out.csv", pin=None)
         assert caught.value.code == "E0826"
     assert not (tmp_path / "l").exists()
 
@@ -209,14 +209,16 @@ def test_only_a_release_of_the_plan_is_written_over(tmp_path: Path, name: str, l
     if name in {"notes.csv", "empty.csv", "bad.parquet"}:
         path.write_text("" if name == "empty.csv" else "to do\nnothing\n")
     if name == "other.csv":
-        write_release(release(make_plan(cells=None, chains=(), population=None), events, tmp_path / "o"), path)
+        write_release(
+            release(make_plan(cells=None, chains=(), population=None), events, tmp_path / "o", pin=None), path
+        )
     if name == "simulated.csv":
-        write_release(release(plan, events, tmp_path / "s", randomness=SimulationRandomness(3)), path)
+        write_release(release(plan, events, tmp_path / "s", randomness=SimulationRandomness(3), pin=None), path)
     if ledger:
-        release(plan, events, tmp_path / "l")
+        release(plan, events, tmp_path / "l", pin=None)
     before = path.read_bytes()
     with pytest.raises(ReleaseError) as caught:
-        release(plan, events, tmp_path / "l", output=path)
+        release(plan, events, tmp_path / "l", output=path, pin=None)
     assert (caught.value.code, caught.value.message) == ("E0826", "this file exists and is no release of this plan")
     assert path.read_bytes() == before
     assert (tmp_path / "l").exists() == ledger
@@ -226,7 +228,7 @@ def test_a_plan_that_was_altered_is_not_run(tmp_path: Path) -> None:
     """The plan is verified before anything else."""
     plan = make_plan().model_copy(update={"compiler": "somebody"})
     with pytest.raises(PlanRejectedError):
-        release(plan, make_counts(2), tmp_path / "l")
+        release(plan, make_counts(2), tmp_path / "l", pin=None)
     assert not (tmp_path / "l").exists()
 
 
@@ -239,15 +241,15 @@ def test_steps_without_a_release_are_refused_where_nothing_fills_them(tmp_path: 
     )
     part = part.model_copy(update={"schedule": Schedule(name="sparse", segments=(sparse,))})
     with pytest.raises(KernelError) as caught:
-        release(make_plan(horizon=4, releases=(part,)), make_counts(2), tmp_path / "l")
+        release(make_plan(horizon=4, releases=(part,)), make_counts(2), tmp_path / "l", pin=None)
     assert caught.value.code == "E0829"
 
 
 def test_bad_data_spends_nothing(tmp_path: Path) -> None:
     """After a refusal of the data the ledger has no entry, and a good run follows."""
     with pytest.raises(DataError):
-        release(make_plan(), -make_counts(2), tmp_path / "l")
-    assert len(release(make_plan(), make_counts(2), tmp_path / "l").steps) == 2
+        release(make_plan(), -make_counts(2), tmp_path / "l", pin=None)
+    assert len(release(make_plan(), make_counts(2), tmp_path / "l", pin=None).steps) == 2
 
 
 def test_more_steps_than_the_plan_has_are_refused_at_the_option(tmp_path: Path) -> None:
@@ -256,7 +258,7 @@ def test_more_steps_than_the_plan_has_are_refused_at_the_option(tmp_path: Path) 
     events.write_text(EVENTS)
     for data in (events, make_counts(2)):
         with pytest.raises(DataError) as caught:
-            release(make_plan(), data, tmp_path / "l", steps=366)
+            release(make_plan(), data, tmp_path / "l", steps=366, pin=None)
         assert (caught.value.code, caught.value.where) == ("E0815", "--steps 366")
         assert "the plan has 365 steps" in caught.value.message
 
@@ -265,7 +267,12 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
     """Progress is told after every transaction, and ends complete."""
     told: list[tuple[int, int]] = []
     release(
-        make_plan(), make_counts(7), tmp_path / "l", progress=lambda *done: told.append(done), steps_a_transaction=3
+        make_plan(),
+        make_counts(7),
+        tmp_path / "l",
+        progress=lambda *done: told.append(done),
+        steps_a_transaction=3,
+        pin=None,
     )
     assert told == [(3, 7), (6, 7), (7, 7)]
 
@@ -278,7 +285,7 @@ def test_noise_is_kept_when_no_values_can_be_published(tmp_path):
     kept = []
     for _ in range(2):
         with pytest.raises(ReleaseError) as refused:
-            release(plan, counts, book, steps_a_transaction=1)
+            release(plan, counts, book, steps_a_transaction=1, pin=None)
         assert refused.value.code == "E0830"
         with Ledger.open_read_only(book) as ledger:
             kept.append([(entry.step, entry.noisy, entry.published) for entry in ledger.entries])
@@ -298,13 +305,13 @@ def test_runs_that_begin_together_count_steps_from_one_start(tmp_path: Path, mon
     def read_while_another_run_begins(*given: object, **named: object) -> object:
         monkeypatch.setattr(module, "read_events", read)
         found = read(*given, **named)
-        release(plan, first, ledger)
+        release(plan, first, ledger, pin=None)
         return found
 
     monkeypatch.setattr(module, "read_events", read_while_another_run_begins)
     with pytest.raises(LedgerError, match="start of the stream"):
-        release(plan, second, ledger)
-    assert len(release(plan, first, ledger).steps) == 1
+        release(plan, second, ledger, pin=None)
+    assert len(release(plan, first, ledger, pin=None).steps) == 1
 
 
 def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
@@ -314,19 +321,19 @@ def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
         """As pandas has one: rows of events, no array."""
 
     with pytest.raises(DataError, match="a DataFrame is neither a file nor counts"):
-        release(make_plan(), DataFrame(), tmp_path / "l")  # type: ignore[arg-type]
+        release(make_plan(), DataFrame(), tmp_path / "l", pin=None)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 
 def test_fewer_steps_than_are_released_are_refused(tmp_path: Path) -> None:
     """A run that asks for fewer steps leaves the file with all of them, says so, and asks for nothing of the ledger."""
     plan, ledger, output = make_plan(), tmp_path / "l", tmp_path / "out.csv"
-    write_release(release(plan, make_counts(8), ledger, output=output), output)
+    write_release(release(plan, make_counts(8), ledger, output=output, pin=None), output)
     before = output.read_bytes()
     with pytest.raises(DataError, match="3 steps were asked for, and 8 are released already") as refused:
-        release(plan, make_counts(8), ledger, steps=3, output=output)
+        release(plan, make_counts(8), ledger, steps=3, output=output, pin=None)
     assert (refused.value.code, output.read_bytes()) == ("E0886", before)
-    assert len(release(plan, make_counts(8), ledger, steps=8, output=output).times) == 8
+    assert len(release(plan, make_counts(8), ledger, steps=8, output=output, pin=None).times) == 8
 
 
 def test_a_full_disk_is_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +351,7 @@ def test_a_full_disk_is_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not is_full(PermissionError(13, "Permission denied"))
 
     plan, ledger, output = make_plan(), tmp_path / "l", tmp_path / "out.csv"
-    done = release(plan, make_counts(8), ledger, output=output)
+    done = release(plan, make_counts(8), ledger, output=output, pin=None)
     with monkeypatch.context() as full:
         full.setattr("policyc_runtime.output.place", lambda *_: raise_(of_system.value))
         with pytest.raises(ReleaseError) as refused:
@@ -355,7 +362,7 @@ def test_a_full_disk_is_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(LedgerError) as stopped, guarded(ledger):
             raise error
         assert (stopped.value.code, stopped.value.because) == ("E0820", "the disk is full")
-    again = release(plan, make_counts(8), ledger, output=output)
+    again = release(plan, make_counts(8), ledger, output=output, pin=None)
     assert np.array_equal(again.noisy, done.noisy)
 
 

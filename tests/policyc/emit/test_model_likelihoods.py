@@ -95,7 +95,9 @@ def test_the_cost_at_the_truth_is_that_of_the_noise(name: str, tmp_path: Path) -
         rng = np.random.default_rng(seed)
         counts = np.rint(150 + 40 * np.sin(np.arange(STEPS) / 7) + rng.normal(0, 4, STEPS))
         data = counts.astype(np.int64)[:, None]
-        released = release(plan, data, tmp_path / f"{seed}", randomness=SimulationRandomness(seed), steps=STEPS)
+        released = release(
+            plan, data, tmp_path / f"{seed}", randomness=SimulationRandomness(seed), steps=STEPS, pin=None
+        )
         for part, suffix in suffixes.items():
             series, true = released.series[part], truth(plan, part, counts)
             noisy = {t: {} if series.skipped[t] else {"": float(row[0])} for t, row in enumerate(series.noisy)}

@@ -107,8 +107,10 @@ def test_a_run_in_two_pieces(tmp_path, mechanism):
     rng = np.random.default_rng(2)
     laws = [[0.3, 0.3, 0.4]] * 30 + [[0.6, 0.1, 0.3]] * 30
     counts = {"occupancy": np.array([rng.multinomial(2000, law) for law in laws])}
-    first = release(plan, counts, tmp_path / "ledger", steps=20, randomness=SimulationRandomness(1))
-    whole = release(plan, counts, tmp_path / "ledger", randomness=SimulationRandomness(2), steps_a_transaction=7)
+    first = release(plan, counts, tmp_path / "ledger", steps=20, randomness=SimulationRandomness(1), pin=None)
+    whole = release(
+        plan, counts, tmp_path / "ledger", randomness=SimulationRandomness(2), steps_a_transaction=7, pin=None
+    )
     claims = [claim for claim in ledger_claims(plan, tmp_path / "ledger") if "record" in claim.name]
     assert [claim.holds for claim in claims] == [True]
     series = whole.series["occupancy"]

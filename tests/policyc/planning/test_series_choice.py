@@ -132,7 +132,7 @@ def test_the_predicted_error_is_that_of_a_run(plan_of, tmp_path):
                 100 * rng.standard_normal() if t == 0 else 0.99 * x[t - 1] + 100 * 0.0199**0.5 * rng.standard_normal()
             )
         counts = np.rint(900 + x).astype(np.int64)[:, None]
-        done = release(plan, counts, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn))
+        done = release(plan, counts, tmp_path / f"l{turn}", randomness=SimulationRandomness(turn), pin=None)
         errors.append(np.abs(done.series["there"].released - counts).mean())
     assert np.mean(errors) == pytest.approx(plan.releases[0].predicted.published, rel=0.25)
 
@@ -205,8 +205,8 @@ def test_steps_that_were_not_measured_are_published(plan_of, tmp_path):
         plan = plan_of(end=f"mechanism {wish}", deliver="offline", bound=4)
         counts = np.rint(900 + 100 * np.sin(np.arange(120) / 15)).astype(np.int64)[:, None]
         ledger = tmp_path / wish.split("(")[0]
-        done = release(plan, counts, ledger, randomness=SimulationRandomness(3))
+        done = release(plan, counts, ledger, randomness=SimulationRandomness(3), pin=None)
         assert np.abs(done.series["there"].released - counts).mean() < 30
         assert 10 < done.series["there"].skipped.sum() < 115
-        again = release(plan, counts, ledger, randomness=SimulationRandomness(4))
+        again = release(plan, counts, ledger, randomness=SimulationRandomness(4), pin=None)
         assert (again.series["there"].released == done.series["there"].released).all()

@@ -61,14 +61,14 @@ def test_one_wrong_date_spends_nothing(tmp_path: Path) -> None:
     plan, book = make_plan(start="2013-01-01"), tmp_path / "l"
     data = events(tmp_path, [*range(10), 340])
     with pytest.raises(DataError, match="no event lies in steps 10 to 339") as refused:
-        release(plan, data, book)
+        release(plan, data, book, pin=None)
     assert refused.value.code == "E0864"
     assert "--steps 10`" in str(refused.value.help)
     assert "--steps 341`" in str(refused.value.help)
     with Ledger.open_read_only(book) as ledger:
         assert ledger.steps == 0
-    assert len(release(plan, data, book, steps=10).steps) == 10
-    assert len(release(plan, events(tmp_path, range(12)), book).steps) == 12, "the corrected file goes on"
+    assert len(release(plan, data, book, steps=10, pin=None).steps) == 10
+    assert len(release(plan, events(tmp_path, range(12)), book, pin=None).steps) == 12, "the corrected file goes on"
 
 
 def test_a_date_that_is_still_to_come_spends_nothing(tmp_path: Path, clock: Clock) -> None:
@@ -76,7 +76,7 @@ def test_a_date_that_is_still_to_come_spends_nothing(tmp_path: Path, clock: Cloc
     clock("2013-01-11T14:00:00")
     for days in ([*range(10), 340], range(300)):
         with pytest.raises(DataError, match="has not begun") as refused:
-            release(make_plan(start="2013-01-01"), events(tmp_path, days), tmp_path / "l")
+            release(make_plan(start="2013-01-01"), events(tmp_path, days), tmp_path / "l", pin=None)
         assert refused.value.code == "E0863"
         assert "10 steps are over" in str(refused.value.because)
 
@@ -85,10 +85,10 @@ def test_the_step_that_goes_on_waits(tmp_path: Path, clock: Clock) -> None:
     """Its rows are in the file already; it is released by the first run after its end, with what came later."""
     clock("2013-01-11T15:00:00Z")
     plan, data = make_plan(start="2013-01-01T00:00:00Z"), events(tmp_path, range(11))
-    assert len(release(plan, data, tmp_path / "l").steps) == 10
+    assert len(release(plan, data, tmp_path / "l", pin=None).steps) == 10
     data.write_text(data.read_text() + "late,2013-01-11T23:59:59,JFK\n")
     clock("2013-01-12T00:00:00Z")
-    assert len(release(plan, data, tmp_path / "l").steps) == 11
+    assert len(release(plan, data, tmp_path / "l", pin=None).steps) == 11
 
 
 def test_nothing_is_over_yet(tmp_path: Path, clock: Clock) -> None:
@@ -96,8 +96,8 @@ def test_nothing_is_over_yet(tmp_path: Path, clock: Clock) -> None:
     clock("2013-01-01T20:00:00Z")
     plan, data = make_plan(start="2013-01-01"), events(tmp_path, [0])
     with pytest.raises(DataError, match="no step is over yet"):
-        release(plan, data, tmp_path / "l")
-    assert len(release(plan, data, tmp_path / "l", steps=1).steps) == 1
+        release(plan, data, tmp_path / "l", pin=None)
+    assert len(release(plan, data, tmp_path / "l", steps=1, pin=None).steps) == 1
 
 
 @pytest.mark.parametrize(("start", "hours"), [("2013-01-01", 12), ("2013-01-01T00:00:00Z", 0)])
@@ -107,7 +107,7 @@ def test_without_a_zone_a_step_is_over_when_it_is_everywhere(
     """A day that nobody gave a zone is not over before it is over west of everybody."""
     plan, data = make_plan(start=start), events(tmp_path, [0, 1])
     clock(f"2013-01-02T{hours:02}:00:00Z")
-    assert len(release(plan, data, tmp_path / "l").steps) == 1
+    assert len(release(plan, data, tmp_path / "l", pin=None).steps) == 1
 
 
 def test_no_user_decides_how_much_is_published_or_when_it_begins(tmp_path: Path, clock: Clock) -> None:
@@ -116,7 +116,7 @@ def test_no_user_decides_how_much_is_published_or_when_it_begins(tmp_path: Path,
     plan = visits(tmp_path)
     for days in (range(31), range(5, 26), [*range(26), 31]):
         book = tmp_path / f"l{sum(days)}"
-        done = release(plan, rows_of(tmp_path, days), book)
+        done = release(plan, rows_of(tmp_path, days), book, pin=None)
         assert (len(done.steps), done.times[0]) == (31, "2013-01-01T00:00:00")
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_ends_early_is_asked_about(tmp_path: Path, clock: Clock) -> 
     clock("2013-02-20T13:00:00Z")
     plan = visits(tmp_path)
     with pytest.raises(DataError, match="no event lies in steps 29 to 49") as refused:
-        release(plan, rows_of(tmp_path, range(29)), tmp_path / "l")
+        release(plan, rows_of(tmp_path, range(29)), tmp_path / "l", pin=None)
     assert "--steps 29`" not in str(refused.value.help)  # no event may decide a number that is published
     assert "by the calendar" in str(refused.value.help)
     assert "--steps 50`" in str(refused.value.help)
@@ -135,16 +135,16 @@ def test_the_first_run_is_told_the_start_and_the_ledger_keeps_it(tmp_path: Path)
     """No event says it; a later run needs it no more, and may not say another."""
     plan, data, book = visits(tmp_path, ""), rows_of(tmp_path, range(3, 8)), tmp_path / "l"
     with pytest.raises(DataError, match="nobody says when step 0 begins"):
-        release(plan, data, book, steps=8)
+        release(plan, data, book, steps=8, pin=None)
     with pytest.raises(DataError, match="is not a moment"):
-        release(plan, data, book, steps=8, start="January")
-    assert release(plan, data, book, steps=4, start="2013-01-02").times[0] == "2013-01-02T00:00:00"
-    assert release(plan, data, book, steps=5).times[0] == "2013-01-02T00:00:00"
-    assert len(release(plan, data, book, steps=6, start="2013-01-02").steps) == 6
+        release(plan, data, book, steps=8, start="January", pin=None)
+    assert release(plan, data, book, steps=4, start="2013-01-02", pin=None).times[0] == "2013-01-02T00:00:00"
+    assert release(plan, data, book, steps=5, pin=None).times[0] == "2013-01-02T00:00:00"
+    assert len(release(plan, data, book, steps=6, start="2013-01-02", pin=None).steps) == 6
     with pytest.raises(KernelError, match="began the stream at another moment"):
-        release(plan, data, book, steps=6, start="2013-01-01")
+        release(plan, data, book, steps=6, start="2013-01-01", pin=None)
     with pytest.raises(DataError, match="the policy says another start"):
-        release(visits(tmp_path), data, tmp_path / "other", steps=6, start="2013-01-02")
+        release(visits(tmp_path), data, tmp_path / "other", steps=6, start="2013-01-02", pin=None)
 
 
 def test_new_rows_alone_are_told_the_start_once(tmp_path: Path, clock: Clock) -> None:
@@ -152,11 +152,11 @@ def test_new_rows_alone_are_told_the_start_once(tmp_path: Path, clock: Clock) ->
     clock("2013-01-09T13:00:00Z")
     plan, book = visits(tmp_path, ""), tmp_path / "l"
     with pytest.raises(DataError, match="nobody says when step 0 begins"):
-        release(plan, rows_of(tmp_path, range(1, 4)), book, continued=True)
-    done = release(plan, rows_of(tmp_path, range(1, 4)), book, continued=True, start="2013-01-01")
+        release(plan, rows_of(tmp_path, range(1, 4)), book, continued=True, pin=None)
+    done = release(plan, rows_of(tmp_path, range(1, 4)), book, continued=True, start="2013-01-01", pin=None)
     assert len(done.steps) == 8
     clock("2013-01-12T13:00:00Z")
-    assert len(release(plan, rows_of(tmp_path, [9]), book, continued=True).steps) == 11
+    assert len(release(plan, rows_of(tmp_path, [9]), book, continued=True, pin=None).steps) == 11
 
 
 def test_nights_and_weekends_are_no_wrong_dates() -> None:
@@ -189,10 +189,10 @@ def test_ready_counts_wait_for_the_end_of_their_step(tmp_path: Path, clock: Cloc
     """Their rows say the steps, and where a start is known the clock says which are over."""
     clock("2013-01-11T15:00:00Z")
     plan = make_plan(start="2013-01-01")
-    assert len(release(plan, make_counts(11), tmp_path / "l").steps) == 10
-    assert len(release(plan, make_counts(11), tmp_path / "l", steps=11).steps) == 11
+    assert len(release(plan, make_counts(11), tmp_path / "l", pin=None).steps) == 10
+    assert len(release(plan, make_counts(11), tmp_path / "l", steps=11, pin=None).steps) == 11
     with pytest.raises(DataError, match="has not begun"):
-        release(plan, make_counts(40), tmp_path / "other")
-    assert len(release(make_plan(), make_counts(40), tmp_path / "unknown").steps) == 40, (
+        release(plan, make_counts(40), tmp_path / "other", pin=None)
+    assert len(release(make_plan(), make_counts(40), tmp_path / "unknown", pin=None).steps) == 40, (
         "without a start no clock counts"
     )

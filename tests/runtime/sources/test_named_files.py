@@ -74,7 +74,7 @@ def test_outputs_and_ledgers_have_the_names_that_were_given(name: str, suffix: s
     Path("place").mkdir()
     book, output = Path("place") / (name + ".sqlite"), Path("place") / (name + suffix)
     for steps in (3, 5):
-        done = release(make_plan(), make_counts(5), book, steps=steps, output=output)
+        done = release(make_plan(), make_counts(5), book, steps=steps, output=output, pin=None)
         assert write_release(done, output) == [output]
     assert verify_release(make_plan(), book, output).steps == 5
     assert all(claim.holds for claim in ledger_claims(make_plan(), book))
@@ -95,7 +95,7 @@ def test_nothing_is_fetched(path: str | Path, shown: str) -> None:
     """A URL is shown as it was written and refused, as input and as output."""
     assert refused(path).where == shown
     with pytest.raises(KernelError) as caught:
-        release(make_plan(), make_counts(2), "book", output=path)
+        release(make_plan(), make_counts(2), "book", output=path, pin=None)
     assert caught.value.where == shown
     assert not Path("book").exists()
 
@@ -207,12 +207,12 @@ def test_no_date_is_beyond_the_calendar(moment: str) -> None:
 def test_steps_end_before_the_calendar_does() -> None:
     """A stream that begins late in the year 9999 has fewer steps than its horizon."""
     plan = make_plan(start="9999-12-20")
-    assert len(release(plan, make_counts(5), "book", steps=5).times) == 5
+    assert len(release(plan, make_counts(5), "book", steps=5, pin=None).times) == 5
     with pytest.raises(DataError, match="beyond the year 9999"):
-        release(plan, make_counts(40), "book", steps=40)
+        release(plan, make_counts(40), "book", steps=40, pin=None)
 
 
 def test_what_cannot_be_written_is_no_release(tmp_path: Path) -> None:
     """The folder of an output must be there, whatever it looks like."""
     with pytest.raises(ReleaseError):
-        release(make_plan(), make_counts(2), "book", output=tmp_path / "*" / "x.csv")
+        release(make_plan(), make_counts(2), "book", output=tmp_path / "*" / "x.csv", pin=None)
