@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -49,6 +50,16 @@ class Stage(StrEnum):
     POLICY = "policy"
     PLAN = "plan"
 
+
+REMEDIES = {  # by what the system says
+    errno.EACCES: "give yourself leave to read it and to write there, or name another place",
+    errno.EPERM: "give yourself leave to read it and to write there, or name another place",
+    errno.EROFS: "name a place that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name: file systems take 255 bytes, and a few are needed while it is written",
+    errno.ENOENT: "check the name, and make the directory first",
+    errno.ENOTDIR: "check the name: a part of it before the last is no directory",
+    errno.EISDIR: "name a file: there is a directory of that name",
+}
 
 PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A policy, such as traffic.policy.")]
 
@@ -382,7 +393,9 @@ def _refused(error: OSError) -> int:
         remedy = "make room and run the same command again; what stood in the place of a file is as it was"
         typer.echo(f"error: the disk is full{place}\n  = help: {remedy}", err=True)
     else:
-        typer.echo(f"error: the system refused: {error.strerror or type(error).__name__}{place}", err=True)
+        remedy = REMEDIES.get(error.errno or 0, "check this name, who may read and write there, then run again")
+        said = error.strerror or type(error).__name__
+        typer.echo(f"error: the system refused: {said}{place}\n  = help: {remedy}", err=True)
     return FINDINGS
 
 

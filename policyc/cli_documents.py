@@ -169,10 +169,9 @@ def audit(
     from datetime import UTC, datetime
     from decimal import Decimal
 
-    from policyc.emit.beside import audit_words
+    from policyc.emit.beside import Added, audit_words
     from policyc.emit.directory import rewrite_certificate
     from policyc.progress import shown_progress
-    from policyc_runtime.files import write_text
     from policyc_runtime.laboratory.empirical import AUDIT
     from policyc_runtime.laboratory.empirical import audit as audit_plan
     from policyc_runtime.plan import load_plan
@@ -181,8 +180,7 @@ def audit(
     today = datetime.now(UTC).date().isoformat()
     with shown_progress("auditing") as progress:
         record = audit_plan(plan, today, runs, Decimal(repr(confidence)), progress=progress)
-    write_text(directory / AUDIT, record.render())
-    rewrite_certificate(directory)
+    rewrite_certificate(directory, Added(audit=record))
     if as_json:
         typer.echo(record.render(), nl=False)
     else:

@@ -74,11 +74,11 @@ def sign(directory: Path, key_file: Path, passphrase: Callable[[], str], signer:
     Raises:
         KernelError: E0871 to E0873; E0874, something about the files could not be checked or does not hold.
     """
+    from policyc.emit.beside import Added
     from policyc.emit.directory import rewrite_certificate
-    from policyc.emit.signatures import ENVELOPE, NOT_SIGNABLE, render_envelopes, sign_certificate
+    from policyc.emit.signatures import NOT_SIGNABLE, sign_certificate
     from policyc.emit.signing_keys import require_extra
     from policyc_check.errors import KernelError
-    from policyc_runtime.files import write_bytes
 
     require_extra()
     for claim in (*verify_directory(directory), *signature_claims(directory)):
@@ -91,8 +91,7 @@ def sign(directory: Path, key_file: Path, passphrase: Callable[[], str], signer:
                 help="compile the policy again, read the certificate, then sign it",
             )
     key, signatures = sign_certificate(directory, key_file, passphrase, signer)
-    write_bytes(directory / ENVELOPE, render_envelopes(signatures))
-    rewrite_certificate(directory)
+    rewrite_certificate(directory, Added(signatures=signatures))
     return key
 
 

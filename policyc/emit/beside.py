@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from policyc.emit.blocks.wording import Json
 from policyc.emit.certificate import Beside, PolicyText
 from policyc.emit.numbers import exact, grouped, plain, shown
-from policyc.emit.signatures import signatures_of
+from policyc.emit.signatures import ENVELOPE, Signature, render_envelopes, signatures_of
 from policyc.emit.stored_files import content_of, sha256
 from policyc_check.errors import KernelError
-from policyc_runtime.laboratory.empirical import AttackRecord, AuditRecord, read_audit
+from policyc_runtime.laboratory.empirical import AUDIT, AttackRecord, AuditRecord, read_audit
 
 
-def read_beside(directory: Path, certificate: str, policy: bytes | None = None) -> Beside:
+@dataclass(frozen=True)
+class Added:
+    """What is about to be laid beside a certificate, in one go with the pages that show it; None adds nothing."""
+
+    signatures: tuple[Signature, ...] | None = None
+    audit: AuditRecord | None = None
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Their bytes, by name."""
+        audit = {} if self.audit is None else {AUDIT: self.audit.render().encode()}
+        return audit if self.signatures is None else {ENVELOPE: render_envelopes(self.signatures), **audit}
+
+
+NOTHING_ADDED = Added()
+
+
+def read_beside(directory: Path, certificate: str, policy: bytes | None = None, added: Added = NOTHING_ADDED) -> Beside:
     """Who signed, what an audit of the same plan found, and the policy; unreadable files say nothing.
 
     A policy that is not the one that was compiled is not shown; `verify` says so, and finds what cannot be read.
@@ -23,9 +41,10 @@ def read_beside(directory: Path, certificate: str, policy: bytes | None = None) 
         directory: where the files lie.
         certificate: the text of certificate.json.
         policy: the policy as it was read, where the directory is still to be written.
+        added: what is not there yet, in place of what is.
     """
     try:
-        record = read_audit(directory)
+        record = added.audit or read_audit(directory)
     except KernelError:
         record = None
     integrity = json.loads(certificate)["integrity"]
@@ -34,7 +53,8 @@ def read_beside(directory: Path, certificate: str, policy: bytes | None = None) 
     words = None if record is None else audit_words(record)
     source = integrity["files"][0]
     shown_policy = _policy(directory, source["name"], source["sha256"], policy)
-    return Beside(signatures_of(directory, certificate.encode()), words, shown_policy)
+    signatures = signatures_of(directory, certificate.encode()) if added.signatures is None else added.signatures
+    return Beside(signatures, words, shown_policy)
 
 
 def _policy(directory: Path, name: str, recorded: str, given: bytes | None) -> PolicyText | None:

@@ -14,19 +14,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from policyc.emit.beside import read_beside
+from policyc.emit.beside import NOTHING_ADDED, Added, read_beside
 from policyc.emit.blocks.example import same_example
 from policyc.emit.blocks.operation import checks
 from policyc.emit.blocks.wording import JsonValue
 from policyc.emit.certificate import render_html, render_json, render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.map_model import render_map_model
-from policyc.emit.on_demand import ON_DEMAND, refresh_on_demand, render_on_demand
+from policyc.emit.on_demand import ON_DEMAND, refreshed_on_demand, render_on_demand
 from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
 from policyc.emit.stored_files import content_of, sha256
 from policyc_check.errors import KernelError
-from policyc_runtime.files import read_inside, write_bytes
+from policyc_runtime.files import read_inside, speaking_of, write_bytes, write_together
 from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical import AUDIT
 from policyc_runtime.ledger_seal import LEDGER, PIN
@@ -50,11 +50,14 @@ def attached_files(plan: Plan) -> dict[str, bytes]:
     }
 
 
-def rendered_files(plan: Plan, directory: Path, policy: bytes | None = None) -> dict[str, bytes]:
+def rendered_files(
+    plan: Plan, directory: Path, policy: bytes | None = None, added: Added = NOTHING_ADDED
+) -> dict[str, bytes]:
     """Every file that follows from the plan, by name; the pages name who signed this certificate in the directory.
 
     Of a file there that differs from what the plan gives by the last bits of its numbers, as another machine computes
-    them, the certificate is about the file as it is. `policy` is the text to show, where none lies there yet.
+    them, the certificate is about the file as it is. `policy` is the text to show, where none lies there yet; `added`
+    what will lie there too.
 
     Raises:
         PlanRejectedError: a claim of the plan does not hold.
@@ -64,7 +67,8 @@ def rendered_files(plan: Plan, directory: Path, policy: bytes | None = None) -> 
     for name, given in files.items():
         found = content_of(directory, name)
         files[name] = found if found is not None and same_but_for_rounding(found, given) else given
-    return files | _certificate(plan, checked, {name: sha256(files[name]) for name in ATTACHED}, directory, policy)
+    hashes = {name: sha256(files[name]) for name in ATTACHED}
+    return files | _certificate(plan, checked, hashes, directory, policy, added)
 
 
 def same_but_for_rounding(found: bytes, given: bytes) -> bool:
@@ -83,7 +87,12 @@ def same_but_for_rounding(found: bytes, given: bytes) -> bool:
 
 
 def _certificate(
-    plan: Plan, checked: list[JsonValue], attachments: dict[str, str], directory: Path, policy: bytes | None
+    plan: Plan,
+    checked: list[JsonValue],
+    attachments: dict[str, str],
+    directory: Path,
+    policy: bytes | None,
+    added: Added,
 ) -> dict[str, bytes]:
     """The three forms of the certificate.
 
@@ -95,6 +104,7 @@ def _certificate(
             in it stays as it is if this machine draws the same but for rounding; so does the name of the code that
             made it if this code says the same of everything else.
         policy: the text to show; None for the one that lies there.
+        added: what will lie there too.
     """
     content: Any = certificate_content(plan, attachments, checked)
     pictures, example = content["pictures"], recorded(directory, "pictures", "example")
@@ -106,7 +116,7 @@ def _certificate(
         other = {**content, "integrity": {**content["integrity"], "code_sha256": code}}
         if render_json(other).encode() == content_of(directory, CERTIFICATE):
             content, text = other, render_json(other)
-    beside = read_beside(directory, text, policy)
+    beside = read_beside(directory, text, policy, added)
     return {
         CERTIFICATE: text.encode(),
         PAGE: render_html(content, beside).encode(),
@@ -122,24 +132,25 @@ def recorded(directory: Path, block: str, name: str) -> Any:
         return None
 
 
-def rewrite_certificate(directory: Path) -> list[Path]:
+def rewrite_certificate(directory: Path, added: Added = NOTHING_ADDED) -> list[Path]:
     """Render everything that a plan gives again: model, steps and the certificate about them.
 
-    Signatures of another certificate than the one that results are taken away: they were about other words.
+    It is written in one go with what is `added`. Signatures of another certificate than the one that results are taken
+    away: they were about other words.
 
     Raises:
         PlanFormatError: there is no plan.
         PlanRejectedError: a claim of the plan does not hold.
     """
     with computed_with():
-        files = rendered_files(load_plan(directory), directory)
-    for name, content in files.items():
-        if content_of(directory, name) != content:
-            write_bytes(directory / name, content)
+        files = rendered_files(load_plan(directory), directory, added=added)
     text = files[CERTIFICATE].decode()
-    if not signatures_of(directory, files[CERTIFICATE]):
-        (directory / ENVELOPE).unlink(missing_ok=True)
-    refresh_on_demand(directory, json.loads(text), read_beside(directory, text))
+    beside = read_beside(directory, text, added=added)
+    documents = refreshed_on_demand(directory, json.loads(text), beside)
+    new = files | documents | added.files
+    write_together({directory / name: new[name] for name in new if content_of(directory, name) != new[name]})
+    for name in {ENVELOPE, *ON_DEMAND} - new.keys() - ({ENVELOPE} if beside.signatures else set()):
+        (directory / name).unlink(missing_ok=True)
     return [directory / name for name in files]
 
 
@@ -182,14 +193,15 @@ def save(directory: Path, plan: Plan, policy_text: str | bytes, policy_files: di
     if not _same_file(directory / PAGE, files[PAGE]):
         stale += [directory / name for name in ON_DEMAND]
     directory.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
-        for name, content in files.items():
-            (beside / name).parent.mkdir(parents=True, exist_ok=True)
-            (beside / name).write_bytes(content)
-        _move(beside, directory, files, stale)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with speaking_of(directory):
+        beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        try:
+            for name, content in files.items():
+                (beside / name).parent.mkdir(parents=True, exist_ok=True)
+                (beside / name).write_bytes(content)
+            _move(beside, directory, files, stale)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
     return directory
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from policyc.emit.pdf import pdf_installed, render_pdf
 from policyc.emit.registry import render_registry
 from policyc_check.claims import Claim
-from policyc_runtime.files import write_bytes
 
 if TYPE_CHECKING:
     from policyc.emit.blocks.wording import Json
@@ -28,14 +27,10 @@ def render_on_demand(name: str, content: Json, beside: Beside) -> bytes:
     return render_pdf(content, beside) if name == PDF else render_registry(content).encode()
 
 
-def refresh_on_demand(directory: Path, content: Json, beside: Beside) -> None:
-    """Render the documents of a directory again after its certificate or what lies beside it changed."""
-    for name in ON_DEMAND:
-        path = directory / name
-        if path.exists() and (name != PDF or pdf_installed()):
-            write_bytes(path, render_on_demand(name, content, beside))
-        else:
-            path.unlink(missing_ok=True)
+def refreshed_on_demand(directory: Path, content: Json, beside: Beside) -> dict[str, bytes]:
+    """The documents of a directory, rendered again; those that it does not have, or that cannot be, are left out."""
+    there = [name for name in ON_DEMAND if (directory / name).exists()]
+    return {name: render_on_demand(name, content, beside) for name in there if name != PDF or pdf_installed()}
 
 
 def on_demand_claims(directory: Path, content: Json, beside: Beside) -> Iterator[Claim]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from policyc.emit.weak_keys import is_weak
 from policyc_check.errors import KernelError
 from policyc_check.files import read_ordinary
+from policyc_runtime.files import PRIVATE_MODE, write_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -54,16 +55,23 @@ def new_key(path: Path) -> tuple[Path, str]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     public_path = path.with_name(f"{path.name}.pub")
-    if path.exists() or public_path.exists():
-        raise _bad_key(path, "there is a file of that name already", "name another file")
+    taken = next((file for file in (path, public_path) if os.path.lexists(file)), None)
+    if taken is not None:
+        raise _bad_key(taken, "there is a file of that name already", "name another file")
+    if not path.parent.is_dir():
+        raise _bad_key(path, "there is no such directory", "make the directory first, or name another place")
     if (path.absolute().parent / "plan.json").exists():
         raise _bad_key(path, "a private key does not belong into a plan directory", "keep it elsewhere")
     private = Ed25519PrivateKey.generate()
     secret = private.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secret)
     public = private.public_key()
-    public_path.write_bytes(public.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
+    shown = public.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+    write_bytes(public_path, shown, first=True)
+    try:
+        write_bytes(path, secret, PRIVATE_MODE, first=True)
+    except OSError:
+        public_path.unlink()  # half a pair is of no use to anybody
+        raise
     return public_path, key_id(public.public_bytes_raw())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from policyc.semantics.rules.correlation import UNWRITTEN_EVIDENCE
 from policyc_check.errors import KernelError
+from policyc_runtime.files import write_text
 
 STARTER = """\
 # Say in one line what is published, for the person who signs.
@@ -53,6 +54,7 @@ def write_starter(name: str, directory: Path | None = None) -> Path:
 
     Raises:
         KernelError: the name is no name, or the file exists.
+        OSError: the system refused; nothing is left behind.
     """
     stem = name.removesuffix(".policy")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", stem):
@@ -61,12 +63,9 @@ def write_starter(name: str, directory: Path | None = None) -> Path:
         )
     path = (directory or Path()) / f"{stem}.policy"
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(STARTER.format(name=stem, evidence=UNWRITTEN_EVIDENCE))
+        write_text(path, STARTER.format(name=stem, evidence=UNWRITTEN_EVIDENCE), first=True)
     except FileExistsError:
         raise KernelError(
             "E0808", f"`{path}` exists already", because="it would be lost", help="choose another name"
         ) from None
-    except OSError as error:
-        raise KernelError("E0808", f"`{path}` cannot be written", because=error.strerror) from None
     return path

@@ -11,8 +11,8 @@ import fcntl
 import os
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from policyc_check.files import read_ordinary
@@ -59,12 +59,25 @@ def draft(path: Path, mode: int = 0o666) -> Iterator[Path]:
         OSError: the system refused.
     """
     clear_drafts(path)
-    handle, new = _begun(path, mode)
+    with speaking_of(path):
+        handle, new = _begun(path, mode)
+        try:
+            yield new
+        finally:
+            _remove(new)
+            os.close(handle)
+
+
+@contextmanager
+def speaking_of(path: Path) -> Iterator[None]:
+    """Errors of the system, which say nothing or name a draft of its own, name the file that its user knows."""
     try:
-        yield new
-    finally:
-        _remove(new)
-        os.close(handle)
+        yield
+    except OSError as error:
+        said = error.filename
+        if said is None or any(part.startswith(f".{path.name}.") for part in Path(os.fsdecode(said)).parts):
+            error.filename = str(path)
+        raise
 
 
 def place(new: Path, path: Path, *, first: bool = False) -> None:
@@ -104,11 +117,24 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None, *, first: b
         OSError: the system refused; the old file is as it was. FileExistsError: there is one, though none may be.
     """
     with draft(path, mode or 0o666) as new:
-        with new.open("wb") as file:
-            file.write(content)
-        if mode is None and path.exists():
-            new.chmod(path.stat().st_mode & 0o777)
+        _fill(new, content, path if mode is None else None)
         place(new, path, first=first)
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Replace files of one directory, none before all that is new lies on disk beside them.
+
+    Raises:
+        OSError: the system refused; where it has no room every file is as it was.
+    """
+    with ExitStack() as drafts:
+        made = {path: drafts.enter_context(draft(path)) for path in contents}
+        for path, new in made.items():
+            with speaking_of(path):
+                _fill(new, contents[path], path)
+        for path, new in made.items():
+            with speaking_of(path):
+                place(new, path)
 
 
 def write_text(path: Path, text: str, *, first: bool = False) -> None:
@@ -146,6 +172,16 @@ def _begun(path: Path, mode: int) -> tuple[int, Path]:
         if new.exists():
             return handle, new
         os.close(handle)
+
+
+def _fill(new: Path, content: bytes, like: Path | None) -> None:
+    """Give a draft its content, on disk when this returns, and the rights of the file that it replaces, if any."""
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    if like is not None and like.exists():
+        new.chmod(like.stat().st_mode & 0o777)
 
 
 def _remove(new: Path) -> None:

@@ -25,6 +25,7 @@ OUTPUT_SUFFIXES = (".csv", ".parquet")
 NOT_A_RELEASE = "NOT A RELEASE"
 WRITER = "policyc_writer"
 OUTPUT, UNWRITABLE = "E0826", "the output cannot be written"
+LONGER_DRAFT = len("..01234567.new.parquet")  # than the name of the file that it is for
 
 
 @dataclass(frozen=True)
@@ -159,14 +160,19 @@ def require_own(path: Path, column: str | None, *, simulated: bool = False) -> N
 def require_writable(path: Path) -> None:
     """Nothing when a file can be made there, or where a link there leads; ReleaseError says why not."""
     try:
-        folder = followed(path).parent
+        target = followed(path)
     except OSError as error:
         raise _unwritable(path, str(error.strerror), "name another place for the output") from None
+    folder = target.parent
     if not folder.is_dir():
         raise _unwritable(path, "it is a link into a directory that does not exist", "make the directory first")
     if not os.access(folder, os.W_OK | os.X_OK):
         remedy = "give yourself leave to write there, or name another place for the output"
         raise _unwritable(path, "its directory may not be written to", remedy)
+    longest = os.pathconf(folder, "PC_NAME_MAX")
+    if len(os.fsencode(target.name)) + LONGER_DRAFT > longest:
+        remedy = f"choose one of at most {longest - LONGER_DRAFT} bytes: it is longer while it is written"
+        raise _unwritable(path, "its name is too long", remedy)
 
 
 def write_release(release: Release, path: str | Path) -> list[Path]:
@@ -192,8 +198,8 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
                 place(_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, target)
         except OSError as error:
             if is_full(error):
-                remedy = "make room, then run again: the steps are in the ledger, and are written from it"
-                raise _unwritable(file, "the disk is full", remedy) from None
+                kept = ": the steps are in the ledger, and are written from it" if release.is_release else ""
+                raise _unwritable(file, "the disk is full", f"make room, then run again{kept}") from None
             raise _unwritable(file, "the system refused", "check the directory and its rights") from None
         written.append(file)
     return written

@@ -280,8 +280,6 @@ def load_plan(path: str | Path) -> Plan:
         PlanFormatError: missing, too large, not JSON, another version, unknown or missing fields.
     """
     file = Path(path)
-    if file.is_dir():
-        file = file / PLAN
     if file.suffix == ".policy":
         raise PlanFormatError(
             "E0802",
@@ -291,13 +289,21 @@ def load_plan(path: str | Path) -> Plan:
         )
     again = "compile the policy again: `policyc compile FILE`"
     try:
+        file = file / PLAN if file.is_dir() else file
         text = read_ordinary(file).decode("utf-8")
     except FileNotFoundError:
         named = "name a directory that `policyc compile FILE` wrote"
         raise PlanFormatError("E0802", "there is no plan here", where=str(file), help=named) from None
-    except (OSError, ValueError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, ValueError) else (error.strerror or "unreadable")
-        raise PlanFormatError("E0802", "the plan cannot be read", where=str(file), because=reason, help=again) from None
+    except OSError as error:
+        allowed = "check the name and who may read it; a plan is an ordinary file in the directory that `compile` wrote"
+        reason = (error.strerror or "unreadable").lower()
+        raise PlanFormatError(
+            "E0802", "the plan cannot be read", where=str(file), because=reason, help=allowed
+        ) from None
+    except ValueError:
+        raise PlanFormatError(
+            "E0802", "the plan cannot be read", where=str(file), because="it is not UTF-8 text", help=again
+        ) from None
     place = str(file)
     try:
         read_json(text)  # for what is wrong with it as a text; numbers are then read exactly
