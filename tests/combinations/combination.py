@@ -31,7 +31,7 @@ TARGETS = {
     "alpha + event": ("alpha_dpt(alpha = 1.0)", "event_level(epsilon = 0.5)"),
     "alpha + w_event": ("alpha_dpt(alpha = 1.0)", "w_event(epsilon = 1.0, window = 3 steps)"),
     "alpha + window": ("alpha_dpt(alpha = 1.0)", "alpha_dpt(alpha = 1.5, window = 3 steps)"),
-    "event + w_event": ("event_level(epsilon = 0.5)", "w_event(epsilon = 1.0, window = 4 steps)"),
+    "event + w_event": ("event_level(epsilon = 0.5)", "w_event(epsilon = 1.0, window = 1 step)"),
     "add_remove": (_USER.format("add_remove"),),
     "replace": (_USER.format("replace"),),
     "user + event": (_USER.format("replace"), "event_level(epsilon = 0.5)"),

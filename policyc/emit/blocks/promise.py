@@ -140,7 +140,7 @@ def _derivation(plan: Plan, window: int) -> str:
 
 
 def _window_derivation(plan: Plan, window: int) -> str:
-    largest = f"The largest sum of {window:,} budgets in a row, all releases together, exact."
+    largest = f"The {_largest_spent(window)}, all releases together, exact."
     if not any(isinstance(release, AdaptiveRelease) for release in plan.releases):
         return largest
     return (
@@ -149,8 +149,15 @@ def _window_derivation(plan: Plan, window: int) -> str:
     )
 
 
+def _largest_spent(window: int) -> str:
+    return f"largest sum of {window:,} budgets in a row" if window > 1 else "largest budget of one step"
+
+
 def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
     factor = likelihood_factor(target.epsilon)
+    one, such, every = ("window", "such courses", "for every window of that many steps in")
+    if target.window == 1:
+        one, such, every = ("step", "values of the event", "at every step of")
     return {
         **_entry(plan, index, target, "w-event differential privacy", exact(target.epsilon)),
         "sentence": (
@@ -160,20 +167,21 @@ def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
             f"{_one_value(target.window)} as for any other."
         ),
         "in_odds": (
-            "Whatever the adversary believed before, the odds between any two such courses, all else being equal, "
+            f"Whatever the adversary believed before, the odds between any two {such}, all else being equal, "
             f"change by a factor of at most {factor}, over {span(plan)}, taken together."
         ),
         "factor": factor,
         "adversary": (
-            "knows all about every other user and every other step; learns nothing of the window from where the user "
+            f"knows all about every other user and every other step; learns nothing of the {one} from where the user "
             "is before and after it"
         ),
-        "holds": f"for every window of that many steps in {span(plan)}",
+        "holds": f"{every} {span(plan)}",
         "recomputed": (
-            f"{_claimed(plan, 'budget', target.window) if target.window > 1 else _largest_budget(plan)} "
-            f"nats, largest sum of {target.window:,} budgets in a row over {span(plan)}"
+            f"{_claimed(plan, 'budget', target.window)} nats, {_largest_spent(target.window)} over {span(plan)}"
         ),
-        "theorem": "a window protects its own steps by the sum of their budgets",
+        "theorem": "a window protects its own steps by the sum of their budgets"
+        if target.window > 1
+        else "a step protects its own event by its own budget",
         "derivation": _window_derivation(plan, target.window),
         "sources": ["KELLARIS14"],
         "conditional_on": _rests_on(plan, without=("correlation", "independence")),

@@ -80,8 +80,8 @@ def check_leakage(plan: Plan) -> Iterator[Claim]:
 
 
 def check_windows(plan: Plan) -> Iterator[Claim]:
-    """Targets over several steps: each has its claim; what windows spend is recomputed."""
-    wide = [target for target in plan.targets if window_of(target) > 1]
+    """Targets about windows, of one step too: each has its claim; what windows spend is recomputed."""
+    wide = [target for target in plan.targets if isinstance(target, WEvent) or window_of(target) > 1]
     needed = {("leakage" if isinstance(t, AlphaDPT) else "budget", window_of(t)) for t in wide}
     claimed = {(claim.kind, claim.window): claim.nats for claim in plan.claims.windows}
     if needed != claimed.keys() or len(claimed) != len(plan.claims.windows):

@@ -237,3 +237,36 @@ def test_a_constraint_that_the_chain_breaks_is_named(tmp_path):
     assert warning.help is not None
     assert warning.help.startswith('drop or widen the constraint `occupancy["A"] <= 40`: users who move as declared')
     assert "alpha" not in warning.help
+
+
+@pytest.mark.parametrize("horizon", ["40 steps", "unbounded"])
+@pytest.mark.parametrize("budget", ["", "mechanism budget_distribution()", "mechanism budget_absorption()"])
+def test_a_window_of_one_step_is_a_promise_about_every_step(horizon, budget, tmp_path):
+    """It is claimed, recomputed and told as such; one step more spent than claimed is refused."""
+    target = "target w_event(epsilon = 1.0, window = 1 step)"
+    plan = planned(tmp_path, target, correlation=NONE, horizon=horizon, deliver="realtime", budget=budget)
+    (claim,) = plan.claims.windows
+    assert (claim.kind, claim.window, claim.nats) == ("budget", 1, plan.claims.largest_budget)
+    assert Decimal("0.999") < claim.nats <= 1
+    assert [found.holds for found in verified_claims(plan) if "any one step spend" in found.name] == [True]
+    (promise,) = certificate_content(plan, {})["promises"]
+    told = " ".join(
+        str(promise[name]) for name in ("sentence", "in_odds", "adversary", "holds", "recomputed", "theorem")
+    )
+    assert "largest budget of one step" in told
+    assert "window" not in told
+    less = plan.model_copy(
+        update={
+            "claims": plan.claims.model_copy(update={"windows": (claim.model_copy(update={"nats": Decimal("0.5")}),)})
+        }
+    )
+    with pytest.raises(PlanRejectedError):
+        verify(less)
+    with pytest.raises(PlanRejectedError):
+        verify(plan.model_copy(update={"claims": plan.claims.model_copy(update={"windows": ()})}))
+
+
+def test_a_window_longer_than_one_step_of_a_stream_is_that_step(tmp_path):
+    """A stream of one step has windows of one step, whatever the policy writes."""
+    target = "target w_event(epsilon = 1.0, window = 3 steps)"
+    verify(planned(tmp_path, target, correlation=NONE, horizon="1 step"))
