@@ -21,8 +21,12 @@ def operation(plan: Plan) -> Json:
         "The time that a run takes, and the memory it uses, may depend on the data; whoever can measure them is "
         "not covered.",
         "Who can read the ledger's directory, or the memory of a run, can see more than what is published.",
-        "A copy of the plan's directory, or another plan on the same data, begins anew: what several ledgers publish "
-        "of the same data adds up, and no ledger knows of another.",
+        "A copy of the plan's whole directory cannot be told from the directory: a second one that is run, and one "
+        "put back from a backup or from a snapshot of the machine, with ledger, seal and pin of the same moment, draw "
+        "steps that were published again, and what both publish adds up. Run a plan in one place, leave its directory "
+        "out of what is put back, and after a restore bring the newest ledger, seal and pin back before the next run.",
+        "Another plan on the same data begins anew: what several ledgers publish of the same data adds up, and no "
+        "ledger knows of another.",
         "A run that is refused because of its data tells whoever started it something about the data.",
     ]
     if plan.correlation.chains:
@@ -32,8 +36,9 @@ def operation(plan: Plan) -> Json:
             "Every released step is written to an append-only, hash-chained ledger before anything is published. The "
             "ledger knows "
             "the plan by its digest and the data of every step by a keyed fingerprint; it holds no raw values. The "
-            f"plan's directory pins it (`{PIN}`): another ledger, an older copy or an altered one is refused before "
-            "noise is drawn."
+            f"plan's directory pins it (`{PIN}`): within this directory another ledger, an older copy of the ledger or "
+            "an altered one is refused before noise is drawn; what is not seen is a copy of the whole directory, as "
+            "the known limits say."
         ),
         "private": (
             f"The folder `{PRIVATE}/` beside the ledger holds what only the owner of the data may see: the key of the "
