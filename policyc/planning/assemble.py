@@ -80,15 +80,11 @@ def constraint_rows(policy: Policy, release: Release) -> tuple[tuple[ConstraintR
 
 def constraint_row(constraint: LinearConstraint) -> ConstraintRow:
     """One demand on the released values, as the plan has it."""
-
-    def sparse(values: tuple[Decimal, ...]) -> tuple[tuple[int, Decimal], ...]:
-        return tuple((cell, value) for cell, value in enumerate(values) if value != 0)
-
     return ConstraintRow(
         text=constraint.text,
         line=constraint.line,
-        current=sparse(constraint.current),
-        previous=sparse(constraint.previous),
+        current=tuple(sorted(constraint.current.items())),
+        previous=tuple(sorted(constraint.previous.items())),
         relation=constraint.relation,
         bound=constraint.bound,
     )

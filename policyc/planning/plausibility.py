@@ -29,9 +29,11 @@ def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> dict[str, lis
     for release in policy.releases:
         demanded = policy.constraints_of(release.name)
         for row in demanded.constraints if demanded is not None and release.by_cell else ():
-            weights = np.array(row.current, dtype=np.float64)
-            if any(row.previous) or row.relation == "==":
+            if row.previous or row.relation == "==":
                 continue
+            weights = np.zeros(row.cells)
+            for cell, weight in row.current.items():
+                weights[cell] = float(weight)
             sign = 1.0 if row.relation == "<=" else -1.0
             means = [float(population * weights @ law) for law in laws]
             spreads = [math.sqrt(max(0.0, population * float(weights**2 @ law - (weights @ law) ** 2))) for law in laws]

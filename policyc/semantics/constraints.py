@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
 from policyc.semantics.linear import Coefficients, Form, Forms, added_up, joined
-from policyc.semantics.policy import LinearConstraint, Postprocess, Release, Vector
+from policyc.semantics.policy import LinearConstraint, Postprocess, Release
 from policyc.semantics.reading import LARGEST_NUMBER
 from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import (
@@ -26,6 +26,7 @@ from policyc.syntax.tree import (
 )
 from policyc.syntax.tree import Postprocess as PostprocessTree
 
+MOST_COEFFICIENTS = 10_000_000
 _EXACT = Context(prec=200, traps=[])  # exact for every number a policy can hold; overflow is found by looking
 _RELATIONS = {"==", "<=", ">="}
 _NO_NEAREST = "no nearest values exist that keep out of the boundary"
@@ -74,7 +75,7 @@ def resolve_postprocess(
             integer = integer or _is_own(scope, constraint.release, target)
             continue
         with localcontext(_EXACT):
-            rows.extend(_rows(scope, constraint, target))
+            rows.extend(_rows(scope, constraint, target, len(rows)))
     return Postprocess(release.name, tuple(rows), integer, tree.span)
 
 
@@ -85,8 +86,8 @@ def _is_own(scope: Scope, name: Name, target: Target) -> bool:
     return True
 
 
-def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstraint]:
-    """The linear rows of one comparison; none after reporting."""
+def _rows(scope: Scope, tree: Comparison, target: Target, before: int) -> list[LinearConstraint]:
+    """The linear rows of one comparison, after those `before`; none after reporting."""
     if tree.operator not in _RELATIONS:
         hint = f"write `{_SLOPPY.get(tree.operator, '<=')}`"
         if tree.operator in ("<", ">"):
@@ -103,6 +104,7 @@ def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstrai
         return []
     try:
         left, right = _forms(scope, tree.left, target), _forms(scope, tree.right, target)
+        _require_room(scope, tree, target, before + max(len(left), len(right)))
     except _Unlinear:
         return []
     differences = joined(left, tuple(f.times(Decimal(-1)) for f in right))
@@ -114,8 +116,9 @@ def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstrai
         LinearConstraint(
             text=words,
             line=line,
-            current=_dense(form.current, len(target.cells)),
-            previous=_dense(form.previous, len(target.cells)),
+            cells=len(target.cells),
+            current=_without_zeros(form.current),
+            previous=_without_zeros(form.previous),
             relation=tree.operator,  # type: ignore[arg-type]  # one of _RELATIONS
             bound=Decimal(0) - form.constant,
             span=tree.span,
@@ -124,11 +127,22 @@ def _rows(scope: Scope, tree: Comparison, target: Target) -> list[LinearConstrai
     ]
 
 
-def _dense(coefficients: Coefficients, length: int) -> Vector:
-    values = [Decimal(0)] * length
-    for index, value in coefficients.items():
-        values[index] = value
-    return tuple(values)
+def _without_zeros(coefficients: Coefficients) -> dict[int, Decimal]:
+    return {index: value for index, value in coefficients.items() if value}
+
+
+def _require_room(scope: Scope, tree: Comparison | Total, target: Target, rows: int) -> None:
+    """Nothing where rows of one coefficient a cell can be kept at once, as whoever finds the nearest values does."""
+    if rows * len(target.cells) <= MOST_COEFFICIENTS:
+        return
+    scope.refuse(
+        "E0209",
+        f"{rows:,} constraints on {len(target.cells):,} cells are more than can be kept at once",
+        tree.span,
+        because="the nearest values that satisfy all of them are found together",
+        hint="constrain single cells, or their sum; or list fewer cells, larger ones",
+    )
+    raise _Unlinear
 
 
 def _says_something(scope: Scope, tree: Comparison, forms: Forms) -> bool:
@@ -273,4 +287,5 @@ def _total(scope: Scope, expression: Total, target: Target) -> Forms:
     wide = [part for part in parts if len(part) > 1]
     if not wide:
         return (scalar,)
+    _require_room(scope, expression, target, len(wide[0]))
     return tuple(added_up((scalar, *cell)) for cell in zip(*wide, strict=True))

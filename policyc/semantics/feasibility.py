@@ -26,7 +26,7 @@ def conflicting(groups: Sequence[Group], horizon: int | None) -> list[Group]:
     """
     if not groups or _constant_series_holds(groups):
         return []
-    cells = len(groups[0][0].current)
+    cells = groups[0][0].cells
     steps = max(2, min(horizon or _MOST_STEPS, _MOST_STEPS, _MOST_VARIABLES // cells))
     if horizon == 1:
         steps = 1
@@ -45,15 +45,19 @@ def _constant_series_holds(groups: Sequence[Group]) -> bool:
     rows = [row for group in groups for row in group]
     values = {Decimal(0)}
     for row in rows:
-        weight = sum(row.current, Decimal(0)) + sum(row.previous, Decimal(0))
+        weight = _weight(row)
         if weight:
             values.add(row.bound / weight)
     candidates = sorted(values)[:16]
     return any(all(_holds(row, value) for row in rows) for value in candidates)
 
 
+def _weight(row: LinearConstraint) -> Decimal:
+    return sum(row.current.values(), Decimal(0)) + sum(row.previous.values(), Decimal(0))
+
+
 def _holds(row: LinearConstraint, value: Decimal) -> bool:
-    slack = value * (sum(row.current, Decimal(0)) + sum(row.previous, Decimal(0))) - row.bound
+    slack = value * _weight(row) - row.bound
     near = _TOLERANCE * max(Decimal(1), abs(row.bound))
     if row.relation == "<=":
         return slack <= near
@@ -68,7 +72,7 @@ def _feasible(groups: Sequence[Group], steps: int) -> bool:
     rows = [row for group in groups for row in group]
     if not rows:
         return True
-    cells = len(rows[0].current)
+    cells = rows[0].cells
     model: Any = highspy.Highs()  # type: ignore[no-untyped-call]  # shipped without types
     model.setOptionValue("output_flag", False)
     model.setOptionValue("threads", 1)
@@ -76,11 +80,10 @@ def _feasible(groups: Sequence[Group], steps: int) -> bool:
         model.addVar(-highspy.kHighsInf, highspy.kHighsInf)
     for step in range(steps):
         for row in rows:
-            past = any(row.previous)
-            if past and step == 0:
+            if row.previous and step == 0:
                 continue
-            entries = [(step * cells + i, float(c)) for i, c in enumerate(row.current) if c]
-            entries += [((step - 1) * cells + i, float(c)) for i, c in enumerate(row.previous) if c and past]
+            entries = [(step * cells + i, float(c)) for i, c in row.current.items()]
+            entries += [((step - 1) * cells + i, float(c)) for i, c in row.previous.items()]
             bound = float(row.bound)
             low = bound if row.relation in ("==", ">=") else -highspy.kHighsInf
             high = bound if row.relation in ("==", "<=") else highspy.kHighsInf

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from policyc.semantics.policy import PolicyFile
 from policyc.semantics.scope import Scope
 from policyc.syntax.tree import Call, Text
+from policyc_check.files import read_ordinary
 
 LARGEST_FILE = 64 * 2**20
 
@@ -35,31 +36,33 @@ def file_name(scope: Scope, call: Call) -> str | None:
     return name
 
 
-def read_bytes(scope: Scope, call: Call) -> tuple[str, bytes] | None:
-    """Name and content of the file that a `file(...)` call names; its hash is recorded."""
+def read_bytes(scope: Scope, call: Call, most: int = LARGEST_FILE) -> tuple[str, bytes] | None:
+    """Name and content of the file that a `file(...)` call names, of at most so many bytes; its hash is recorded."""
     name = file_name(scope, call)
     if name is None:
         return None
     path = scope.directory / name
-    problem = _unreadable(path, scope.directory)
+    problem = _unreadable(path, scope.directory, most)
     content = b""
     if problem is None:
         try:
-            content = path.read_bytes()
+            content = read_ordinary(path, most)
         except OSError as error:
-            problem = f"cannot be read ({(error.strerror or 'no reason given').lower()})"
+            problem = f"cannot be read ({(error.strerror or 'no reason given').lower()})", "check who may read it"
     if problem is None and not content.strip():
-        problem = "is empty"
+        problem = "is empty", "write into it what the policy takes from it"
     if problem is not None:
-        scope.refuse("E0212", f"file `{name[:80]}` {problem}", call.span, hint=_nearby(path, name))
+        reason, remedy = problem
+        hint = remedy or _nearby(path, name)
+        scope.refuse("E0212", f"file `{name[:80]}` {reason}", call.span, hint=hint)
         return None
     scope.files[name] = PolicyFile(name, hashlib.sha256(content).hexdigest())
     return name, content
 
 
-def read_text(scope: Scope, call: Call) -> str | None:
+def read_text(scope: Scope, call: Call, most: int = LARGEST_FILE) -> str | None:
     """The file's text: UTF-8, a byte order mark dropped."""
-    read = read_bytes(scope, call)
+    read = read_bytes(scope, call, most)
     return None if read is None else decode(scope, call, *read)
 
 
@@ -75,18 +78,21 @@ def decode(scope: Scope, call: Call, name: str, content: bytes) -> str | None:
         return None
 
 
-def _unreadable(path: Path, directory: Path) -> str | None:
-    """Why a file cannot be used, or None. A link that leads out of the folder counts as leaving it."""
+def _unreadable(path: Path, directory: Path, most: int) -> tuple[str, str | None] | None:
+    """Why a file cannot be used, and what to do, or None. A link that leads out of the folder counts as leaving it."""
+    inside = "copy the file itself into the policy's folder"
+    ordinary = "write what it gives into a file beside the policy, and name that"
+    small = "take out of it what the policy does not need"
     try:
         facts = (
-            (path.exists(), "does not exist"),
-            (not path.is_dir(), "is a folder"),
-            (path.is_file(), "is not an ordinary file"),
-            (path.resolve().is_relative_to(directory.resolve()), "is a link that leaves the policy's folder"),
-            (not path.is_file() or path.stat().st_size <= LARGEST_FILE, f"is larger than {LARGEST_FILE // 2**20} MiB"),
+            (path.exists(), ("does not exist", None)),
+            (not path.is_dir(), ("is a folder", "name a file in it")),
+            (path.is_file(), ("is not an ordinary file", ordinary)),
+            (path.resolve().is_relative_to(directory.resolve()), ("is a link that leaves the policy's folder", inside)),
+            (not path.is_file() or path.stat().st_size <= most, (f"is larger than {most // 2**20} MiB", small)),
         )
     except (OSError, RuntimeError, ValueError):
-        return "cannot be looked up"
+        return "cannot be looked up", "name a file that lies beside the policy"
     return next((problem for fine, problem in facts if not fine), None)
 
 

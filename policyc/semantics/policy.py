@@ -5,6 +5,7 @@ Spans are kept so that later passes can point into the text. Plain dataclasses: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
@@ -166,14 +167,16 @@ class Wish:
 class LinearConstraint:
     """sum of coefficients times values, compared with a bound; in cell order of the release.
 
-    `current` and `previous` have one coefficient a released cell (a release without cells has one value).
+    `current` and `previous` have a coefficient by index of each of the `cells` that they are about (a release without
+    cells has one value).
     `text` is the policy's own words, `line` its 1-based line. A constraint on every cell is one row a cell.
     """
 
     text: str
     line: int
-    current: Vector
-    previous: Vector
+    cells: int
+    current: Mapping[int, Decimal]
+    previous: Mapping[int, Decimal]
     relation: Literal["==", "<=", ">="]
     bound: Decimal
     span: Span

@@ -18,6 +18,9 @@ from policyc.syntax.tree import Stream as StreamTree
 _OUTPUT = ("step", "time", "noisy", "released", "simulated")  # the columns of a released file beside the cell
 _FIRST = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
 _LAST = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)  # a day of room for every zone, as for data
+MOST_CELLS = 100_000
+LARGEST_CELLS = 16 * 2**20  # bytes of a file of cells
+_SHOWN = 5  # findings of one kind; the others are counted
 _FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start")
 _MISSING = {
     "user": ("`user my_column`, the column that says whose event it is", "without it nobody is protected"),
@@ -189,15 +192,20 @@ def resolve_cells(scope: Scope, field: CellField) -> CellSchema | None:
     named = _cells_in_set(scope, field.cells) if isinstance(field.cells, Set) else _cells_in_file(scope, field, column)
     if named is None:
         return None
+    if len(named) > MOST_CELLS:
+        scope.refuse(
+            "E0209", f"{len(named):,} cells are more than a plan has room for ({MOST_CELLS:,})", field.cells.span,
+            hint="list fewer cells, larger ones",
+        )  # fmt: skip
+        return None
     if not named:
         scope.refuse("E0216", "the cell has no values", field.cells.span, hint='write `in {"A", "B"}`')
         return None
     cells = tuple(name for name, _ in named)
     first: dict[str, Span] = {}
-    distinct = True
+    twice = 0
     for name, span in named:
-        if name in first:
-            distinct = False
+        if name in first and (twice := twice + 1) <= _SHOWN:
             scope.refuse(
                 "E0214",
                 f"cell `{name[:40]}` is listed twice",
@@ -207,6 +215,10 @@ def resolve_cells(scope: Scope, field: CellField) -> CellSchema | None:
                 labels=(Label(first[name], "first listed here"),) if first[name] != span else (),
             )
         first.setdefault(name, span)
+    if twice > _SHOWN:
+        more = f"{twice - _SHOWN:,} more cells are listed again"
+        scope.refuse("E0214", more, field.cells.span, hint="list every cell once")
+    distinct = not twice
     otherwise = field.otherwise.value if field.otherwise is not None else None
     if field.otherwise is not None and otherwise in first:
         distinct = False
@@ -237,7 +249,7 @@ def _cells_in_file(scope: Scope, field: CellField, column: str) -> list[tuple[st
             hint='list them, `in {"A", "B"}`, or name a public file, `in file("cells.csv")`',
         )
         return None
-    content = read_text(scope, field.cells)
+    content = read_text(scope, field.cells, most=LARGEST_CELLS)
     if content is None:
         return None
     names = [line.strip() for line in content.splitlines()]

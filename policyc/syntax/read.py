@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from os import PathLike
 from pathlib import Path
 
 from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
+from policyc_check.files import read_ordinary
 
 MAX_BYTES = 1 << 20
 DATA_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
@@ -30,21 +32,23 @@ def read_source(path: str | PathLike[str]) -> Source:
     try:
         if file.is_dir():
             raise PolicyError(source, [_finding("E0101", "this is a directory", "name a policy file in it")])
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        if file.name.lower().endswith(DATA_SUFFIXES) and file.exists():  # findings would show its rows
+            remedy = "name a policy; `policyc run DIR --input FILE` reads data"
+            raise PolicyError(source, [_finding("E0102", "this is data, not a policy", remedy)])
+        data = read_ordinary(file, MAX_BYTES)
     except FileNotFoundError:
         remedy = "check the path, or run `policyc init NAME` for a new policy"
         raise PolicyError(source, [_finding("E0101", "there is no such file", remedy)]) from None
     except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None)
+        if number == errno.EFBIG:
+            remedy = 'a policy is one page; put large matrices into files: `file("matrix.csv")`'
+            raise PolicyError(source, [_finding("E0104", "the file is larger than 1 MiB", remedy)]) from None
         reason = getattr(error, "strerror", None) or "the path is not valid"
         remedy = "check the path and its permissions"
+        if number == errno.EINVAL:
+            remedy = "name an ordinary file; what a program writes is put into one first (`fmt -` reads standard input)"
         raise PolicyError(source, [_finding("E0101", f"the file cannot be read: {reason.lower()}", remedy)]) from None
-    if file.name.lower().endswith(DATA_SUFFIXES):  # findings would show its rows
-        remedy = "name a policy; `policyc run DIR --input FILE` reads data"
-        raise PolicyError(source, [_finding("E0102", "this is data, not a policy", remedy)])
-    if len(data) > MAX_BYTES:
-        remedy = 'a policy is one page; put large matrices into files: `file("matrix.csv")`'
-        raise PolicyError(source, [_finding("E0104", "the file is larger than 1 MiB", remedy)])
     return _decode(source.name, data)
 
 

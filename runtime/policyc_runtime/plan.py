@@ -280,16 +280,16 @@ def load_plan(path: str | Path) -> Plan:
         PlanFormatError: missing, too large, not JSON, another version, unknown or missing fields.
     """
     file = Path(path)
-    if file.suffix == ".policy":
-        raise PlanFormatError(
-            "E0802",
-            "this is a policy, not a plan",
-            where=str(file),
-            help=f"compile it first: `policyc compile {file}`; then name the directory that it writes",
-        )
     again = "compile the policy again: `policyc compile FILE`"
     try:
         file = file / PLAN if file.is_dir() else file
+        if file.suffix == ".policy":
+            raise PlanFormatError(
+                "E0802",
+                "this is a policy, not a plan",
+                where=str(file),
+                help=f"compile it first: `policyc compile {file}`; then name the directory that it writes",
+            )
         text = read_ordinary(file).decode("utf-8")
     except FileNotFoundError:
         named = "name a directory that `policyc compile FILE` wrote"

@@ -14,12 +14,11 @@ from policyc.semantics.policy import Policy
 from policyc.syntax.scan import INVISIBLE
 
 LONGEST_NAME = 1000
-MOST_CELLS = 100_000
 LINE_END = re.compile(r"[\t\n\r]")
 
 
 def check_names(policy: Policy) -> Iterator[Diagnostic]:
-    """Names that are too long, or have characters that cannot be seen; more cells than a plan has room for."""
+    """Names that are too long, or have characters that cannot be seen."""
     stream = policy.stream
     named = [(policy.name, "the policy's name", Span(0, 1))]
     named.append((PurePath(policy.source.name).name, "the file's name", Span(0, 1)))
@@ -39,13 +38,6 @@ def check_names(policy: Policy) -> Iterator[Diagnostic]:
     if cell is not None:
         named += [(name, "a cell", cell.span) for name in cell.states]
         named.append((cell.column, "a column's name", cell.span))
-        if len(cell.cells) > MOST_CELLS:
-            yield Diagnostic(
-                "E0209",
-                f"{len(cell.cells):,} cells are more than a plan has room for ({MOST_CELLS:,})",
-                cell.span,
-                help="list fewer cells, larger ones",
-            )
     for name, what, span in named:
         if len(name) > LONGEST_NAME:
             message = f"{what} has {len(name):,} characters, and must have at most {LONGEST_NAME:,}"

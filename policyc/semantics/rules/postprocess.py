@@ -51,7 +51,7 @@ def _population_in(policy: Policy, span: Span) -> Span | None:
 def _nothing_left(block: Postprocess) -> Iterator[Diagnostic]:
     """E0610: an equation fixes the only value of a step, so a constant would be published."""
     for row in block.constraints:
-        if len(row.current) == 1 and row.relation == "==" and row.current[0] != 0 and not any(row.previous):
+        if row.cells == 1 and row.relation == "==" and row.current and not row.previous:
             yield Diagnostic(
                 "E0610",
                 f"`{row.text[:60]}` fixes the only number that is published",

@@ -157,7 +157,11 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
         return
     counts = {r.name for r in policy.releases if r.kind == "count" and r.by_cell}
     covered = any(
-        row.relation == "==" and row.bound == population and set(row.current) == {Decimal(1)} and not any(row.previous)
+        row.relation == "=="
+        and row.bound == population
+        and len(row.current) == row.cells
+        and set(row.current.values()) == {Decimal(1)}
+        and not row.previous
         for block in policy.postprocess
         if block.release in counts
         for row in block.constraints

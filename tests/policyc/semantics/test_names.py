@@ -9,6 +9,7 @@ import pytest
 from policyc.diagnostics import PolicyError
 from policyc.semantics.checked import check_file
 from policyc.semantics.rules import names
+from policyc.semantics.streams import MOST_CELLS
 from policyc_check import records
 from policyc_check.plan import stream as plan
 
@@ -47,7 +48,7 @@ correlation none(evidence = "one stay")
 def test_names_that_no_plan_can_have_are_findings(text: str, code: str, tmp_path: Path) -> None:
     """Too long, invisible (also where a file lists the cells), or too many."""
     (tmp_path / "hidden.csv").write_text("A\nB\tC\nD\x1b[2J\n")
-    (tmp_path / "many.csv").write_text("\n".join(f"c{number}" for number in range(names.MOST_CELLS + 1)))
+    (tmp_path / "many.csv").write_text("\n".join(f"c{number}" for number in range(MOST_CELLS + 1)))
     (tmp_path / "p.policy").write_text(text)
     with pytest.raises(PolicyError) as refused:
         check_file(tmp_path / "p.policy")
@@ -66,4 +67,4 @@ def test_a_policy_s_file_has_a_name_that_can_be_kept(name: str, tmp_path: Path) 
 def test_policies_and_plans_have_the_same_bounds() -> None:
     """What passes `check` fits into a plan."""
     assert names.LONGEST_NAME == records.LONGEST_NAME
-    assert names.MOST_CELLS == plan.MOST_CELLS
+    assert MOST_CELLS == plan.MOST_CELLS
