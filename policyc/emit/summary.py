@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
-from policyc.emit.blocks.mechanism import stretch_words, typical_error, unit_words, where_released
+from policyc.emit.blocks.mechanism import dropped, stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.wording import chance
 from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
@@ -84,10 +84,9 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
         f"  estimator  {release.estimator.described()}",
         f"  expected   {errors}",
     ]
-    if plan.drops and plan.participation is not None:
+    if plan.drops_from(release):
         lines.append(
-            f"  of what    kept events: steps of a user beyond {plan.participation.bound:,} are dropped, and no error "
-            "tells of it (W0502)"
+            f"  of what    kept events: {dropped(plan, release)} are dropped, and no error tells of it (W0502)"
         )
     if isinstance(release, Scheduled):
         patterns = [epsilon for segment in release.schedule.segments for epsilon in segment.epsilons]

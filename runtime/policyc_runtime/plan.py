@@ -13,11 +13,11 @@ from policyc_check.files import read_ordinary
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
-from policyc_check.plan.queries import TotalQuery
+from policyc_check.plan.queries import SumQuery, TotalQuery
 from policyc_check.plan.release import told_apart
 from policyc_check.plan.schedule import Schedule
 from policyc_check.records import Label, Record, Steps
-from policyc_check.users.claims import promised_user_level, setting_of
+from policyc_check.users.claims import promised_user_level, setting_of, source_release
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
@@ -225,12 +225,28 @@ class Plan(checked.Plan):
         return self.stream.horizon or STRETCH
 
     @property
-    def drops(self) -> bool:
-        """Whether events of users may be dropped, so that published values and their errors are of kept ones."""
+    def drops_steps(self) -> bool:
+        """Whether whole steps of users may be dropped by an enforced participation bound."""
         record, horizon = self.participation, self.stream.horizon
         if record is None or record.enforced is None:
             return False
         return horizon is None or record.bound < horizon or record.spacing > 1
+
+    def drops_events(self, release: ReleasePlan) -> bool:
+        """Whether a user's events beyond `per_step` are missing in a release; who is there once a step counts once."""
+        record, source = self.participation, source_release(self, release)
+        if record is None or record.enforced is None:
+            return False
+        return isinstance(source.query, SumQuery) or record.per_step > 1
+
+    def drops_from(self, release: ReleasePlan) -> bool:
+        """Whether events of users may be missing in a release, so that its values and errors are of kept ones."""
+        return self.drops_steps or self.drops_events(release)
+
+    @property
+    def drops(self) -> bool:
+        """Whether events of users may be missing in some release."""
+        return any(self.drops_from(release) for release in self.releases)
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Plan:

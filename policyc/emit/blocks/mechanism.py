@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import groupby
 
 from policyc.emit.accounting import Accounting
-from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, quoted, span
+from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, listed, quoted, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
@@ -197,7 +197,9 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         "objective": objective_words(plan, release),
         "rows": rows,
         "method": sentence_case(predicted.method),
-        "sentence": _accuracy_sentence(plan, release) + _stretch_sentence(plan, release) + _dropped_sentence(plan),
+        "sentence": _accuracy_sentence(plan, release)
+        + _stretch_sentence(plan, release)
+        + _dropped_sentence(plan, release),
     }
 
 
@@ -284,13 +286,26 @@ def _share_of_chance(predicted: PredictedError) -> str:
     return f" (simulated; the error has a standard error of {about(100 * predicted.stderr / predicted.published, 2)} %)"
 
 
-def _dropped_sentence(plan: Plan) -> str:
+def _dropped_sentence(plan: Plan, release: ReleasePlan) -> str:
     """That errors are of kept events, where some may be dropped."""
-    record = plan.participation
-    if not plan.drops or record is None:
+    if not plan.drops_from(release):
         return ""
-    apart = f", and those less than {counted(record.spacing, 'step')} apart" if record.spacing > 1 else ""
+    query = source_release(plan, release).query
+    wrong = "wrong" if isinstance(query, SumQuery) and query.low < 0 else "too low"
     return (
-        f" That is against the kept events. Steps of one user beyond {record.bound:,}{apart} are dropped before any "
-        "noise is added, so that values are too low. By how much is not known before the data, and in no error here."
+        f" That is against the kept events. {sentence_case(dropped(plan, release))} are dropped before any noise is "
+        f"added, so that values are {wrong}. By how much is not known before the data, and in no error here."
     )
+
+
+def dropped(plan: Plan, release: ReleasePlan) -> str:
+    """What of a user's an enforced bound drops from a release: `steps of one user beyond 50`."""
+    record, told = plan.participation, []
+    assert record is not None, "only a bound drops anything"
+    if plan.drops_steps:
+        told.append(f"steps of one user beyond {record.bound:,}")
+        if record.spacing > 1:
+            told.append(f"those less than {counted(record.spacing, 'step')} apart")
+    if plan.drops_events(release):
+        told.append(f"events of one user beyond {record.per_step:,} in a step")
+    return listed(told)

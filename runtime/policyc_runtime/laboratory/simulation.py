@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from policyc_check.steps.chains import Chain
     from policyc_runtime.estimation.signal import SeriesProcess
-    from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
+    from policyc_runtime.plan import Plan, ReleasePlan
 
     Array = NDArray[np.float64]
 
@@ -154,7 +154,7 @@ def simulate(
         for name, (true, kept, noisy) in world.draw(randomness).items():
             part = plan.release_named(name)
             tried = {PRIOR_ALONE: world.priors[name]} if name in world.priors else {}
-            if plan.drops and kept is not true:
+            if plan.drops_from(part) and kept is not true:
                 tried[DROPPING] = kept
             for title, variant in world.variants[name].items():
                 tried[title] = estimate_release(plan, variant, noisy, np.empty((0, true.shape[1])))
@@ -170,7 +170,7 @@ def simulate(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
         predicted={part.name: part.predicted.published for part in plan.releases},
         objective=plan.objective,
-        limits={part.name: _limits(plan, part.predicted) for part in plan.releases},
+        limits={part.name: _limits(plan, part) for part in plan.releases},
         bounds={part.name: part.predicted.least for part in plan.releases},
         steps=world.steps,
         repeat=repeat,
@@ -313,9 +313,9 @@ def _series(plan: Plan, part: ReleasePlan, noisy: Array, values: Array) -> Serie
     return Series(part.name, part.query.by, part.cells, kept, released, skipped)
 
 
-def _limits(plan: Plan, predicted: PredictedError) -> str:
+def _limits(plan: Plan, release: ReleasePlan) -> str:
     """What a prediction leaves open."""
-    kept = ", against kept events" if plan.drops else ""
+    predicted, kept = release.predicted, ", against kept events" if plan.drops_from(release) else ""
     if predicted.kind == "noise":
         return f" of the noise alone{kept} (what post-processing gains is not known)"
     return f"{kept} ({predicted.because})" if predicted.because else kept

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.users.claims import source_release, unit_of
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.linear import Linear
@@ -162,13 +161,15 @@ def taking_part(users: int, bound: int, spacing: int, steps: int, generator: np.
 def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     """Users who take part at random; values of sums are anywhere between their limits, cells equally likely.
 
-    Under an enforced bound half of the users exceed it, as far as the stream is long enough.
+    Under an enforced bound half of the users exceed it, as far as the stream is long enough, and so do half of their
+    steps where events are dropped in one.
     """
     record = plan.participation
     assert record is not None, "a user-level plan has a bound"
     users = plan.stream.population or USERS
     cells = max(len(source.cells) for source in sources)
-    most, spacing = (2 * record.bound, 1) if plan.drops else (record.bound, record.spacing)
+    most, spacing = (2 * record.bound, 1) if plan.drops_steps else (record.bound, record.spacing)
+    crowded = any(plan.drops_events(source) for source in sources)
 
     def summed(source: ReleasePlan, step: Counts, cell: Counts, values: Array) -> Counts:
         sums = np.zeros((steps, len(source.cells)))
@@ -178,11 +179,16 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     def draw(generator: np.random.Generator) -> Drawn:
         who, when = np.nonzero(taking_part(users, most, spacing, steps, generator))
         counted = _counted(plan, who, when, generator)
-        step, counted = np.repeat(when, record.per_step), np.repeat(counted, record.per_step)
+        events = np.full(when.size, record.per_step)
+        if crowded:
+            events = generator.integers(1, 2 * record.per_step + 1, when.size)
+        step, counted = np.repeat(when, events), np.repeat(counted, events)
+        turn = np.arange(step.size) - np.repeat(np.cumsum(events) - events, events)
+        counted &= turn < record.per_step
         cell = generator.integers(0, cells, step.size)
         drawn = Drawn({}, {})
         for source in sources:
-            values = np.ones(step.size)
+            values = np.ones(step.size) if record.per_step > 1 else np.asarray(turn == 0, dtype=np.float64)
             if isinstance(source.query, SumQuery):
                 unit = float(source.query.grid)
                 values = np.rint(generator.uniform(float(source.query.low), float(source.query.high), step.size) / unit)
@@ -194,8 +200,8 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     said = f"{users:,} users, each in 1 to {often:,} steps at random; the policy does not say how values move"
     if plan.drops:
         said += (
-            f"; {counted_words(record)} count, and errors are against the values with all events: `{DROPPING}` has "
-            "those that are dropped, and no noise"
+            f"; {counted_words(plan, crowded=crowded)} count, and errors are against the values with all events: "
+            f"`{DROPPING}` has those that are dropped, and no noise"
         )
     return Streams(draw, {}, said)
 
@@ -203,7 +209,7 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
 def _counted(plan: Plan, users: Counts, steps: Counts, generator: np.random.Generator) -> NDArray[np.bool_]:
     """Which of the users' steps an enforced bound lets count, (rows,)."""
     record = plan.participation
-    if record is None or not plan.drops:
+    if record is None or not plan.drops_steps:
         return np.ones(users.size, np.bool_)
     if record.enforced == "keep_sample":
         ranks = generator.permutation(users.size).astype(np.uint64)
@@ -211,10 +217,15 @@ def _counted(plan: Plan, users: Counts, steps: Counts, generator: np.random.Gene
     return keep_first(users, steps, record.bound, record.spacing)
 
 
-def counted_words(record: ParticipationRecord) -> str:
-    """Which of a user's steps an enforced bound lets count."""
-    apart = f", {record.spacing:,} steps apart," if record.spacing > 1 else ""
-    return f"only {record.bound:,} of these{apart}"
+def counted_words(plan: Plan, *, crowded: bool) -> str:
+    """Which of a user's steps, and of the events in one if these are `crowded`, an enforced bound lets count."""
+    record, told = plan.participation, []
+    assert record is not None, "a user-level plan has a bound"
+    if plan.drops_steps:
+        told.append(f"{record.bound:,} of these" + (f", {record.spacing:,} steps apart," if record.spacing > 1 else ""))
+    if crowded:
+        told.append("1 event in a step" if record.per_step == 1 else f"{record.per_step:,} events in a step")
+    return f"only {' and '.join(told)}"
 
 
 def _of_every_release(plan: Plan, values: dict[str, Array]) -> dict[str, Array]:
