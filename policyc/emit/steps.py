@@ -15,7 +15,7 @@ from typing import Literal
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting
 from policyc.emit.numbers import round_up
 from policyc_runtime.noisy_values import noise_stddevs
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class StepTable:
 
     `t` counts from 0, like `step` in released files. `epsilon` and `scale` are the plan's exact decimals; leakages are
     the largest over all groups, in nats; `expected_error` is in the objective's unit, and called `error_at_least`,
-    `error_before_constraints` or `noise_error` where the plan knows no more than that. With several releases `epsilon`
+    `error_before_constraints` or `noise_error` where the plan knows no more than that, and `mean_...` where it knows
+    their mean over all steps alone. With several releases `epsilon`
     is their sum, and each release has columns of its own, `epsilon:NAME`, `scale:NAME` and `expected_error:NAME`.
     """
 
@@ -78,7 +79,8 @@ def _stream_rows(plan: Plan) -> StepTable:
 def _error_name(release: ReleasePlan) -> str:
     """What the errors of a release are, as a column."""
     names = {"at_least": "error_at_least", "noise": "noise_error", "unconstrained": "error_before_constraints"}
-    return names.get(release.predicted.kind, "expected_error")
+    name = names.get(release.predicted.kind, "expected_error")
+    return f"mean_{name}" if isinstance(release, AdaptiveRelease) else name
 
 
 def _texts(values: list[Decimal]) -> list[str]:

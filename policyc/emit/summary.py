@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
-from policyc.emit.blocks.mechanism import dropped, stretch_words, typical_error, unit_words, where_released
+from policyc.emit.blocks.mechanism import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.wording import chance
 from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
@@ -69,8 +69,8 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
         errors += f": {predicted.because}"
     elif predicted.kind == "noise":
         errors += " before post-processing, whose gain is not known"
-    else:
-        errors += f"; the noise alone{where_released(plan, release)} "
+    elif predicted.without_postprocessing is not None:
+        errors += f"; {alone_words(plan, release)}{where_released(plan, release)} "
         errors += typical_error(plan, predicted.without_postprocessing)
     if predicted.prior_alone is not None:
         errors += f"; the public prior alone {typical_error(plan, predicted.prior_alone)}"

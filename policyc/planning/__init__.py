@@ -142,7 +142,7 @@ def _rule(policy: Policy, release: Release) -> WindowMechanism | None:
     window = max(target.window for target in policy.targets if isinstance(target, WEventTarget))
     least = sensitivity(release)[0]
     name, cells = policy.mechanism.name, len(release_cells(policy, release))
-    error = still_error(name, window, cells)
+    error = still_error(name, window, cells, policy.stream.horizon, policy.objective)
     fields = {"name": name, "window": window, "epsilon": 1, "l1_sensitivity": least, "still_error": error}
     return kind.model_validate(fields)
 

@@ -18,7 +18,10 @@ from policyc_runtime.plan import Candidate, PredictedError
 Array = NDArray[np.float64]
 
 MOST_RUNS = 6  # whose error is computed, each with an estimator
-ADAPTS = "how far off values are depends on how far counts move until they are published again"
+ADAPTS = (
+    "how far off values are depends on how far counts move until they are published again, and near zero, where the "
+    "first steps need publish nothing, they may be off by less"
+)
 NOTICED = 1.0005  # times the least error; below, nobody would tell them apart
 STRETCH = 1000  # steps that stand for a longer run: ends are told, the middle repeats
 
@@ -108,7 +111,7 @@ class Comparison:
             kind="at_least" if moving else "expected",
             because=ADAPTS if moving else None,
             published=best.mean,
-            without_postprocessing=_noise_error(best.allocation, self.mechanism, self.predictor),
+            without_postprocessing=None if moving else _noise_error(best.allocation, self.mechanism, self.predictor),
             prior_alone=self.predictor.prior_alone(_steps(best.allocation)),
             signal=self.predictor.signal(),
             method=self.predictor.method(best.estimator) + _adaptive_words(self.mechanism),
@@ -126,7 +129,10 @@ def _adaptive_words(mechanism: BudgetMechanism) -> str:
     """What a prediction leaves out where values are published again until counts have moved."""
     if not isinstance(mechanism, WindowMechanism):
         return ""
-    return "; of counts that stand still, by simulation: what counts that move add to it is not known before the data"
+    return (
+        "; of counts that stand still far above the noise, over all steps, by simulation: what counts that move add to "
+        "it is not known before the data"
+    )
 
 
 def _scales(allocation: Allocation, mechanism: BudgetMechanism) -> list[float]:

@@ -15,12 +15,24 @@ from policyc.planning.comparison import NOTICED, more_error
 from policyc.planning.courses import Courses, still
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
-from policyc.planning.trials import FEW_STEPS, Estimated, Trial, known_errors
+from policyc.planning.trials import (
+    ACCURATE,
+    FEW_COURSES,
+    FEW_STEPS,
+    MOST_COURSES,
+    MOST_STEPS,
+    SEED,
+    Estimated,
+    Trial,
+    known_errors,
+)
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation import ConstraintSet, Estimator
+from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.noisy_values import derived_values, noise_stddevs, whole_values
 from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, ErrorRun, Plan, PredictedError, ReleasePlan
+from policyc_runtime.randomness import SimulationRandomness
 
 Array = NDArray[np.float64]
 Total = Callable[[Array], Array]
@@ -59,16 +71,15 @@ def finished(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequence[
     release = plan.release_named(one.draft.name)
     horizon = plan.stream.horizon
     noisy = _noise(policy, plan, one, release)
-    noise = float(np.nanmean(noisy))
     found = _published(policy, plan, one, planned)
-    errors = np.nan_to_num(noisy, nan=noise) if found.errors is None else found.errors
+    errors = np.nan_to_num(noisy, nan=float(np.nanmean(noisy))) if found.errors is None else found.errors
     mean = float(errors.mean())
     predicted = PredictedError(
         kind=found.kind,
         published=mean,
         stderr=found.stderr,
         because=found.because,
-        without_postprocessing=noise,
+        without_postprocessing=_alone(policy, plan, one, _measured_base(plan, one, planned), found),
         prior_alone=None,
         signal=None,
         method=found.method,
@@ -190,6 +201,37 @@ def _noise(policy: Policy, plan: Plan, one: PlannedRelease, release: ReleasePlan
     if one.measurement is not None:
         return one.measurement.errors(policy.objective)
     return of_variances(noise_stddevs(plan, release, plan.expected_steps) ** 2, policy.objective)
+
+
+def _alone(policy: Policy, plan: Plan, one: PlannedRelease, base: Measurement, found: _Found) -> float | None:
+    """Expected error of what the mechanism gives, as `none()` would publish it; None where no signal tells it.
+
+    What is more than the truth and noise is tried on the courses that what is published was tried on; where only noises
+    depend on each other, any course tells.
+    """
+    release, mechanism = plan.release_named(one.draft.name), base.mechanism
+    if mechanism.errs_by_variances and (one.measurement is not None or mechanism.independent):
+        return float(np.nanmean(_noise(policy, plan, one, release)))
+    same = isinstance(release.estimator, NearestValues) and release.constraint_set.demands_nothing
+    if same and found.errors is not None and found.kind in ("expected", "simulated"):
+        return float(found.errors.mean())
+    there = still(policy, base.steps) if one.given is None and mechanism.errs_by_variances else one.given
+    if there is None:
+        return None
+    measure, derive = _totals(plan, release)
+    unit, means = float(base.unit), np.empty(0)
+    while means.size * base.steps < MOST_STEPS and means.size < MOST_COURSES:
+        raw = np.rint(there.course(means.size) / unit).astype(np.int64)[:, None].repeat(base.setting.cells, axis=1)
+        records = mechanism.measure(base.setting, raw, (), SimulationRandomness(SEED + means.size))
+        true: Array = np.asarray(raw * unit, np.float64)
+        values: Array = mechanism.values(base.setting, records) * unit
+        true = true if measure is None else measure(true)
+        away = values - true if derive is None else derive(values) - derive(true)
+        squared = policy.objective == "mean_squared_error"
+        means = np.append(means, np.nanmean(away**2 if squared else np.abs(away)))
+        if means.size >= FEW_COURSES and means.std() <= ACCURATE * means.mean() * means.size**0.5:
+            break
+    return float(means.mean())
 
 
 def _measured_base(plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> Measurement:

@@ -68,9 +68,9 @@ def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Call
     ]
     if not tried:
         return list(choices)
-    found = _errors(plan, tried, steps)
+    found, alone = _errors(plan, tried, steps)
     return [
-        _simulated(one, found[part.name], steps) if part in tried else one
+        _simulated(one, found[part.name], alone[part.name], steps) if part in tried else one
         for one, part in zip(choices, plan.scheduled, strict=True)
     ]
 
@@ -94,8 +94,8 @@ def _moments(plan: Plan, part: ReleasePlan, steps: int) -> tuple[Array, Array]:
     return users * np.sum(laws, axis=0), users * np.sum([law * (1 - law) for law in laws], axis=0)
 
 
-def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> dict[str, Estimated]:
-    """By release, the error of published values, until it is accurate or takes too long.
+def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[str, Estimated], dict[str, float]]:
+    """By release, the error of published values, until it is accurate or takes too long; and that of the noisy ones.
 
     How far noise and counts of a stream are spread by chance is known beforehand, and errors follow it: they are moved
     along their regression on it (control variates).
@@ -105,7 +105,8 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> dict[str, Est
     programs = any(part.constraint_set.simplex is None for part in tried)
     rows: dict[str, list[tuple[float, float, float]]] = {part.name: [] for part in tried}
     most = max(LEAST_STREAMS, (FEW_STEPS if programs else MOST_STEPS) // steps)
-    count = 0
+    alone: dict[str, list[float]] = {part.name: [] for part in tried}
+    squared, count = plan.objective == "mean_squared_error", 0
     found: dict[str, Estimated] = {}
     while count < most and not (found and all(one.accurate for one in found.values())):
         for number in range(count, min(most, max(LEAST_STREAMS, 2 * count))):
@@ -114,13 +115,14 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> dict[str, Est
                 series, true = drawn.example.series[part.name], drawn.truth[part.name]
                 means, variances = moments[part.name]
                 away, noise = np.abs(series.released - true), (series.noisy - true)[~series.skipped]
-                error = float((away**2 if plan.objective == "mean_squared_error" else away).mean())
+                error = float((away**2 if squared else away).mean())
+                alone[part.name].append(float((noise**2 if squared else np.abs(noise)).mean()))
                 spread, known = float(((true - means) ** 2 - variances).mean()), noises[part.name]
                 rows[part.name].append((error, 0.0 if known is None else float((noise**2).mean()) - known, spread))
         count = len(rows[tried[0].name])
         tables = {name: np.array(table) for name, table in rows.items()}
         found = {name: controlled(table[:, 0], table[:, 1:]) for name, table in tables.items()}
-    return found
+    return found, {name: float(np.mean(errors)) for name, errors in alone.items()}
 
 
 def _noise(part: Scheduled, steps: int) -> float | None:
@@ -130,8 +132,11 @@ def _noise(part: Scheduled, steps: int) -> float | None:
     return float(np.mean([part.mechanism.variance(scale) for scale in part.schedule.scales(steps) if scale > 0]))
 
 
-def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
-    """The choice with the error of its first steps, at all steps in proportion to what was computed for them."""
+def _simulated(one: Choice, found: Estimated, alone: float, steps: int) -> Choice:
+    """The choice with the error of its first steps, at all steps in proportion to what was computed for them.
+
+    `alone` is that of the noisy values, where nothing else tells it.
+    """
     runs = zip(one.allocation.runs, one.expected_errors, strict=True)
     computed = np.concatenate([np.resize(errors, min(run.steps or steps, steps)) for run, errors in runs])[:steps]
     mean = float(computed.mean())
@@ -151,6 +156,8 @@ def _simulated(one: Choice, found: Estimated, steps: int) -> Choice:
         "because": None,
         "method": method,
     }
+    if one.predicted.without_postprocessing is None:
+        told["without_postprocessing"] = alone
     errors = tuple(tuple(error * factor for error in pattern) for pattern in one.expected_errors)
     return replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)
 
@@ -168,17 +175,17 @@ def _open(one: Choice, part: ReleasePlan) -> Choice:
     """
     demands, predicted = part.constraint_set, one.predicted
     bounded = demands.couples_steps or any(relation != "==" for relation in demands.relations)
+    factor = 1.0
     if isinstance(part, AdaptiveRelease):
         told: dict[str, object] = {"kind": "unconstrained"} if bounded else {}
     elif bounded or not isinstance(part.estimator, NearestValues):
         because = COUPLED if demands.couples_steps else BOUNDED if bounded else GAINS
-        told = {"kind": "noise", "published": predicted.without_postprocessing, "because": because}
+        noise = predicted.without_postprocessing
+        assert noise is not None, "of what is drawn at every step anew it is known"
+        told = {"kind": "noise", "published": noise, "because": because}
+        one = one if predicted.published > 0 else _flat(one)  # hardly any noise reaches whole numbers: nothing to scale
+        factor = noise / one.predicted.published
     else:
         return one
-    if "published" not in told:
-        factor = 1.0
-    else:  # whole numbers that hardly any noise reaches have no error that could be scaled
-        one = one if predicted.published > 0 else _flat(one)
-        factor = predicted.without_postprocessing / one.predicted.published
     errors = tuple(tuple(error * factor for error in pattern) for pattern in one.expected_errors)
     return replace(one, predicted=predicted.model_copy(update=told), expected_errors=errors)

@@ -136,6 +136,7 @@ def published_values(
     values = estimate_release(plan, release, noisy, published, processes)
     previous = np.asarray(published[-1], dtype=np.float64) if len(published) else None
     noise = release.predicted.without_postprocessing
+    noise = release.predicted.published if noise is None else noise
     typical = math.sqrt(max(noise, 0.0)) if plan.objective == "mean_squared_error" else noise
     return rounded_values(values, decimals(typical), release.constraint_set, previous)
 

@@ -84,7 +84,8 @@ class PredictedError(Record):
         published: of the values that are published.
         stderr: the standard error of `published`, of "simulated" ones and bounds that were simulated; else None.
         because: a clause, why no more than this is known, of all kinds but "expected" and "simulated"; else None.
-        without_postprocessing: of the noisy values.
+        without_postprocessing: of the values that the mechanism gives, at the steps that have one; None where that
+            depends on how the stream moves, and nobody says how it does.
         prior_alone: of publishing what is public, without any data; None where no law is declared.
         signal: the mean true value, to hold the error against; None where it is not known.
         method: how it was found, as a phrase.
@@ -94,7 +95,7 @@ class PredictedError(Record):
     published: float
     stderr: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     because: str | None = None
-    without_postprocessing: float
+    without_postprocessing: float | None
     prior_alone: float | None
     signal: float | None
     method: str

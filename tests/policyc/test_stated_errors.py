@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from policyc import compile_policy
@@ -11,9 +12,14 @@ from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
 from policyc.emit.steps import step_rows
 from policyc.emit.summary import render_summary
+from policyc.pipeline import declared_signal
 from policyc_check.errors import PlanFormatError
+from policyc_check.users.claims import promised_user_level, setting_of
+from policyc_runtime.estimation.signal import drawn_series
 from policyc_runtime.laboratory.simulation import simulate
+from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.randomness import SimulationRandomness
 
 POLICY = """
 policy cars "cars on a road"
@@ -101,9 +107,49 @@ def test_values_that_are_published_again_have_lower_bounds(mechanism: str, tmp_p
     """Budget distribution and absorption state the error of counts that stand still as a bound."""
     plan = planned(tmp_path, WINDOWS, mechanism=mechanism)
     assert plan.releases[0].predicted.kind == "at_least"
-    assert "off by at least about" in render_markdown(certificate_content(plan, {}))
+    page = render_markdown(certificate_content(plan, {}))
+    assert "off by at least about" in page
+    assert "without post-processing" not in page
+    assert "a mean over all steps" in page
     assert "expected   at least" in render_summary(plan, tmp_path)
-    assert "error_at_least" in step_rows(plan).columns
+    assert "mean_error_at_least" in step_rows(plan).columns
+
+
+SIGNAL = (
+    "signal seasonal_ar1(period = 12 steps, mean = 400, seasonal_sd = 60, residual_sd = 40, autocorrelation = 0.6, "
+    'evidence = "pilot")'
+)
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(("mechanism", "deliver"), [*MOVING, *PLAIN, ("toeplitz()", "realtime")])
+def test_what_noisy_values_alone_err_is_what_runs_have_without_post_processing(
+    mechanism: str, deliver: str, tmp_path: Path
+) -> None:
+    """Of what a mechanism makes of a moving stream that is more than its noise: pages stated that, 80 times less."""
+    plan = planned(tmp_path, mechanism=mechanism, deliver=deliver, signal=SIGNAL)
+    part, process = plan.releases[0], declared_signal(tmp_path / "cars.policy", plan)
+    alone = part.predicted.without_postprocessing
+    assert alone is not None
+    own = part.mechanism
+    assert isinstance(own, StreamMechanism)
+    setting = setting_of(plan, part, promised_user_level(plan)[0].relation)
+    found = []
+    for seed in range(200):
+        true = np.rint(drawn_series(process, 48, np.random.default_rng(seed), 0.0)).astype(np.int64)[:, None]
+        values = own.values(setting, own.measure(setting, true, (), SimulationRandomness(seed + 10**6)))
+        found.append(np.nanmean((values - true) ** 2))
+    mean, stderr = np.mean(found), np.std(found) / len(found) ** 0.5
+    assert abs(alone - mean) < 0.05 * mean + 4 * stderr
+    words = "the noise alone" if own.errs_by_variances else "the noisy values alone"
+    assert words in render_summary(plan, tmp_path)
+
+
+def test_without_a_signal_nobody_says_what_moving_values_err_alone(tmp_path: Path) -> None:
+    """The row is left out: the noise would be less than runs have."""
+    plan = planned(tmp_path, mechanism="dft(coefficients = 6)", deliver="offline")
+    assert plan.releases[0].predicted.without_postprocessing is None
+    assert "without post-processing" not in render_markdown(certificate_content(plan, {}))
 
 
 @pytest.mark.sampled(2)
@@ -136,8 +182,6 @@ def test_a_plan_made_before_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 
 def _zigzag():
-    import numpy as np
-
     return np.resize([0.0, 400.0, 100.0, 300.0, -300.0, 50.0], 48)
 
 

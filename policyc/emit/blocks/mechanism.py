@@ -14,7 +14,16 @@ from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
 from policyc_check.users.claims import source_release
-from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan, Scheduled
+from policyc_runtime.plan import (
+    AdaptiveRelease,
+    Candidate,
+    DerivedRelease,
+    MeasuredRelease,
+    Plan,
+    PredictedError,
+    ReleasePlan,
+    Scheduled,
+)
 
 LARGEST_STRETCHES = 8
 GENERATOR = "the operating system's cryptographic generator; no seed exists outside simulation"
@@ -229,18 +238,19 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
         )
     text = f"A published value is expected to be off by about {typical_error(plan, predicted.published)} {unit}"
     text += _share_of_chance(predicted)
-    compared = f"the noisy value alone{where_released(plan, release)} by about "
-    compared += typical_error(plan, predicted.without_postprocessing)
+    others = []
+    if predicted.without_postprocessing is not None:
+        noisy = typical_error(plan, predicted.without_postprocessing)
+        others.append(f"the noisy value alone{where_released(plan, release)} by about {noisy}")
     if predicted.prior_alone is not None:
-        compared += (
-            f", a guess from public knowledge without any data by about {typical_error(plan, predicted.prior_alone)}"
-        )
+        prior = typical_error(plan, predicted.prior_alone)
+        others.append(f"a guess from public knowledge without any data by about {prior}")
     verdict = ""
     if predicted.prior_alone is not None and predicted.published >= predicted.prior_alone * 0.95:
         verdict = " The release then says little more than what was public before."
         if predicted.published > predicted.prior_alone * 1.05:
             verdict = " Who knows what was public before errs less without the release."
-    return f"{text}; {compared}.{verdict}"
+    return f"{'; '.join([text, ', '.join(others)] if others else [text])}.{verdict}"
 
 
 def stretch_words(plan: Plan, release: ReleasePlan) -> str:
@@ -270,6 +280,8 @@ def _totals_all(plan: Plan, release: ReleasePlan) -> bool:
 
 def where_released(plan: Plan, release: ReleasePlan) -> str:
     """At which steps there is a noisy value, where it is not all of them; its error is known at these alone."""
+    if isinstance(release, MeasuredRelease):
+        return ", at the steps that are measured," if release.mechanism.leaves_gaps else ""
     if not isinstance(release, Scheduled) or all(all(segment.scales) for segment in release.schedule.segments):
         return ""
     horizon = plan.stream.horizon
@@ -277,6 +289,14 @@ def where_released(plan: Plan, release: ReleasePlan) -> str:
         return ", at the steps that are released,"
     released = sum(scale > 0 for scale in release.schedule.scales(horizon))
     return f", at the {counted(released, 'step')} that {'is' if released == 1 else 'are'} released,"
+
+
+def alone_words(plan: Plan, release: ReleasePlan) -> str:
+    """What a release is without its post-processing: noise alone, or values that the mechanism made of it."""
+    while isinstance(release, DerivedRelease):
+        release = plan.release_named(release.query.of)
+    made = isinstance(release, MeasuredRelease) and not release.mechanism.errs_by_variances
+    return "the noisy values alone" if made or isinstance(release, AdaptiveRelease) else "the noise alone"
 
 
 def _share_of_chance(predicted: PredictedError) -> str:

@@ -6,7 +6,7 @@ from policyc.emit.blocks.mechanism import described, objective_words, parameters
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.numbers import about, grouped
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
-from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
 
 
 def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
@@ -40,7 +40,8 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
             "objective": objective_words(plan, release),
             "smallest": least + about(min(errors)),
             "largest": least + about(max(errors)),
-            "where": ("of the noise alone, " if kind == "noise" else "") + "per step, in `steps.csv`",
+            "where": ("of the noise alone, " if kind == "noise" else "")
+            + ("a mean over all steps" if isinstance(release, AdaptiveRelease) else "per step, in `steps.csv`"),
         },
     }
 

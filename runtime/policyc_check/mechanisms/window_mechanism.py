@@ -20,7 +20,8 @@ class WindowMechanism(Mechanism):
 
     `window` steps in a row spend at most `epsilon` nats. `l1_sensitivity`: how far one user's value at one step moves
     the counts of that step; their distance from public whole numbers moves no further. `still_error`: the mean squared
-    error of published values while counts stand still, in units of (l1_sensitivity / epsilon)^2; only for prediction.
+    error of published values over the steps while counts stand still, in units of (l1_sensitivity / epsilon)^2 (of an
+    absolute objective: of the Laplace noise with the same mean absolute error); only for prediction.
 
     Source: KELLARIS14
     """

@@ -32,6 +32,11 @@ class FilterSubsample(checked.FilterSubsample, GridMechanism):
 
     leaves_gaps: ClassVar[bool] = True
 
+    @property
+    def errs_by_variances(self) -> bool:
+        """A mean over several steps misses the step that it stands for."""
+        return False
+
     def described(self) -> str:
         """With what it was told."""
         return f"filter_subsample(rate = {self.rate})"

@@ -85,6 +85,11 @@ class StreamMechanism(checked.StreamMechanism):
         """Whether `values` are estimates for a declared process, and `variances` their errors under it."""
         return False
 
+    @property
+    def errs_by_variances(self) -> bool:
+        """Whether `variances` are the errors of `values`, which are nothing but the truth and noise, or declared."""
+        return not self.estimates or self.declared
+
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:
         """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""

@@ -155,10 +155,9 @@ def test_states_never_meet_exactly_when_the_kernel_finds_no_supremum():
 
 
 def test_a_sum_without_a_bound_is_told_what_it_drops(findings, count_policy):
-    """Every step counts, but of a user's values in a step the run keeps one: a sum lacks the others, a count does not."""
-    text = count_policy.replace(
-        "event_level(epsilon = 1.0)", "user_level(epsilon = 1, delta = 1e-6, neighbors = replace)"
-    )
+    """Every step counts, but of a user's values in a step the run keeps one: a sum lacks the others, a count none."""
+    target = "user_level(epsilon = 1, delta = 1e-6, neighbors = replace)"
+    text = count_policy.replace("event_level(epsilon = 1.0)", target)
     text = text.replace("step 5min", 'start "2026-01-01" step 5min')
     assert codes(findings(text)[1]) == ["W0501"]
     found = findings(text.replace("count(s)", "sum(s.n, clamp = -1 .. 3)"))[1]
