@@ -247,6 +247,7 @@ def _claims(
 ) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger_claims import ledger_claims
+    from policyc_runtime.ledger_file import BUSY
     from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
     from policyc_runtime.plan import load_plan
     from policyc_runtime.refusal import plan_claims
@@ -263,7 +264,10 @@ def _claims(
     yield from signature_claims(directory, signed_by)
     book, pin = ledger or directory / LEDGER, directory / PIN
     if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:
-        yield from ledger_claims(plan, book, pin)
+        for claim in ledger_claims(plan, book, pin):
+            yield claim
+            if claim.code == BUSY and claim.holds is False:
+                return  # whoever holds it was waited for once
     if released is not None:
         yield from release_claims(plan, book, released)
 

@@ -19,6 +19,7 @@ VERSION = "3"
 APPLICATION = 0x706F6C79
 SYSTEM, SEEDED = "system", "simulation"  # where noise comes from: the operating system, or a seed
 ON_SIMULATED_EVENTS = "system, on simulated events"
+BUSY = "E0824"
 BUSY_SECONDS = 10.0
 
 SCHEMA = """
@@ -116,7 +117,7 @@ def guarded(path: Path) -> Iterator[None]:
         text = str(error)
         if "locked" in text or "busy" in text:
             raise LedgerError(
-                "E0824",
+                BUSY,
                 "the ledger is busy",
                 where=str(path),
                 because=f"another process has held it for more than {BUSY_SECONDS:.0f} seconds",
@@ -144,7 +145,7 @@ def _no_room(path: Path) -> LedgerError:
 def overtaken(path: Path, what: str) -> LedgerError:
     """The refusal to go on from what was true before another run did something."""
     return LedgerError(
-        "E0824",
+        BUSY,
         f"another run {what} in the meantime",
         where=str(path),
         because="this run began from what was there before; nothing was drawn",

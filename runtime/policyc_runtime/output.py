@@ -60,7 +60,7 @@ class Release:
         series: by release name, in the plan's order.
         times: the moment each step begins, ISO; empty texts when nobody said.
         is_release: False when the noise, or the events, came from a seed: such values protect nobody.
-        before: how many of the steps were out before the run.
+        before: how many of the steps were not released by this run, but before it, or by another at the same time.
     """
 
     series: dict[str, Series]

@@ -126,7 +126,6 @@ def release(
             require_own(outputs[part.name], part.query.by, simulated=simulated or not source.is_release)
     drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
     with Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pinned) as book:
-        before = book.steps
         _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start)
@@ -143,7 +142,8 @@ def release(
                 progress(run.done, raw.steps)
         if progress is not None:
             progress(raw.steps, raw.steps)
-        return replace(stored_release(plan, book, raw.steps), before=min(before, raw.steps))
+        done = stored_release(plan, book, raw.steps)
+        return replace(done, before=len(done.times) - run.new)
 
 
 def _own_pin(plan: Plan, ledger: str | Path) -> Path:
@@ -239,6 +239,7 @@ class _Run:
 
     def __init__(self, plan: Plan, raw: StepCounts, book: Ledger, randomness: Randomness) -> None:
         self.done = 0
+        self.new = 0  # of them those that this call released: others may run at the same time
         self._plan = plan
         self._raw = raw
         self._book = book
@@ -284,6 +285,7 @@ class _Run:
         if failure is not None:
             raise failure
         self.done += len(block)
+        self.new += len(block)
         return self.done >= self._end
 
     def _take_stored(self) -> None:

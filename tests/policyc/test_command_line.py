@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from typer.main import get_command
 
 from policyc.cli import _guarded, app
 from policyc.emit.summary import render_run
+from policyc_runtime import ledger, ledger_file
 from policyc_runtime.ledger_seal import read_seal
 from policyc_runtime.output import Release, Series
 from policyc_runtime.plan import load_plan
@@ -396,3 +398,20 @@ def test_the_examples_of_the_help_are_commands(line: str) -> None:
     command = get_command(app).commands[name]
     context = command.make_context(name, arguments)
     assert context.params
+
+
+def test_a_ledger_that_is_held_is_waited_for_once(fleet, tmp_path, monkeypatch):
+    """`verify --release` says that the ledger is busy, and does not open it again for the file."""
+    shutil.copytree(fleet / "fleet.plan", tmp_path / "fleet.plan")
+    monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.2)
+    opened = []
+    connected = ledger_file.connect
+    monkeypatch.setattr(ledger, "connect", lambda uri: opened.append(uri) or connected(uri))
+    holder = sqlite3.connect(tmp_path / "fleet.plan" / "ledger.sqlite", isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    checked = policyc("verify", "fleet.plan", "--quick", "--release", fleet / "parked.csv", cwd=tmp_path)
+    holder.close()
+    assert checked.returncode == 1
+    assert "error[E0824]" in checked.stderr
+    assert len(opened) == 1

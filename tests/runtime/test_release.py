@@ -22,6 +22,7 @@ from policyc_runtime.output import output_paths, read_release, write_release
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.released_file import release_claims, verify_release
+from policyc_runtime.sources import StepCounts
 
 EVENTS = "tailnum,departed_at,origin\na,2013-01-01T08:00:00,EWR\nb,2013-01-02T08:00:00,JFK\n"
 
@@ -368,3 +369,24 @@ def test_a_full_disk_is_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def raise_(error: Exception) -> None:
     raise error
+
+
+def test_steps_that_another_run_released_meanwhile_are_not_called_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two first runs at once one releases each step; the other says that it found them."""
+    plan, counts = make_plan(), make_counts(5)
+    module = sys.modules["policyc_runtime.release"]  # the package has a function of that name
+    read, others = module._read, []
+
+    def read_and_run_another(*arguments: object) -> StepCounts:
+        if not others:
+            others.append(None)
+            others.append(release(plan, counts[:4], tmp_path / "l", pin=None))
+        return read(*arguments)
+
+    monkeypatch.setattr(module, "_read", read_and_run_another)
+    done = release(plan, counts, tmp_path / "l", pin=None)
+    assert (others[1].before, len(others[1].times)) == (0, 4)
+    assert (done.before, len(done.times)) == (4, 5)
+    assert release(plan, counts, tmp_path / "l", pin=None).before == 5
