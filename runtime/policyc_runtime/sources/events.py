@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 NO_VALUE, NO_DATE = 3, 4
 TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
+# Texts that duckdb takes for moments, and `start` does not: words such as `epoch`, and offsets that no place has.
+NO_MOMENT = r"^\s*[A-Za-z]|:[0-9.]+\s*[+-](2[4-9]|[3-9][0-9]|[0-9]{2}:?[6-9]|[0-9]{2}:?[0-9]{2}:?[6-9])"
 
 
 def read_events(
@@ -154,6 +156,8 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
             where=str(table.path),
             help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`",
         )
+    written = table.types[stream.time_column] == "VARCHAR"
+    moment = f"CASE WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END" if written else time
     code = "0"
     if stream.cell:
         cell = table.column(stream.cell.column, "cell", wanted)
@@ -165,7 +169,7 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     values = "".join(f", TRY_CAST({table.column(query.column, 'value', wanted)} AS DOUBLE) AS {v}" for v, query in sums)
     connection.execute(
         f"CREATE TABLE event AS SELECT {user}::VARCHAR AS person, "
-        f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ)) AS moment, {code} AS code{values} FROM {table.source}"
+        f"epoch_us(TRY_CAST({moment} AS TIMESTAMPTZ)) AS moment, {code} AS code{values} FROM {table.source}"
     )
 
 

@@ -268,6 +268,34 @@ def test_an_offset_is_honoured(tmp_path: Path) -> None:
     assert iso_moment(counts.start) == "2013-01-02T00:00:00"
 
 
+NO_TIMES = (
+    *("epoch", "EPOCH", " epoch ", "infinity", "2013-01-01T08:00+99:00", "2013-01-01 08:00:00-24"),
+    *("2013-01-01T08:00:00.5 +2400", "2013-01-01T08:00:00+02:60", "2013-01-01T08:00:00-0260"),
+)
+TIMES = (
+    *("2013-01-01T08:00:00+23:59", "2013-01-01T08:00:00-0530", "2013-01-01 08:00:00.25-23:59:59"),
+    *("2013-01-01", "2013-01-31", "2013/12/31", "2013-01-01 08:00:00 Europe/Berlin"),
+)
+
+
+@pytest.mark.parametrize("time", [*NO_TIMES, *TIMES])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_words_and_offsets_that_no_place_has_are_no_moments(tmp_path: Path, time: str, suffix: str) -> None:
+    """What `start` refuses as a moment data do not have either: a reader would not know what it means."""
+    import duckdb
+
+    path = write(tmp_path, f"a,2013-01-01T08:00:00,EWR,x\nb,{time},EWR,x\n")
+    if suffix == "parquet":
+        duckdb.sql(f"COPY (FROM read_csv('{path}', all_varchar = true)) TO '{tmp_path / 'e.parquet'}'")
+        path = tmp_path / "e.parquet"
+    if time in TIMES:
+        assert sum(map(bool, read_events(path, make_plan(), steps=365).digests)) in {1, 2}
+        return
+    error = refusal(path)
+    assert error.code == "E0812"
+    assert str(error.where).endswith("line 3" if suffix == "csv" else "row 2")
+
+
 def test_weeks_begin_on_mondays(tmp_path: Path) -> None:
     """Without a start, step 0 of a weekly stream begins on the Monday at or before the first event."""
     path = write(tmp_path, "a,2013-01-03T08:00:00,EWR,x\n")
