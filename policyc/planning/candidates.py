@@ -221,8 +221,8 @@ class Predictor:
 
     def noise_error(self, scale: float) -> float:
         """The error of the noisy values themselves: variance, or mean absolute value, of the noise."""
-        variance = self.mechanism.variance(exact(scale))
-        return variance if self.objective == "mean_squared_error" else float(np.sqrt(variance / 2))
+        squared = self.objective == "mean_squared_error"
+        return self.mechanism.variance(exact(scale)) if squared else self.mechanism.absolute_error(exact(scale))
 
     @property
     def _modelled(self) -> bool:
@@ -281,10 +281,8 @@ class Predictor:
         believed = b"" if prior is None else np.round(prior, digits).tobytes()
         key = (estimator.described(), like, model.law.tobytes(), believed)
         if key not in self._errors:
-            variance = self.mechanism.variance(exact(scale))
-            self._errors[key] = model.estimation_error(
-                estimator, prior, scale, variance, self.constraints, self.objective
-            )
+            noise = self.mechanism.absolute_error(exact(scale)), self.mechanism.variance(exact(scale))
+            self._errors[key] = model.estimation_error(estimator, prior, scale, noise, self.constraints, self.objective)
         return self._errors[key]
 
 

@@ -200,10 +200,9 @@ def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
 
 
 def _noise_error(allocation: Allocation, mechanism: BudgetMechanism, predictor: Predictor) -> float:
-    """The error of the noisy values themselves, over the steps that have them."""
-    released = [
-        (run, scale) for run, scale in zip(allocation.runs, _scales(allocation, mechanism), strict=True) if scale
-    ]
+    """The error of the noisy values themselves, over the steps that have them; of an endless stream, those of ever."""
+    runs = list(zip(allocation.runs, _scales(allocation, mechanism), strict=True))
+    released = [(run, scale) for run, scale in (runs if runs[-1][0].steps is not None else runs[-1:]) if scale]
     weights = [(run.steps or run.period) // run.period for run, _ in released]
     return float(np.average([predictor.noise_error(scale) for _, scale in released], weights=weights))
 

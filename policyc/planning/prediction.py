@@ -114,7 +114,7 @@ class StepModel:
         estimator: Estimator,
         prior: Array | None,
         scale: float,
-        variance: float,
+        noise: tuple[float, float],
         constraints: ConstraintSet,
         objective: Objective,
     ) -> float:
@@ -124,7 +124,7 @@ class StepModel:
             estimator: run on every point.
             prior: (cells,) or (rows, cells) law that the estimator believes, or None.
             scale: of the discrete Laplace noise.
-            variance: of the noise of one cell.
+            noise: mean absolute value and variance of that of one cell.
             constraints: those that bind one step alone.
             objective: the unit of the answer.
 
@@ -134,10 +134,12 @@ class StepModel:
         believed = None if prior is None else np.broadcast_to(prior, noisy.shape)
         published = estimator.estimate(noisy, np.full(len(noisy), scale), believed, constraints, None)
         away = noisy - self.true
+        errors, (absolute, variance) = _sizes(published - self.true, objective), noise
         if not self.balanced and constraints.simplex is not None and constraints.simplex.total is not None:
             away -= away.mean(axis=1, keepdims=True)  # a known sum takes it away
             variance *= 1.0 - 1.0 / len(self.law)
-        errors = _sizes(published - self.true, objective)
+        elif objective == "mean_absolute_error":
+            return _corrected(errors, _sizes(away, objective), absolute, self.weights(noisy, scale))
         return _corrected(errors, _sizes(away, "mean_squared_error"), variance, self.weights(noisy, scale))
 
 

@@ -101,12 +101,13 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
     along their regression on it (control variates).
     """
     moments = {part.name: _moments(plan, part, steps) for part in tried}
-    noises = {part.name: _noise(part, steps) for part in tried}
+    squared = plan.objective == "mean_squared_error"
+    noises = {part.name: _noise(part, steps, squared=squared) for part in tried}
     programs = any(part.constraint_set.simplex is None for part in tried)
     rows: dict[str, list[tuple[float, float, float]]] = {part.name: [] for part in tried}
     most = max(LEAST_STREAMS, (FEW_STEPS if programs else MOST_STEPS) // steps)
     alone: dict[str, list[float]] = {part.name: [] for part in tried}
-    squared, count = plan.objective == "mean_squared_error", 0
+    count = 0
     found: dict[str, Estimated] = {}
     while count < most and not (found and all(one.accurate for one in found.values())):
         for number in range(count, min(most, max(LEAST_STREAMS, 2 * count))):
@@ -118,18 +119,19 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
                 error = float((away**2 if squared else away).mean())
                 alone[part.name].append(float((noise**2 if squared else np.abs(noise)).mean()))
                 spread, known = float(((true - means) ** 2 - variances).mean()), noises[part.name]
-                rows[part.name].append((error, 0.0 if known is None else float((noise**2).mean()) - known, spread))
+                rows[part.name].append((error, 0.0 if known is None else alone[part.name][-1] - known, spread))
         count = len(rows[tried[0].name])
         tables = {name: np.array(table) for name, table in rows.items()}
         found = {name: controlled(table[:, 0], table[:, 1:]) for name, table in tables.items()}
     return found, {name: float(np.mean(errors)) for name, errors in alone.items()}
 
 
-def _noise(part: Scheduled, steps: int) -> float | None:
-    """The mean variance of the noise over the steps that have some; None where values are published again."""
+def _noise(part: Scheduled, steps: int, *, squared: bool) -> float | None:
+    """The mean error of the noise over the steps that have some; None where values are published again."""
     if isinstance(part, AdaptiveRelease):
         return None
-    return float(np.mean([part.mechanism.variance(scale) for scale in part.schedule.scales(steps) if scale > 0]))
+    error = part.mechanism.variance if squared else part.mechanism.absolute_error
+    return float(np.mean([error(scale) for scale in part.schedule.scales(steps) if scale > 0]))
 
 
 def _simulated(one: Choice, found: Estimated, alone: float, steps: int) -> Choice:

@@ -60,9 +60,15 @@ class Laplace(checked.Laplace, StepMechanism):
     def variance(self, scale: Decimal) -> float:
         """The variance of the noise in one cell: 2 r / (1 - r)^2 with r = exp(-1 / scale), stable for every scale."""
         if self.balanced_cells is not None:
-            return _balanced_variance(float(scale), self.balanced_cells)
+            return _balanced_moments(float(scale), self.balanced_cells)[1]
         exponent = 1.0 / float(scale)
         return 2.0 * math.exp(-exponent) / math.expm1(-exponent) ** 2
+
+    def absolute_error(self, scale: Decimal) -> float:
+        """The mean absolute value of the noise in one cell: 2 r / (1 - r^2); of balanced noise, from its own law."""
+        if self.balanced_cells is not None:
+            return _balanced_moments(float(scale), self.balanced_cells)[0]
+        return 1.0 / math.sinh(1.0 / float(scale)) if float(scale) > 2e-3 else 0.0
 
     def add_noise(self, raw: NDArray[np.int64], scales: list[Decimal], randomness: Randomness) -> NDArray[np.int64]:
         """Raw counts (steps, cells) plus fresh independent noise, step t with scales[t]."""
@@ -84,8 +90,10 @@ class Laplace(checked.Laplace, StepMechanism):
 
 
 @lru_cache(maxsize=4096)
-def _balanced_variance(scale: float, cells: int) -> float:
-    """The variance of one of several discrete Laplace draws that add up to zero; beyond `COARSE` it grows as scale^2.
+def _balanced_moments(scale: float, cells: int) -> tuple[float, float]:
+    """Mean absolute value and variance of one of several discrete Laplace draws that add up to zero.
+
+    Beyond `COARSE` they grow as scale and scale^2.
 
     Pr(x) is proportional to Pr(one is x) Pr(the others add up to -x), the latter by Fourier inversion.
     """
@@ -97,4 +105,5 @@ def _balanced_variance(scale: float, cells: int) -> float:
     others = np.maximum(np.fft.irfft(factor ** (cells - 1), size)[: size // 2], 0.0)
     x = np.arange(size // 2)
     weights = others * np.exp(-x / scale) * np.where(x > 0, 2.0, 1.0)
-    return float(weights @ (x * x) / weights.sum()) * (stated / scale) ** 2
+    weights /= weights.sum()
+    return float(weights @ x) * (stated / scale), float(weights @ (x * x)) * (stated / scale) ** 2

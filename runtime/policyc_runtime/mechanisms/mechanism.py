@@ -56,6 +56,10 @@ class StepMechanism(checked.StepMechanism):
         """The variance of the noise in one cell."""
 
     @abstractmethod
+    def absolute_error(self, scale: Decimal) -> float:
+        """The mean absolute value of the noise in one cell."""
+
+    @abstractmethod
     def add_noise(self, raw: NDArray[np.int64], scales: list[Decimal], randomness: Randomness) -> NDArray[np.int64]:
         """Raw counts (steps, cells) plus fresh independent noise, step t with scales[t]."""
 

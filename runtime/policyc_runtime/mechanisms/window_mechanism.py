@@ -84,6 +84,10 @@ class WindowMechanism(checked.WindowMechanism):
         exponent = 1.0 / float(scale)
         return 2.0 * math.exp(-exponent) / math.expm1(-exponent) ** 2
 
+    def absolute_error(self, scale: Decimal) -> float:
+        """The mean absolute value of the same noise, which tells the error of counts that stand still."""
+        return math.sqrt(self.variance(scale) / 2)
+
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The mean squared error over all steps while counts stand still, (steps,); counts that move add to it."""
         return np.full(steps, self.variance(self._still_scale(Fraction(self.epsilon))))

@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from policyc import compile_policy
 from policyc.planning.prediction import (
     POINTS,
     StepModel,
@@ -63,13 +64,48 @@ def test_prior_alone_is_the_multinomial_variance():
     assert model.prior_error("mean_squared_error") == pytest.approx(16.0)
 
 
+@pytest.mark.parametrize("scale", [0.8, 2.5, 90.0])
+@pytest.mark.parametrize("cells", [None, 2, 4])
+def test_noise_has_the_mean_error_that_is_said(scale, cells):
+    """Of balanced noise the mean absolute value is its own, 2 % above that of Laplace noise of the same variance."""
+    mechanism = Laplace(l1_sensitivity=Decimal(2), balanced_cells=cells)
+    steps = 200_000
+    zeros = np.zeros((steps, cells or 2), dtype=np.int64)
+    noise = mechanism.add_noise(zeros, [Decimal(str(scale))] * steps, SimulationRandomness(4))
+    assert mechanism.absolute_error(Decimal(str(scale))) == pytest.approx(np.abs(noise).mean(), rel=0.01)
+    assert mechanism.variance(Decimal(str(scale))) == pytest.approx((noise**2).mean(), rel=0.02)
+
+
+def test_values_that_are_their_noise_err_as_much_as_it(tmp_path):
+    """Balanced noise keeps the population by itself: what `mle` publishes of it and the noise have one error."""
+    text = """policy p "one line"
+stream v { user a time b cell room in {"a", "b", "c"} otherwise "out" step 1h horizon 50 steps population 300 }
+release r = count(v) by room
+target alpha_dpt(alpha = 2.0)
+correlation markov(
+  forward = [[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1], [0.1, 0.1, 0.1, 0.7]],
+  initial = stationary, evidence = "y")
+deliver offline
+objective mean_absolute_error
+estimate mle()
+budget bounded()
+postprocess r { sum(r) == population }
+"""
+    (tmp_path / "p.policy").write_text(text)
+    part = compile_policy(tmp_path / "p.policy").plan.scheduled[0]
+    zeros = np.zeros((100_000, 4), dtype=np.int64)
+    noise = part.mechanism.add_noise(zeros, [part.schedule.scales(50)[25]] * len(zeros), SimulationRandomness(5))
+    assert part.predicted.without_postprocessing == pytest.approx(np.abs(noise).mean(), rel=0.01)
+    assert part.predicted.published == pytest.approx(part.predicted.without_postprocessing, rel=1e-6)
+
+
 @pytest.mark.parametrize("scale", [0.8, 2.5, 20.0])
 @pytest.mark.parametrize("balanced", [False, True])
 def test_few_points_foretell_a_step(scale, balanced):
     """The points of a plan foretell within 3 % what a hundred thousand steps drawn at random cost."""
     law, users = np.array([0.29, 0.34, 0.37]), 200
     mechanism = Laplace(l1_sensitivity=Decimal(2), balanced_cells=3 if balanced else None)
-    variance = mechanism.variance(Decimal(scale))
+    noise = mechanism.absolute_error(Decimal(scale)), mechanism.variance(Decimal(scale))
     everyone = ConstraintRow(
         text="sum",
         line=1,
@@ -80,7 +116,7 @@ def test_few_points_foretell_a_step(scale, balanced):
     )
     constraints = ConstraintSet.of_rows((everyone,), 3, integer=True)
     plan = StepModel(law, users, spread_points(POINTS, 5), balanced)
-    told = plan.estimation_error(Mle(), None, scale, variance, constraints, "mean_squared_error")
+    told = plan.estimation_error(Mle(), None, scale, noise, constraints, "mean_squared_error")
     generator = np.random.default_rng(3)
     true = generator.multinomial(users, law, size=100_000)
     noisy = mechanism.add_noise(true, [Decimal(scale)] * len(true), SimulationRandomness(3)).astype(np.float64)
