@@ -167,8 +167,7 @@ def run(
             "--steps",
             min=1,
             metavar="N",
-            help="Release the first N steps. Default: those that are over, through the last event (under a user-level "
-            "promise: by the clock alone).",
+            help="Release the first N steps. Default: those that are over by the clock.",
         ),
     ] = None,
 ) -> None:

@@ -152,9 +152,7 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
 
 def render_events(plan: Plan, directory: Path | None, events: str, count: int) -> str:
     """How many simulated events were written, and how to run the plan on them."""
-    from policyc_check.users.claims import promised_user_level
-
-    told = " --start 2026-01-05" if plan.stream.start is None and promised_user_level(plan) else ""
+    told = " --start 2026-01-05" if plan.stream.start is None else ""
     words = f"policyc run {directory or plan.policy.name + '.plan'} --input {events} --output OUT.csv{told}"
     return (
         f"NOT A RELEASE: {count:,} simulated events, drawn as the policy declares: {visible(events)}\n"

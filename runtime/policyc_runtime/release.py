@@ -82,11 +82,10 @@ def release(
         ledger: the sqlite file that remembers; begun when there is none.
         counts: the file holds ready counts instead of events.
         continued: the file has new rows only; what is needed of earlier ones is in a private file beside the ledger.
-        start: the moment of step 0, ISO, where the plan does not say it; fixed by the first run. Under a promise about
-            all events of a user that run must say it, unless the plan does.
-        steps: the first this many. Default: through the step of the last event; under a promise about all events of a
-            user all that are over by the clock. Never by itself a step that is not over, or a long stretch without
-            events.
+        start: the moment of step 0, ISO, where the plan does not say it; fixed by the first run, which must say it of
+            events unless the plan does.
+        steps: the first this many. Default: all that are over by the clock, of ready counts as far as they go; never by
+            itself a long stretch without events.
         output: where the caller will write; checked before anything is spent. An earlier release there without a
             ledger is a sign of a lost ledger; any other file is not written over.
         pin: the file by which the plan's directory names its one ledger, so that no run draws the same steps on

@@ -46,7 +46,8 @@ def test_real_data(gallery, table, full, tmp_path):
             path.write_text(text.replace("deliver offline", f"{said}deliver offline"))
             plan = compile_policy(path).plan
             part = plan.releases[0]
-            truth = read_events(source, plan).counts[part.name] if truth is None else truth
+            days = plan.stream.horizon if given else 28
+            truth = read_events(source, plan, steps=days).counts[part.name] if truth is None else truth
             law = marginals(plan.correlation.chains[0].chain(), len(truth))
             prior = float(np.mean((plan.stream.population * law - truth) ** 2))
             errors = measured(plan, truth, seeds)

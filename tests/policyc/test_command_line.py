@@ -38,7 +38,17 @@ def fleet(tmp_path_factory, gallery) -> Path:
     with (folder / "fleet.policy").open("a") as policy:
         policy.write("budget quantified()\nestimate mle()\n")  # soon planned
     assert policyc("compile", "fleet.policy", cwd=folder).returncode == 0
-    ran = policyc("run", "fleet.plan", "--input", "departures_january.csv.gz", "--output", "parked.csv", cwd=folder)
+    ran = policyc(
+        "run",
+        "fleet.plan",
+        "--input",
+        "departures_january.csv.gz",
+        "--steps",
+        "28",
+        "--output",
+        "parked.csv",
+        cwd=folder,
+    )
     assert ran.returncode == 0, ran.stderr
     return folder
 
@@ -64,7 +74,9 @@ def test_a_run_releases_the_steps_of_the_input(fleet):
 
 def test_running_again_gives_the_same_file(fleet):
     """A second run draws nothing: the output is the same to the byte."""
-    again = policyc("run", "fleet.plan", "--input", "departures_january.csv.gz", "--output", "again.csv", cwd=fleet)
+    again = policyc(
+        "run", "fleet.plan", "--input", "departures_january.csv.gz", "--steps", "28", "--output", "again.csv", cwd=fleet
+    )
     assert again.returncode == 0
     assert (fleet / "again.csv").read_bytes() == (fleet / "parked.csv").read_bytes()
 
@@ -101,7 +113,7 @@ def test_a_changed_input_is_refused_with_the_reason(fleet, tmp_path):
     lines[-1] = lines[-1].rsplit(",", 1)[0] + (",EWR" if not lines[-1].endswith("EWR") else ",JFK")
     (tmp_path / "changed.csv").write_text("\n".join(lines) + "\n")
     shutil.copytree(fleet / "fleet.plan", tmp_path / "fleet.plan")
-    again = policyc("run", "fleet.plan", "--input", "changed.csv", "--output", "out.csv", cwd=tmp_path)
+    again = policyc("run", "fleet.plan", "--input", "changed.csv", "--steps", "28", "--output", "out.csv", cwd=tmp_path)
     assert again.returncode == 1
     assert "error[E08" in again.stderr
     assert "27" in again.stderr

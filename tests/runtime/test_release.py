@@ -68,29 +68,30 @@ def test_the_columns_are_the_promised_ones(tmp_path: Path) -> None:
     """Step, time, the cell column, noisy, released; the time is the moment the step begins."""
     events = tmp_path / "events.csv"
     events.write_text(EVENTS)
-    write_release(release(make_plan(), events, tmp_path / "l", pin=None), tmp_path / "out.csv")
+    plan = make_plan(start="2013-01-01")
+    write_release(release(plan, events, tmp_path / "l", steps=2, pin=None), tmp_path / "out.csv")
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == "step,time,origin,noisy,released"
     assert lines[5].startswith("1,2013-01-02T00:00:00,EWR,")
     assert len(lines) == 9
-    plain = make_plan(cells=None, chains=(), population=None)
-    write_release(release(plain, events, tmp_path / "m", pin=None), tmp_path / "plain.csv")
+    plain = make_plan(cells=None, chains=(), population=None, start="2013-01-01")
+    write_release(release(plain, events, tmp_path / "m", steps=2, pin=None), tmp_path / "plain.csv")
     assert (tmp_path / "plain.csv").read_text().splitlines()[0] == "step,time,noisy,released"
 
 
 def test_later_events_extend_a_release(tmp_path: Path) -> None:
     """The start and the values of the first run stay; events that are gone from a released step are a change."""
-    events, path, plan = tmp_path / "events.csv", tmp_path / "l", make_plan()
+    events, path, plan = tmp_path / "events.csv", tmp_path / "l", make_plan(start="2013-01-01")
     events.write_text(EVENTS)
     first = release(plan, events, path, steps=4, pin=None)
     events.write_text(EVENTS + "a,2013-01-06T08:00:00,LGA\n")
-    second = release(plan, events, path, pin=None)
+    second = release(plan, events, path, steps=6, pin=None)
     assert np.array_equal(second.noisy[:4], first.noisy)
     assert second.times[:4] == first.times
     assert len(second.steps) == 6
     events.write_text(EVENTS)
     with pytest.raises(LedgerError) as caught:
-        release(plan, events, path, pin=None)
+        release(plan, events, path, steps=6, pin=None)
     assert caught.value.message == "the input has no rows for step 5 any more"
     assert caught.value.help == "give the whole history from step 0 on"
 
@@ -140,10 +141,10 @@ def test_the_bytes_of_parquet_are_compared_where_one_duckdb_wrote_them(tmp_path:
 
 def test_several_releases_go_to_a_file_each(tmp_path: Path) -> None:
     """Files are named after the releases, and each is checked."""
-    plan = make_plan(releases=(make_release("present", by=None), make_release("parked")))
+    plan = make_plan(releases=(make_release("present", by=None), make_release("parked")), start="2013-01-01")
     events, path = tmp_path / "events.csv", tmp_path / "out.csv"
     events.write_text(EVENTS)
-    done = release(plan, events, tmp_path / "l", output=path, pin=None)
+    done = release(plan, events, tmp_path / "l", steps=2, output=path, pin=None)
     assert write_release(done, path) == list(output_paths(done.series, path).values())
     assert (tmp_path / "out-present.csv").exists()
     assert (tmp_path / "out-parked.csv").exists()
@@ -204,22 +205,31 @@ def test_nothing_is_spent_where_the_output_may_not_be_written(tmp_path: Path, mo
 @pytest.mark.parametrize("name", ["events.csv", "notes.csv", "empty.csv", "other.csv", "simulated.csv", "bad.parquet"])
 def test_only_a_release_of_the_plan_is_written_over(tmp_path: Path, name: str, ledger: bool) -> None:
     """The input, an unrelated file, another plan's output, a simulation: kept, with and without a ledger."""
-    plan = make_plan()
+    plan = make_plan(start="2013-01-01")
     events, path = tmp_path / "events.csv", tmp_path / name
     events.write_text(EVENTS)
     if name in {"notes.csv", "empty.csv", "bad.parquet"}:
         path.write_text("" if name == "empty.csv" else "to do\nnothing\n")
     if name == "other.csv":
         write_release(
-            release(make_plan(cells=None, chains=(), population=None), events, tmp_path / "o", pin=None), path
+            release(
+                make_plan(cells=None, chains=(), population=None, start="2013-01-01"),
+                events,
+                tmp_path / "o",
+                steps=2,
+                pin=None,
+            ),
+            path,
         )
     if name == "simulated.csv":
-        write_release(release(plan, events, tmp_path / "s", randomness=SimulationRandomness(3), pin=None), path)
+        write_release(
+            release(plan, events, tmp_path / "s", randomness=SimulationRandomness(3), steps=2, pin=None), path
+        )
     if ledger:
-        release(plan, events, tmp_path / "l", pin=None)
+        release(plan, events, tmp_path / "l", steps=2, pin=None)
     before = path.read_bytes()
     with pytest.raises(ReleaseError) as caught:
-        release(plan, events, tmp_path / "l", output=path, pin=None)
+        release(plan, events, tmp_path / "l", output=path, steps=2, pin=None)
     assert (caught.value.code, caught.value.message) == ("E0826", "this file exists and is no release of this plan")
     assert path.read_bytes() == before
     assert (tmp_path / "l").exists() == ledger
@@ -296,7 +306,7 @@ def test_noise_is_kept_when_no_values_can_be_published(tmp_path):
 
 
 def test_runs_that_begin_together_count_steps_from_one_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run that comes second, its steps counted from another first event, is refused; so no moment has two steps."""
+    """The run that comes second, told another start of the stream, is refused; so no moment has two steps."""
     module, plan, ledger = sys.modules["policyc_runtime.release"], make_plan(horizon=10), tmp_path / "l"
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     first.write_text("tailnum,departed_at,origin\na,2013-01-05T08:00:00,EWR\n")
@@ -306,13 +316,13 @@ def test_runs_that_begin_together_count_steps_from_one_start(tmp_path: Path, mon
     def read_while_another_run_begins(*given: object, **named: object) -> object:
         monkeypatch.setattr(module, "read_events", read)
         found = read(*given, **named)
-        release(plan, first, ledger, pin=None)
+        release(plan, first, ledger, start="2013-01-05", steps=1, pin=None)
         return found
 
     monkeypatch.setattr(module, "read_events", read_while_another_run_begins)
     with pytest.raises(LedgerError, match="start of the stream"):
-        release(plan, second, ledger, pin=None)
-    assert len(release(plan, first, ledger, pin=None).steps) == 1
+        release(plan, second, ledger, start="2013-01-12", steps=1, pin=None)
+    assert len(release(plan, first, ledger, steps=1, pin=None).steps) == 1
 
 
 def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:

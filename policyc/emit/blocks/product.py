@@ -6,7 +6,6 @@ from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
-from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan, ReleasePlan
 
 LONGEST_LIST = 12
@@ -42,14 +41,10 @@ def _horizon(plan: Plan) -> str:
 def _delivered(plan: Plan) -> str:
     delay = plan.delivery.delay or 0
     return {
-        "realtime": f"no value depends on later steps; a run publishes every step {_until(plan)}",
+        "realtime": "no value depends on later steps; a run publishes every step that is over",
         "within": f"each value is published at most {counted(delay, 'step')} after its own",
         "offline": "each run publishes the steps of its input together",
     }[plan.delivery.kind]
-
-
-def _until(plan: Plan) -> str:
-    return "that is over" if promised_user_level(plan) else "that is over, up to that of its last event"
 
 
 def _counted(plan: Plan) -> str:

@@ -26,10 +26,8 @@ def unprotected(plan: Plan) -> list[Json]:
         entries.append(_entry("population", f"the population, {stream.population:,}{_told(plan)}", stream.population))
     if stream.start is not None:
         entries.append(_entry("start", f"the moment at which the stream starts, {stream.start}", stream.start))
-    elif promised_user_level(plan):
-        entries.append(_entry("start", "the moment at which the stream starts, which the first run is told"))
     else:
-        entries.append(_entry("start", "the step of the first event, at which the stream starts"))
+        entries.append(_entry("start", "the moment at which the stream starts, which the first run is told"))
     if stream.cell is not None:
         count = len(stream.cell.states)
         entries.append(_entry("cells", f"the list of {count:,} values of {quoted(stream.cell.column)}", count))
@@ -37,10 +35,7 @@ def unprotected(plan: Plan) -> list[Json]:
         if isinstance(release.query, SumQuery):
             low, high = exact(release.query.low), exact(release.query.high)
             entries.append(_entry("clamp", f"the clamp of {quoted(release.name)}, {low} to {high}", f"{low} .. {high}"))
-    if promised_user_level(plan):
-        entries.append(_entry("end", "how many steps are released, which the clock or whoever runs the plan says"))
-    else:
-        entries.append(_entry("end", "the step of the last event, at which a run stops"))
+    entries.append(_entry("end", "how many steps are released, which the clock or whoever runs the plan says"))
     if stream.horizon is not None:
         entries.append(_entry("horizon", "the horizon", stream.horizon))
     return entries
@@ -67,15 +62,10 @@ def public_numbers(plan: Plan) -> JsonValue:
     stated = {str(entry["name"]) for entry in unprotected(plan) if entry["value"] is not None}
     words = [title for name, title in TITLES.items() if name in stated]
     public = f"{sentence_case(listed(words))} {'are' if len(words) > 1 else 'is'} public" if words else ""
-    read = "the step of the last event is"
-    if plan.stream.start is None:
-        read = "the steps of the first and of the last event are"
-    told = f"{read} read from the data and published unprotected"
-    if promised_user_level(plan):
-        told = (
-            "when the stream starts and how many steps are released is said by the policy, the clock or whoever runs "
-        )
-        told += "the plan, not by events"
+    told = (
+        "when the stream starts and how many steps are released is said by the policy, the clock or whoever runs the "
+        "plan (by the length of ready counts too), not by events"
+    )
     return {
         "id": "public_numbers",
         "title": "Public numbers",

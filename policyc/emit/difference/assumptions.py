@@ -110,16 +110,14 @@ def _statements(plan: Plan) -> dict[str, str]:
 def _unprotected(old: Plan, new: Plan) -> Iterator[Change]:
     rows = [
         ("the population", _number(old.stream.population), _number(new.stream.population), None),
-        ("the start", old.stream.start, new.stream.start, "the first event"),
+        ("the start", old.stream.start, new.stream.start, "what the first run is told"),
     ]
     for what, was, now, taken in rows:
         if was == now:
             continue
-        exposed = now is None if taken else was is None
-        hidden = was is None if taken else now is None
-        if exposed:
+        if was is None and not taken:
             effect, reason = Effect.WEAKER, "one more number of the data is published unprotected"
-        elif hidden:
+        elif now is None and not taken:
             effect, reason = Effect.STRONGER, "one number less is published unprotected"
         else:
             effect, reason = Effect.NEITHER, "another public number"

@@ -72,9 +72,8 @@ class Claims(Record):
     `total_leakage`: the largest TPL over all steps and groups, rounded up (None without an alpha-DP_T target).
     `budget_sum`: the sum of all budgets, rounded up: what one user's whole stream is promised, whatever the
     correlation (None for an unbounded horizon). `largest_budget`: None where no step has a budget of its own.
-    `windows`: one for each w-event target, and for each other one over more than one step. `inherited`: one for each
-    chain, where leakage is promised: the numbers by which it is shown. `user_level`: one for each user-level target,
-    in order.
+    `windows`: one for each w-event target, and each other one over several steps. `inherited`: one for each chain,
+    where leakage is promised, by which it is shown. `user_level`: one for each user-level target, in order.
     """
 
     total_leakage: PositiveDecimal | None

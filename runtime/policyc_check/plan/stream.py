@@ -42,8 +42,8 @@ class CellRecord(Record):
 class StreamRecord(Record):
     """The event stream.
 
-    `horizon` is in steps, None when unbounded; `start` is the ISO moment of step 0, None when it is the step of the
-    first event; `population` is a public number, published unprotected.
+    `horizon` is in steps, None when unbounded; `start` is the ISO moment of step 0, None when the first run is
+    told it; `population` is a public number, published unprotected.
     """
 
     name: Name

@@ -89,8 +89,7 @@ def check_windows(plan: Plan) -> Iterator[Claim]:
         return
     for target in plan.targets:
         if isinstance(target, WEvent):
-            spent = window_budget(plan, target.window)
-            stated = claimed.get(("budget", target.window), target.epsilon)
+            spent, stated = window_budget(plan, target.window), claimed["budget", target.window]
             steps = "one step" if target.window == 1 else f"{target.window:,} steps in a row"
             name = f"any {steps} spend at most {stated} nats (promised {target.epsilon})"
             holds = spent <= Fraction(stated) and stated <= target.epsilon

@@ -1,8 +1,7 @@
 """How many steps a run may release when nobody says it: none that is not over, and none that a wrong date would add.
 
-Under a promise about all events of a user the number of steps is published too, so that no event may decide it: steps
-are released that are over by the clock. Other promises do not cover it, and steps are released through the last event.
-Either way a step waits until it is over, and whoever releases a long stretch without any event says so by a number.
+The number of steps is published, and one user's event must not decide it, whatever is promised: steps are released that
+are over by the clock. Whoever releases a long stretch without any event says so by a number.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_check.users.claims import promised_user_level
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.moments import iso_moment, now, step_microseconds
 from policyc_runtime.sources.step_counts import LARGEST_HORIZON
@@ -44,7 +42,7 @@ def due_steps(
         simulated: the events come from a seed; then no clock counts, and all steps of the horizon are released.
 
     Raises:
-        DataError: no step is over, or the last event lies in the future, or there is a long stretch without events:
+        DataError: no step is over, or an event lies in the future, or there is a long stretch without events:
             longer than `FEW_STEPS`, than `TIMES_LONGER` times every one before it, and than all that lies before it
             (a day counts as much as more), so that the nights of a stream are asked about once at most.
     """
@@ -52,7 +50,7 @@ def due_steps(
     if simulated:
         return max(done, plan.stream.horizon or reached)
     over = _over(plan, start, reached, where, zoned=zoned)
-    due = max(done, over if promised_user_level(plan) else min(reached, over))
+    due = max(done, over)
     _refuse_long_gap(plan, occupied[occupied < due], done, due, where)
     return due
 
@@ -108,15 +106,12 @@ def _refuse_long_gap(plan: Plan, occupied: NDArray[np.int64], done: int, due: in
     if not long.size:
         return
     first, last = int(begins[long[0]]), int(ends[long[0]]) - 1
-    before = f"`--steps {first}` releases what lies before, " if first > done else ""
-    if promised_user_level(plan):
-        before = "by the calendar and not by where the events end, since the number is published; "
     raise DataError(
         "E0864",
         f"no event lies in steps {first:,} to {last:,}",
         where=where,
         because="one wrong date, a wrong start, or a file that ends early looks like this; a released step cannot be "
         "released again when its rows are found",
-        help=f"if the data is not whole, correct it; else say how many steps to release: {before}`--steps {due}` is "
-        "everything",
+        help="if the data is not whole, correct it; else say how many steps to release, by the calendar and not by "
+        f"where the events end, since the number is published: `--steps {due}` is everything",
     )

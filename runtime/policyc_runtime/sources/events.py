@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_check.users.claims import promised_user_level
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.due_steps import due_steps
@@ -22,7 +21,6 @@ from policyc_runtime.sources.moments import (
     LAST_MOMENT,
     declared_start,
     step_microseconds,
-    whole_step_before,
 )
 from policyc_runtime.sources.names import check_cells, load_spellings, named_by
 from policyc_runtime.sources.participation import counted_by_user, sum_columns
@@ -55,8 +53,7 @@ def read_events(
         path: the file; it must have the policy's columns, others are ignored.
         plan: what to count.
         start: the moment of step 0 (microseconds since 1970) that was said, or fixed by an earlier run. Else it is the
-            plan's, else the first event's moment, rounded down to a whole step counted from a Monday at midnight; under
-            a promise about all events of a user no event says it.
+            plan's; no event says it.
         steps: exactly the first this many steps, whether or not events reach that far.
         at_least: without `steps`: what `due_steps` says, and at least this many.
         zoned: whether the start was said with its zone.
@@ -68,8 +65,8 @@ def read_events(
     connection = connect()
     try:
         with open_table(connection, path) as table, reading(table.path):
-            first = load_events(connection, table, plan)
-            start = first_step(connection, table.path, plan, start, first)
+            load_events(connection, table, plan)
+            start = first_step(connection, table.path, plan, start)
             total = steps
             if total is None:
                 occupied = occupied_steps(connection, plan, start)
@@ -88,38 +85,34 @@ def occupied_steps(connection: DuckDBPyConnection, plan: Plan, start: int) -> ND
     return np.asarray(found["step"], dtype=np.int64)
 
 
-def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> int:
-    """The table `event` of a file, and `spelling` of its users' names; the first moment.
+def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
+    """The table `event` of a file, and `spelling` of its users' names.
 
     Raises:
         DataError: a column is missing or names nobody, or a row cannot be used.
     """
     _load(connection, table, plan)
-    first = _check_rows(connection, table, plan)
+    _check_rows(connection, table, plan)
     load_spellings(connection, table.path)
-    return first
 
 
-def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int | None, first: int) -> int:
-    """The moment of step 0: what was said or fixed, or the plan's, or from the first event; all events fit to it.
+def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int | None) -> int:
+    """The moment of step 0: what was said or fixed, or the plan's; all events fit to it.
 
     Raises:
-        DataError: an event lies before it or beyond the horizon; or no event may say it.
+        DataError: an event lies before it or beyond the horizon; or nobody says it.
     """
     if start is None:
         start = declared_start(plan)
-    taken = start is None
-    if taken and promised_user_level(plan):
+    if start is None:
         raise DataError(
             "E0865",
             "nobody says when step 0 begins",
             where=str(path),
-            because="the promise covers all events of a user, and whoever comes first would fix when every step is",
+            because="no event may say it: whoever comes first would fix when every published step is",
             help="say it in this first run: `--start 2013-01-31`; later runs know it. Or write `start` in the policy",
         )
-    if start is None:
-        start = whole_step_before(first, step_microseconds(plan))
-    _check_horizon(connection, path, plan, start, taken)
+    _check_horizon(connection, path, plan, start)
     return start
 
 
@@ -173,19 +166,18 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     )
 
 
-def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> int:
-    """The first moment; refuses the first row that cannot be used."""
+def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
+    """Refuses the first row that cannot be used."""
     path = table.path
     unread = " OR ".join(f"NOT coalesce(isfinite({name}), false)" for name, _ in sum_columns(plan)) or "false"
     found = connection.execute(
-        "SELECT min(moment), "
-        "min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
+        "SELECT min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
         f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), "
         f"min(rowid) FILTER (moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
         f"count(*) FILTER (code < {_listed(plan)}) FROM event"
     ).fetchone()
     assert found is not None
-    first, no_moment, no_person, no_cell, no_value, no_date, rows, listed = found
+    no_moment, no_person, no_cell, no_value, no_date, rows, listed = found
     table.require_all(int(rows))
     if rows == 0:
         raise no_rows(path)
@@ -204,7 +196,6 @@ def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -
             because=f"everybody would be counted as `{plan.stream.cell.otherwise}` at every step",
             help="compare the spelling of the policy's cells with the data's, capitals included",
         )
-    return int(first)
 
 
 def _listed(plan: Plan) -> int:
@@ -257,15 +248,14 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
     )
 
 
-def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int, taken: bool) -> None:
-    """Refuses the first row outside the stream; `taken` when the start is the first event's step."""
+def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
+    """Refuses the first row outside the stream."""
     horizon = plan.stream.horizon
     end = start + horizon * step_microseconds(plan) if horizon is not None else None
     late = "NULL" if end is None else f"min(rowid) FILTER (moment >= {end})"
-    found = connection.execute(
-        f"SELECT min(rowid) FILTER (moment < {start}), {late}, arg_min(rowid, moment) FROM event"
-    )
-    early, beyond, earliest = found.fetchall()[0]
+    ((early, beyond),) = connection.execute(
+        f"SELECT min(rowid) FILTER (moment < {start}), {late} FROM event"
+    ).fetchall()
     if early is not None and (beyond is None or early < beyond):
         raise DataError(
             "E0815",
@@ -275,15 +265,12 @@ def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start
             help="leave the row out, or give the stream an earlier start before its first run",
         )
     if beyond is not None:
-        first = place_of(path, earliest).removeprefix(f"{path}: ")
-        because = f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream"
-        remedy = "leave the row out, or give the policy a longer horizon and compile again"
         raise DataError(
             "E0815",
             "the event lies beyond the horizon",
             where=place_of(path, beyond),
-            because=f"step 0 is taken from the first event, {first}; {because}" if taken else because,
-            help=f"compare the time in {first}, from which all steps are counted; else {remedy}" if taken else remedy,
+            because=f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream",
+            help="leave the row out, or give the policy a longer horizon and compile again",
         )
 
 

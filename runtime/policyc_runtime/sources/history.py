@@ -154,8 +154,8 @@ class History:
                 if self._meta.get("names", names) != names:
                     raise other_names(table.path, self._meta["names"], names)
                 self._set("names", names)
-                first = load_events(connection, table, plan)
-                start = first_step(connection, table.path, plan, start if known is None else int(known), first)
+                load_events(connection, table, plan)
+                start = first_step(connection, table.path, plan, start if known is None else int(known))
                 step = step_microseconds(plan)
                 rows = self._rows(connection, start, step)
                 self._check_again(rows, done)

@@ -172,10 +172,13 @@ def test_what_remains_when_an_assumption_fails_counts(fleet: Plan) -> None:
 
 
 def test_numbers_that_become_public_are_weaker(fleet: Plan) -> None:
-    """A population that is newly published, and a start that the data now gives, are weaker."""
-    with_start = stream(fleet, start="2026-01-01T00:00:00")
-    weaker_and_back(with_start, stream(fleet, start=None))
+    """A population that is newly published is weaker; who says the start, which no event does, is told and is not."""
     weaker_and_back(stream(fleet, population=None), fleet)
+    said, told = stream(fleet, start="2026-01-01T00:00:00"), stream(fleet, start=None)
+    for old, new in ((said, told), (told, said)):
+        (change,) = compare_plans(old, new)
+        assert change.what == "the start"
+        assert not is_weaker([change])
 
 
 def test_accuracy_and_means_are_told_and_do_not_weaken(fleet: Plan) -> None:

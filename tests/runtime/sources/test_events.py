@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ import pytest
 from plans import make_plan, make_release
 
 from policyc_runtime.errors import DataError
-from policyc_runtime.sources import read_events
-from policyc_runtime.sources.moments import iso_moment
+from policyc_runtime.sources import StepCounts, read_events
 
 HEADER = "tailnum,departed_at,origin,dest\n"
 MARKER = "N0SECRET"
+NEW_YEAR = 1_356_998_400_000_000  # 2013-01-01
 
 
 def write(directory: Path, rows: str, name: str = "events.csv", header: str = HEADER) -> Path:
@@ -26,9 +27,14 @@ def write(directory: Path, rows: str, name: str = "events.csv", header: str = HE
     return path
 
 
+def read(path: Path, plan: Any = None, steps: int = 1, **options: Any) -> StepCounts:
+    """Counts from the first of January 2013 on."""
+    return read_events(path, plan or make_plan(), start=NEW_YEAR, steps=steps, **options)
+
+
 def refusal(path: Path, plan: Any = None, **options: Any) -> DataError:
     with pytest.raises(DataError) as caught:
-        read_events(path, plan or make_plan(), **options)
+        read_events(path, plan or make_plan(start="2013-01-01"), **options)
     error = caught.value
     said = " ".join(filter(None, (error.message, error.where, error.because, error.help)))
     assert MARKER not in said, "a refusal quoted data"
@@ -39,7 +45,7 @@ def test_the_last_cell_of_a_step_counts(tmp_path: Path) -> None:
     """A user seen in two cells of one step is in the later one, whatever the order of the rows."""
     rows = ["a,2013-01-01T20:00:00,JFK,x", "a,2013-01-01T08:00:00,EWR,x", "b,2013-01-01T09:00:00,EWR,x"]
     for order in (rows, rows[::-1]):
-        counts = read_events(write(tmp_path, "\n".join(order) + "\n"), make_plan())
+        counts = read(write(tmp_path, "\n".join(order) + "\n"))
         assert counts.counts["parked"].tolist() == [[1, 1, 0, 18]]
 
 
@@ -47,25 +53,28 @@ def test_a_tie_goes_to_the_first_cell(tmp_path: Path) -> None:
     """Two cells at the same moment: the one listed first in the policy, whatever the order of the rows."""
     rows = ["a,2013-01-01T08:00:00,LGA,x", "a,2013-01-01T08:00:00,JFK,x"]
     for order in (rows, rows[::-1]):
-        assert read_events(write(tmp_path, "\n".join(order)), make_plan()).counts["parked"].tolist() == [[0, 1, 0, 19]]
+        assert read(write(tmp_path, "\n".join(order))).counts["parked"].tolist() == [[0, 1, 0, 19]]
 
 
 def test_the_same_event_twice_counts_once(tmp_path: Path) -> None:
     """A repeated row changes neither the counts nor the digest."""
     row = "a,2013-01-01T08:00:00,EWR,x\n"
-    once, twice = (read_events(write(tmp_path, row * times), make_plan()) for times in (1, 2))
+    once, twice = (read(write(tmp_path, row * times)) for times in (1, 2))
     assert once.counts["parked"].tolist() == twice.counts["parked"].tolist() == [[1, 0, 0, 19]]
     assert once.digests == twice.digests
 
 
-def test_steps_without_events_are_everyone_absent(tmp_path: Path) -> None:
-    """Gaps are steps like others, and `steps` asks for exactly so many."""
+def test_steps_without_events_are_everyone_absent(tmp_path: Path, clock: Callable[[str], None]) -> None:
+    """Gaps are steps like others, `steps` asks for exactly so many, and without it all are read that are over."""
     path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\na,2013-01-03T08:00:00,JFK,x\n")
     absent, all_steps = [0, 0, 0, 20], [[1, 0, 0, 19], [0, 0, 0, 20], [0, 1, 0, 19]]
-    assert read_events(path, make_plan()).counts["parked"].tolist() == all_steps
-    assert read_events(path, make_plan(), steps=2).counts["parked"].tolist() == all_steps[:2]
-    assert read_events(path, make_plan(), steps=4).counts["parked"].tolist() == [*all_steps, absent]
-    assert read_events(path, make_plan(), at_least=4).counts["parked"].tolist() == [*all_steps, absent]
+    assert read(path, steps=3).counts["parked"].tolist() == all_steps
+    assert read(path, steps=2).counts["parked"].tolist() == all_steps[:2]
+    assert read(path, steps=4).counts["parked"].tolist() == [*all_steps, absent]
+    clock("2013-01-04T13:00:00Z")
+    for least, steps in ((0, all_steps), (4, [*all_steps, absent])):
+        found = read_events(path, make_plan(start="2013-01-01"), at_least=least)
+        assert found.counts["parked"].tolist() == steps
 
 
 def test_counts_equal_a_plain_loop(tmp_path: Path) -> None:
@@ -86,19 +95,18 @@ def test_counts_equal_a_plain_loop(tmp_path: Path) -> None:
     for user, moment, cell in rows:
         key = (user, moment[:10])
         last[key] = max(last.get(key, ("", 0)), (moment, order.index(cell)))
-    first = min(moment for _, moment, _ in rows)[:10]
     expected = np.zeros((19, 4), dtype=int)
     for (_, day), (_, cell_index) in last.items():
-        expected[int(day[8:]) - int(first[8:]), 3 - cell_index] += cell_index > 0
+        expected[int(day[8:]) - 1, 3 - cell_index] += cell_index > 0
     expected[:, 3] = 20 - expected[:, :3].sum(axis=1)
     plain = write(tmp_path, "".join(f"{user},{moment},{cell},x\n" for user, moment, cell in rows))
     zipped = tmp_path / "events.csv.gz"
     zipped.write_bytes(gzip.compress(plain.read_bytes()))
     parquet = tmp_path / "events.parquet"
     duckdb.sql(f"COPY (FROM read_csv('{plain}')) TO '{parquet}'")
-    found = [read_events(path, make_plan()) for path in (plain, zipped, parquet)]
+    found = [read(path, steps=19) for path in (plain, zipped, parquet)]
     for counts in found:
-        assert counts.counts["parked"].tolist() == expected[: counts.steps].tolist()
+        assert counts.counts["parked"].tolist() == expected.tolist()
         assert counts.digests == found[0].digests
 
 
@@ -119,22 +127,12 @@ def test_counts_equal_a_plain_loop(tmp_path: Path) -> None:
 )
 def test_a_bad_row_is_named_and_not_quoted(tmp_path: Path, row: str, code: str, place: str) -> None:
     """Each kind of bad row is refused with its code and place, and none of its values."""
-    plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,))
+    plan = make_plan(otherwise=None, population=None, chains=([[0.8, 0.1, 0.1]] * 3,), start="2013-01-01")
     path = write(tmp_path, f"a,2013-01-01T08:00:00,EWR,x\n{row}\nb,2013-01-03T08:00:00,EWR,x\n")
     error = refusal(path, plan)
     assert error.code == code
     assert error.where is not None
     assert error.where.endswith(place)
-
-
-def test_one_early_event_is_found_when_others_seem_late(tmp_path: Path) -> None:
-    """Where the first event sets step 0, a wrong year there makes others late: both rows are named."""
-    path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\na,1913-01-01T08:00:00,EWR,x\n")
-    error = refusal(path)
-    assert (error.code, (error.where or "")[-6:]) == ("E0815", "line 2")
-    assert (error.because or "").startswith("step 0 is taken from the first event, line 3; the plan has noise for 365")
-    fixed = make_plan(start="1913-01-01")
-    assert "first event" not in (refusal(path, fixed).because or "")
 
 
 def test_a_place_is_the_line_of_a_file_or_the_row_of_a_table(tmp_path: Path) -> None:
@@ -154,13 +152,13 @@ def test_an_event_before_the_start_is_refused(tmp_path: Path) -> None:
     """The start of the plan, or of the first run, is where the stream begins."""
     path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\n")
     assert refusal(path, make_plan(start="2013-01-02")).code == "E0815"
-    assert refusal(path, start=1357084800_000_000).code == "E0815"
+    assert refusal(path, make_plan(), start=1357084800_000_000).code == "E0815"
 
 
 def test_an_unknown_cell_is_otherwise_where_there_is_one(tmp_path: Path) -> None:
     """With `otherwise`, who is in a cell outside the policy is not in any of its cells."""
     path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\na,2013-01-01T09:00:00,BOS,x\n")
-    assert read_events(path, make_plan()).counts["parked"].tolist() == [[0, 0, 0, 20]]
+    assert read(path).counts["parked"].tolist() == [[0, 0, 0, 20]]
 
 
 def test_data_without_any_cell_of_the_policy_are_refused(tmp_path: Path) -> None:
@@ -195,7 +193,7 @@ def test_a_name_that_comes_twice_is_refused(tmp_path: Path) -> None:
     error = refusal(write(tmp_path, "a,2013-01-01,EWR,JFK\n", header=header))
     assert (error.code, error.message) == ("E0811", "there are several columns `origin`, which is the policy's cell")
     again = write(tmp_path, "a,2013-01-01,EWR,x,y\n", header="tailnum,departed_at,origin,dest,dest\n")
-    assert read_events(again, make_plan()).steps == 1
+    assert read(again).counts["parked"].tolist() == [[1, 0, 0, 19]]
 
 
 def test_a_file_without_header_is_not_quoted(tmp_path: Path) -> None:
@@ -231,7 +229,7 @@ def test_a_truncated_parquet_is_refused(tmp_path: Path) -> None:
 
     path = tmp_path / "e.parquet"
     duckdb.sql(f"COPY (SELECT 'a' AS tailnum, DATE '2013-01-01' AS departed_at, 'EWR' AS origin) TO '{path}'")
-    assert read_events(path, make_plan()).steps == 1
+    assert read(path).counts["parked"].tolist() == [[1, 0, 0, 19]]
     path.write_bytes(path.read_bytes()[:-40])
     assert refusal(path).code == "E0810"
 
@@ -256,16 +254,13 @@ def test_byte_order_mark_quotes_and_line_ends_are_read(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     rows = 'tailnum,departed_at,origin\r\n"a,1",2013-01-01T08:00:00,EWR\r\n"b\r\n2",2013-01-01T08:00:00,EWR\r\n'
     path.write_bytes(b"\xef\xbb\xbf" + rows.encode())
-    assert read_events(path, make_plan()).counts["parked"].tolist() == [[2, 0, 0, 18]]
+    assert read(path).counts["parked"].tolist() == [[2, 0, 0, 18]]
 
 
 def test_an_offset_is_honoured(tmp_path: Path) -> None:
     """A time with an offset is the moment it names; one without is taken as written."""
     path = write(tmp_path, "a,2013-01-01T23:30:00-02:00,EWR,x\nb,2013-01-02T01:30:00,EWR,x\n")
-    counts = read_events(path, make_plan())
-    assert counts.counts["parked"].tolist() == [[2, 0, 0, 18]]
-    assert counts.start is not None
-    assert iso_moment(counts.start) == "2013-01-02T00:00:00"
+    assert read(path, steps=2).counts["parked"].tolist() == [[0, 0, 0, 20], [2, 0, 0, 18]]
 
 
 NO_TIMES = (
@@ -289,36 +284,45 @@ def test_words_and_offsets_that_no_place_has_are_no_moments(tmp_path: Path, time
         duckdb.sql(f"COPY (FROM read_csv('{path}', all_varchar = true)) TO '{tmp_path / 'e.parquet'}'")
         path = tmp_path / "e.parquet"
     if time in TIMES:
-        assert sum(map(bool, read_events(path, make_plan(), steps=365).digests)) in {1, 2}
+        assert sum(map(bool, read_events(path, make_plan(start="2012-12-31", horizon=366), steps=366).digests)) in {
+            1,
+            2,
+        }
         return
     error = refusal(path)
     assert error.code == "E0812"
     assert str(error.where).endswith("line 3" if suffix == "csv" else "row 2")
 
 
-def test_weeks_begin_on_mondays(tmp_path: Path) -> None:
-    """Without a start, step 0 of a weekly stream begins on the Monday at or before the first event."""
-    path = write(tmp_path, "a,2013-01-03T08:00:00,EWR,x\n")
-    start = read_events(path, make_plan(step_milliseconds=7 * 86_400_000)).start
-    assert start is not None
-    assert iso_moment(start) == "2012-12-31T00:00:00"
+def test_no_event_says_when_a_stream_starts(tmp_path: Path) -> None:
+    """Whoever came first would move every step, whatever is promised: the plan or the run says it."""
+    error = refusal(write(tmp_path, "a,2013-01-03T08:00:00,EWR,x\n"), make_plan(), steps=1)
+    assert (error.code, "--start" in str(error.help)) == ("E0865", True)
 
 
 def test_users_must_fit_the_population(tmp_path: Path) -> None:
     """More users than the population, be it over many steps, or fewer where everyone must be somewhere, are refused."""
     apart = "".join(f"u{user},2013-01-0{user + 1}T08:00:00,EWR,x\n" for user in range(3))
-    assert "in the data" in refusal(write(tmp_path, apart, "apart.csv"), make_plan(population=2)).message
+    assert (
+        "in the data"
+        in refusal(write(tmp_path, apart, "apart.csv"), make_plan(population=2, start="2013-01-01"), steps=1).message
+    )
     rows = "".join(f"u{user},2013-01-01T08:00:00,EWR,x\n" for user in range(3))
     path = write(tmp_path, rows)
-    assert "in the data" in refusal(path, make_plan(population=2)).message
+    assert "in the data" in refusal(path, make_plan(population=2, start="2013-01-01"), steps=1).message
     everywhere = {"otherwise": None, "chains": ([[0.8, 0.1, 0.1]] * 3,)}
-    assert "in no cell at step 0" in refusal(path, make_plan(population=4, **everywhere)).message
-    assert read_events(path, make_plan(population=3, **everywhere)).counts["parked"].tolist() == [[3, 0, 0]]
+    assert (
+        "in no cell at step 0"
+        in refusal(path, make_plan(population=4, start="2013-01-01", **everywhere), steps=1).message
+    )
+    assert read(path, make_plan(population=3, **everywhere)).counts["parked"].tolist() == [[3, 0, 0]]
 
 
 def test_absence_needs_a_public_population(tmp_path: Path) -> None:
     """The number of users in the data is not public, so it does not stand in for the population."""
-    error = refusal(write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\n"), make_plan(population=None))
+    error = refusal(
+        write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\n"), make_plan(population=None, start="2013-01-01"), steps=1
+    )
     assert error.code == "E0817"
 
 
@@ -326,7 +330,7 @@ def test_one_number_a_step_is_the_users_in_a_cell(tmp_path: Path) -> None:
     """Without `by` users present are counted; who is elsewhere is not."""
     plan = make_plan(releases=(make_release("present", by=None), make_release("parked")))
     path = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\nb,2013-01-01T08:00:00,BOS,x\nc,2013-01-01T08:00:00,JFK,x\n")
-    counts = read_events(path, plan).counts
+    counts = read(path, plan).counts
     assert counts["present"].tolist() == [[2]]
     assert counts["parked"].tolist() == [[1, 1, 0, 18]]
 
@@ -335,7 +339,7 @@ def test_a_change_that_leaves_the_counts_alone_changes_the_digest(tmp_path: Path
     """Two users who swap cells are another data set."""
     first = write(tmp_path, "a,2013-01-01T08:00:00,EWR,x\nb,2013-01-01T08:00:00,JFK,x\n", "one.csv")
     second = write(tmp_path, "b,2013-01-01T08:00:00,EWR,x\na,2013-01-01T08:00:00,JFK,x\n", "two.csv")
-    one, two = (read_events(path, make_plan()) for path in (first, second))
+    one, two = (read(path) for path in (first, second))
     assert one.counts["parked"].tolist() == two.counts["parked"].tolist()
     assert one.digests != two.digests
 
@@ -353,7 +357,7 @@ def test_ten_million_rows_are_read(tmp_path: Path) -> None:
         f"FROM range(10000000) r(i)) TO '{path}'"
     )
     begin = time.perf_counter()
-    counts = read_events(path, make_plan(population=200_001)).counts["parked"]
+    counts = read(path, make_plan(population=200_001), steps=365).counts["parked"]
     print(f"1e7 rows in {time.perf_counter() - begin:.1f} s")
     (first_day,) = duckdb.sql(
         f"SELECT count(DISTINCT tailnum) FROM '{path}' WHERE departed_at < DATE '2013-01-02'"
