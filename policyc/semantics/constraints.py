@@ -198,6 +198,8 @@ def _named(scope: Scope, name: Name, target: Target) -> Forms:
     if name.text != "population":
         _unpublished(scope, name, target)
         raise _Unlinear
+    if target.population is None and scope.population_misread:
+        raise _Unlinear  # what is said is no number of users, and was reported
     if target.population is None:
         scope.refuse(
             "E0603",

@@ -53,6 +53,7 @@ class Scope:
         self.files: dict[str, PolicyFile] = {}
         self.broken = False
         self.step_milliseconds: int | None = None
+        self.population_misread = False  # it is said, and was reported as no number of users
 
     def quote(self, span: Span) -> str:
         """The words of the policy at a span, on one line, shortened.

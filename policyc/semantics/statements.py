@@ -246,6 +246,8 @@ def with_population(scope: Scope, signal: Signal | None, population: int | None)
     if signal is None or signal.kind != "binomial_ar1":
         return signal
     mean = cast(Decimal, signal.arguments["mean"])
+    if scope.population_misread:
+        return None
     if population is None or not 0 < mean < population:
         scope.refuse(
             "E0223",

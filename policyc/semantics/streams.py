@@ -43,6 +43,7 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
     time = _field(scope, fields, "time", reading.column)
     horizon = _field(scope, fields, "horizon", _horizon)
     population = _field(scope, fields, "population", reading.whole)
+    scope.population_misread = "population" in fields and population is None
     start = _field(scope, fields, "start", _start)
     cell_field = fields.get("cell")
     cell = resolve_cells(scope, cell_field) if isinstance(cell_field, CellField) else None

@@ -103,9 +103,11 @@ class _Segment:
         place = locate(error, self.scan, keywords(), self.start)
         fault = explain(place)
         broken_from = _broken_from(error)
-        if fault.repair is not None or not any(
-            broken_from <= known.span.start <= place.offset for known in self.scan.findings
-        ):
+        known = any(broken_from <= finding.span.start <= place.offset for finding in self.scan.findings)
+        text = self.scan.repaired
+        seen = len(text) - len(text[place.offset :].lstrip())  # what is missing may stand in what was left out
+        known = known or any(broken_from <= start < seen for start in self.scan.remarks)
+        if fault.repair is not None or not known:
             self.findings.append(fault.diagnostic)
         if fault.repair is None or len(self.findings) >= MAX_FINDINGS or not error.interactive_parser:
             return False

@@ -61,6 +61,7 @@ class Scan:
         findings: what was reported.
         too_deep: whether brackets nest deeper than `MAX_DEPTH`; such a text is not parsed.
         has_words: whether anything but blanks and comments was found.
+        remarks: where text begins that was reported as a comment of another language, and left out to its line's end.
     """
 
     repaired: str = ""
@@ -70,6 +71,7 @@ class Scan:
     findings: list[Diagnostic] = field(default_factory=list)
     too_deep: bool = False
     has_words: bool = False
+    remarks: list[int] = field(default_factory=list)
 
     def open_brackets(self, start: int, end: int) -> list[tuple[int, str]]:
         """The brackets opened and not closed between two offsets."""
@@ -101,6 +103,8 @@ def scan_policy(source: Source) -> Scan:
             result.comments.append(Comment(Span(span.start, span.start + len(trimmed)), trimmed, own_line))
         elif kind != "blank":
             result.has_words = True
+        if kind == "remark":
+            result.remarks.append(span.start)
         if kind == "bracket":
             result.brackets.append((span.start, lexeme))
             depth = depth + 1 if lexeme in OPENERS else max(0, depth - 1)

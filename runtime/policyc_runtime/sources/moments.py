@@ -68,9 +68,10 @@ def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
     if not FIRST_MOMENT <= moment < LAST_MOMENT:
         raise DataError(
             "E0812",
-            "this is not a moment",
+            "this is not a moment, or not one from the year 1 to 9999-12-30",
             where="--start",
-            help="write it like `2013-01-31` or `2013-01-31T17:05:00Z`",
+            because="steps are counted from it, within years of four digits, and offsets from UTC are less than a day",
+            help="write it like `2013-01-31`, `2013-01-31T17:05:00Z` or `2013-01-31T17:05:00+02:00`",
         )
     if declared is not None and declared != moment:
         raise DataError(

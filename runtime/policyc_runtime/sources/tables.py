@@ -33,6 +33,7 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 SHOWN_COLUMNS = 20
+GZIP, PARQUET = b"\x1f\x8b", b"PAR1"  # how such files begin
 SIMULATED = "simulated"  # the column that simulated events have
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -255,6 +256,7 @@ def _parquet(connection: DuckDBPyConnection, file: Path, place: str) -> InputTab
 
 def _csv(file: Path, place: str, *, names_only: bool) -> InputTable:
     """Nothing is guessed: every column is text, whatever the first thousand rows look like."""
+    _require_named_so(file)
     header, rows = _csv_header(file, names_only=names_only)
     layout = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header)))
     source = (
@@ -266,6 +268,21 @@ def _csv(file: Path, place: str, *, names_only: bool) -> InputTable:
     # wrapped, because duckdb moves a TRY_CAST of a bare column into its CSV reader, where it fails instead of trying
     columns = {name: f"nullif(c{index}, '')" for index, name in enumerate(header) if name not in repeated}
     return InputTable(file, source, columns, dict.fromkeys(columns, "VARCHAR"), repeated, rows.rows - 1)
+
+
+def _require_named_so(file: Path) -> None:
+    """Nothing when a file begins as what its suffix says; DataError E0810 names what it is instead."""
+    with file.open("rb") as handle:
+        begins = handle.read(4)
+    if _zipped(file) and begins and not begins.startswith(GZIP):
+        reason, remedy = "it is not compressed with gzip, as its name says", f"name it `{file.name[:-3]}`"
+    elif not _zipped(file) and begins.startswith(GZIP):
+        reason, remedy = "it is compressed with gzip", f"name it `{file.name}.gz`, or unpack it"
+    elif begins == PARQUET:
+        reason, remedy = "it is a Parquet file", f"name it `{file.stem.removesuffix('.csv')}.parquet`"
+    else:
+        return
+    raise _unreadable(file, reason, remedy)
 
 
 def _zipped(file: Path) -> bool:
