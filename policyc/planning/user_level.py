@@ -279,10 +279,11 @@ def _sharing(policy: Policy, target: UserLevelTarget, planned: list[PlannedRelea
     shared = [entry.noisier(factor) for entry, factor in zip(alone, shares(errors, policy.objective), strict=True)]
     epsilon, delta = rounded_down(target.epsilon), rounded_down(target.delta)
 
-    def excess(factor: float) -> float:
-        return log_excess(_together([entry.noisier(factor) for entry in shared]).delta(epsilon), delta)
+    def together(factor: float) -> PrivacyProfile:
+        return _together([entry.noisier(factor) for entry in shared])
 
-    high = least_near(excess, 1.0, 1e-11)
+    near = least_near(lambda factor: log_excess(together(factor).coarse.delta(epsilon), delta), 1.0, 1e-6)
+    high = least_near(lambda factor: log_excess(together(factor).delta(epsilon), delta), near, 1e-11)
     finished = iter([entry.noisier(high) for entry in shared])
     return [one if one.alone is None else replace(one, measurement=next(finished)) for one in planned]
 

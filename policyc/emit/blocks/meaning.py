@@ -87,7 +87,7 @@ def _pure(target: Target) -> Rows:
 
 def _exact_curve(plan: Plan, target: UserLevel) -> Rows:
     """Beliefs and tests from delta at a few epsilons: each is a bound, and the smallest counts."""
-    profile = stream_profile(plan, target.relation)
+    profile = stream_profile(plan, target.relation).coarse
     largest = 2 * float(target.epsilon)
     curve = [(0.0, profile.delta(0.0)), *((e, profile.delta(e)) for e in _grid(largest))]
     beliefs = []
@@ -150,7 +150,7 @@ def user_posterior_picture(plan: Plan) -> Json:
     """How often the best guess about a user can be right after, against before, for the strictest promise."""
     targets = [target for target in plan.targets if isinstance(target, UserLevel)]
     target = min(targets, key=lambda one: one.epsilon)
-    profile = stream_profile(plan, target.relation)
+    profile = stream_profile(plan, target.relation).coarse
     after: list[JsonValue] = []
     for sure in range(50, 101, 5):
         rare = Decimal(100 - sure) / 100

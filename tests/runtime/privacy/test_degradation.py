@@ -60,8 +60,8 @@ def test_the_square_root_rule_is_no_bound() -> None:
 
 
 def test_a_coarse_lattice_is_pessimistic_and_close() -> None:
-    """Figures that are not promised come from fewer points: never a smaller delta, and an epsilon within 1e-4."""
+    """Figures that are not promised come from fewer points: never a smaller delta, and an epsilon within 5e-4."""
     mixed = DiscreteLaplace(Fraction(20)).alike(40).compose(DiscreteGaussian(Fraction(900)).alike(30))
     fine, coarse = least_epsilon(mixed, 1e-6), least_epsilon(mixed.coarse, 1e-6)
-    assert fine <= coarse <= fine * (1 + 1e-4)
+    assert fine <= coarse <= fine * (1 + 5e-4)
     assert mixed.coarse.delta(fine) >= mixed.delta(fine)
