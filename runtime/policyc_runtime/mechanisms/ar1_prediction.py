@@ -37,7 +37,10 @@ class DeclaredAR1(Record):
         return float(self.autocorrelation) * power / (power + noise)
 
     def errors(self, weights: Sequence[float], noise: float) -> Floats:
-        """Mean square errors of x_t = (1 - w_t) prediction + w_t z_t + noise, exactly, shape (weights,)."""
+        """Mean square errors of x_t = (1 - w_t) prediction + w_t z_t + noise, exactly, shape (weights,).
+
+        Where the weight is 0 nothing is measured, and there is no noise.
+        """
         rho, power, gain = float(self.autocorrelation), float(self.sd) ** 2, self._gain(noise)
         error, joint = 0.0, 0.0  # mean square of x - z, and mean of it times z - mean
         found = np.empty(len(weights))
@@ -45,7 +48,7 @@ class DeclaredAR1(Record):
             missed = gain**2 * error + 2 * gain * (gain - rho) * joint + (gain - rho) ** 2 * power
             along = rho * (gain * joint + (gain - rho) * power)
             fresh = power * (1 - rho**2)
-            error = (1 - weight) ** 2 * (missed + fresh) + noise
+            error = (1 - weight) ** 2 * (missed + fresh) + (noise if weight > 0 else 0.0)
             joint = (1 - weight) * (along - fresh)
             found[t] = error
         return found
@@ -89,9 +92,11 @@ def still_errors(weights: Sequence[float], noise: float) -> Floats:
     """Mean square errors of x_t for a stream that does not move, with a learned process, shape (weights,).
 
     The prediction is then close to the mean of what was published, whose variance is followed.
+    Where the weight is 0 nothing is measured, and there is no noise.
     """
     found, spread = np.empty(len(weights)), 0.0
     for t, weight in enumerate(weights):
-        found[t] = (1 - weight) ** 2 * spread + noise
-        spread = (1 - weight / (t + 1)) ** 2 * spread + noise / (t + 1) ** 2
+        drawn = noise if weight > 0 else 0.0
+        found[t] = (1 - weight) ** 2 * spread + drawn
+        spread = (1 - weight / (t + 1)) ** 2 * spread + drawn / (t + 1) ** 2
     return found
