@@ -51,6 +51,20 @@ class Measurement:
         """Expected variance of the noise of every step, in published units squared, (steps,); NaN without a value."""
         return self.mechanism.variances(self.setting, self.steps) * float(self.unit) ** 2
 
+    @property
+    def plain(self) -> bool:
+        """Whether the noise of a step is independent of that of others, but for what is common to all."""
+        return self.mechanism.independent or self.offset > 0
+
+    @property
+    def offset(self) -> float:
+        """The standard deviation of what all noisy values are off by together, in published units."""
+        return math.sqrt(self.mechanism.common_variance(self.setting)) * float(self.unit)
+
+    def own_variances(self) -> Array:
+        """The same as `variances`, of every step's own noise."""
+        return self.variances() - self.offset**2
+
     def variance_of_all(self) -> float:
         """The least variance that an average of the noisy values of all steps can have, in published units squared."""
         from policyc_runtime.randomness import SimulationRandomness

@@ -27,20 +27,23 @@ def weights(
         alone: by name, releases that are measured, each with noise as if it had the whole promise.
         objective: what is added up, as the mean over steps.
     """
-    variances, measured_as = {}, {}
+    variances, offsets, measured_as = {}, {}, {}
     found = dict.fromkeys(alone, 0.0)
     for release in releases:
         query = release.query
         if release.name in alone:
-            variances[release.name] = alone[release.name].variances()
+            variances[release.name] = alone[release.name].own_variances()
+            offsets[release.name] = np.full(variances[release.name].size, alone[release.name].offset)
             measured_as[release.name] = release.name
         else:
             assert isinstance(query, PrefixQuery | WindowQuery), "all others are measured"
             variances[release.name] = derived_values(release, variances[query.of][:, None])[:, 0]
+            offsets[release.name] = derived_values(release, offsets[query.of][:, None])[:, 0]
             measured_as[release.name] = measured_as[query.of]
         source = measured_as[release.name]
         size = (float(alone[source].unit) * alone[source].setting.contribution) ** 2
-        found[source] += float(np.nanmean(of_variances(variances[release.name] / size, objective)))
+        whole = variances[release.name] + offsets[release.name] ** 2
+        found[source] += float(np.nanmean(of_variances(whole / size, objective)))
     return found
 
 

@@ -84,7 +84,7 @@ class Trial:
                 self._one(len(self._errors))
         except KernelError:
             return Estimated(math.inf, math.inf)
-        parts = 1 if count >= FEW_COURSES else -(-STRETCHES // count)
+        parts = self._parts(count)
         return controlled(_stretches(self._errors[:count], parts), _stretches(self._controls[:count], parts))
 
     @property
@@ -96,7 +96,7 @@ class Trial:
         """By how much the mean error over the first `count` courses is above that of another trial on the same ones."""
         if not (math.isfinite(self.run(count).error) and math.isfinite(other.run(count).error)):
             return Estimated(math.inf, math.inf)
-        parts = 1 if count >= FEW_COURSES else -(-STRETCHES // count)
+        parts = self._parts(count)
         more = _stretches([a - b for a, b in zip(self._errors[:count], other._errors[:count], strict=True)], parts)
         both = zip(self._controls[:count], other._controls[:count], strict=True)
         found = moved(more, _stretches([np.hstack(pair) for pair in both], parts))
@@ -107,11 +107,16 @@ class Trial:
         steps = self.entry.steps
         most = min(most, MOST_COURSES * steps, MOST_COUPLED_STEPS if self.constraints.couples_steps else most)
         count = 1 if steps > LONG else min(MANY_COURSES, max(3, LONG // steps))
+        count = max(count, FEW_COURSES) if self.entry.offset else count
         found = self.run(count)
         while not found.accurate and 2 * count * steps <= most:
             count *= 2
             found = self.run(count)
         return found
+
+    def _parts(self, count: int) -> int:
+        """Into how many stretches courses are cut where they are few, unless something is common to all of a course."""
+        return 1 if count >= FEW_COURSES or self.entry.offset else -(-STRETCHES // count)
 
     def _one(self, number: int) -> None:
         entry, unit, mechanism = self.entry, float(self.entry.unit), self.entry.mechanism
@@ -125,30 +130,29 @@ class Trial:
         controls = np.zeros((len(raw), 2))
         if not (mechanism.estimates or mechanism.leaves_gaps):
             controls[:, 0] = ((noisy - true) ** 2 / variances[:, None] - 1).mean(axis=1)
-            controls[:, 1] = self._of_the_best_filter(true, noisy, variances)
+            controls[:, 1] = self._of_the_best_filter(true, noisy, variances - entry.offset**2)
+        variances = variances - entry.offset**2
         if self.derive is not None:
             true, noisy, variances = self.derive(true), self.derive(noisy), self.derive(variances[:, None])[:, 0]
         scales = np.nan_to_num(np.sqrt(variances / 2))
-        values = self.estimator.estimate_series(noisy, scales, 0, None, self.constraints, None, entry.setting.wait)
+        offset = entry.offset if self.derive is None else 0.0
+        values = self.estimator.estimate_series(
+            noisy, scales, 0, None, self.constraints, None, entry.setting.wait, offset=offset
+        )
         self._errors.append(_sizes(values - true, self.objective).mean(axis=1))
         self._controls.append(controls)
 
     def _of_the_best_filter(self, true: Array, noisy: Array, variances: Array) -> Array:
         """What the best linear filter's errors exceed their expectation by, (steps,); 0 where that is not known."""
-        process, mechanism, delay = self.given.process, self.entry.mechanism, self.entry.setting.wait
-        if (
-            process is None
-            or self.measured
-            or not mechanism.independent
-            or not self.given.far_from_bounds(self.constraints)
-        ):
+        process, delay, offset = self.given.process, self.entry.setting.wait, self.entry.offset
+        if process is None or self.measured or not self.entry.plain or not self.given.far_from_bounds(self.constraints):
             return np.zeros(len(true))
         if self._left is None:
-            self._left = of_variances(fixed_lag_variances(process, variances, delay), self.objective)
+            self._left = of_variances(fixed_lag_variances(process, variances, delay, offset), self.objective)
         found = [
-            smoothed_means(process, column, variances)
+            smoothed_means(process, column, variances, offset)
             if delay is None
-            else fixed_lag_means(process, column, variances, delay)
+            else fixed_lag_means(process, column, variances, delay, offset)
             for column in noisy.T
         ]
         return np.asarray(_sizes(np.column_stack(found) - true, self.objective).mean(axis=1) - self._left)
@@ -165,12 +169,12 @@ def known_errors(
         known = not mechanism.estimates or mechanism.declared
         noise = float(np.sqrt(np.nanmax(entry.variances())))  # it moves noisy values, which lie further out
         return entry.errors(objective) if known and given.far_from_bounds(constraints, noise) else None
-    if mechanism.estimates or not mechanism.independent or not isinstance(estimator, SeriesFilter | SeriesSmoother):
+    if mechanism.estimates or not entry.plain or not isinstance(estimator, SeriesFilter | SeriesSmoother):
         return None
     if estimator.signal is None or not estimator.signal.complete or estimator.signal != given.model:
         return None
-    variances = entry.variances()
-    left = fixed_lag_variances(given.process, variances[:LONG], entry.setting.wait)
+    variances = entry.own_variances()
+    left = fixed_lag_variances(given.process, variances[:LONG], entry.setting.wait, entry.offset)
     rounded = 1 / 12 if constraints.integer else 0.0
     late = left[len(left) // 2 :].mean()  # of a longer stream: the second half, where the start is forgotten
     if entry.setting.horizon is None:

@@ -117,6 +117,7 @@ def estimate_release(
             plan.delivery.longest_wait,
             balanced=release.mechanism.balanced,
             processes=processes,
+            offset=_offset(plan, release),
         )
     except ReleaseError:
         # No values are both probable and allowed. Noise is spent by now, so the nearest allowed ones are published.
@@ -157,6 +158,17 @@ def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     """Laplace scales of the noise, (steps,), 0 without a value; of other noise, those of the same variance."""
     if release.schedule is not None:
         return np.array([float(scale) for scale in release.schedule.scales(steps)])
-    from policyc_runtime.noisy_values import noise_stddevs
+    from policyc_runtime.noisy_values import own_stddevs
 
-    return np.nan_to_num(noise_stddevs(plan, release, steps) / math.sqrt(2))
+    return np.nan_to_num(own_stddevs(plan, release, steps) / math.sqrt(2))
+
+
+def _offset(plan: Plan, release: ReleasePlan) -> float:
+    """The standard deviation of what all noisy values of a measured release are off by together."""
+    from policyc_runtime.noisy_values import common_stddevs
+    from policyc_runtime.plan import MeasuredRelease
+
+    if not isinstance(release, MeasuredRelease):
+        return 0.0
+
+    return float(common_stddevs(plan, release, 1)[0])

@@ -101,15 +101,34 @@ def whole_values(plan: Plan, release: ReleasePlan) -> bool:
 def noise_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     """The standard deviation of the noise of every step's noisy value, (steps,), in published units; NaN without one.
 
-    Of a derived release: as if the noise of the steps it adds up were independent.
+    Of a derived release: as if the noise of the steps it adds up were independent, but for what they have in common.
     """
+    return np.hypot(own_stddevs(plan, release, steps), common_stddevs(plan, release, steps))
+
+
+def common_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
+    """The same of the part that is one draw for all steps, (steps,): zeros for most mechanisms."""
+    if isinstance(release, DerivedRelease):
+        offsets = common_stddevs(plan, plan.release_named(release.query.of), steps)[:, None]
+        return derived_values(release, offsets)[:, 0]
+    if not isinstance(release, MeasuredRelease):
+        return np.zeros(steps)
+    setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
+    return np.full(steps, math.sqrt(release.mechanism.common_variance(setting)) * float(unit_of(plan, release)))
+
+
+def own_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
+    """The same of every step's own noise, (steps,)."""
+    if isinstance(release, DerivedRelease):
+        squares = own_stddevs(plan, plan.release_named(release.query.of), steps)[:, None] ** 2
+        return np.sqrt(derived_values(release, squares))[:, 0]
     found = measured(plan, release)
     if found is not None:
-        variances = found[0].variances(found[1], steps)
+        mechanism, setting = found
+        variances = mechanism.variances(setting, steps)
+        if isinstance(mechanism, StreamMechanism):
+            variances = variances - mechanism.common_variance(setting)
         return np.asarray(np.sqrt(variances) * float(unit_of(plan, release)))
-    if isinstance(release, DerivedRelease):
-        squares = noise_stddevs(plan, plan.release_named(release.query.of), steps)[:, None] ** 2
-        return np.sqrt(derived_values(release, squares))[:, 0]
     assert isinstance(release, BudgetedRelease), "the only kind that is left"
     scales = release.schedule.scales(steps)
     known = {scale: release.mechanism.variance(scale) ** 0.5 for scale in set(scales) if scale > 0}

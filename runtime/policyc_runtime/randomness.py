@@ -325,6 +325,36 @@ def discrete_gaussian(variance: Fraction, count: int, randomness: Randomness) ->
     return np.concatenate([*kept, np.empty(0, dtype=np.int64)])
 
 
+def discrete_gaussian_around(centre: Fraction, variance: Fraction, randomness: Randomness) -> int:
+    """One draw X with Pr(X = x) proportional to exp(-(x - centre)^2 / (2 variance)), exactly.
+
+    From the whole number next to the centre, f away from it, Y is discrete Laplace of scale t = floor(sqrt(v)) + 1, and
+    kept with probability exp(-((Y - f)^2 / (2 v) - |Y| / t + v / (2 t^2) + |f| / t)). The exponent is never above 0:
+    |Y| <= |Y - f| + |f|, and (|Y - f| - v / t)^2 >= 0.
+
+    Args:
+        centre: anywhere within 64-bit integers.
+        variance: as of `discrete_gaussian`.
+        randomness: where the bits come from.
+
+    Raises:
+        KernelError: the variance or the centre is out of range; the generator is broken.
+
+    Source: CKS20
+    """
+    if not (0 < variance < LARGEST_SCALE**2 and abs(centre) < 2**62):
+        raise _out_of_range()
+    nearest = round(centre)
+    f, t = centre - nearest, math.isqrt(math.floor(variance)) + 1
+    for _ in range(LONGEST_RUN):
+        for proposed in discrete_laplace(Fraction(t), 16, randomness).tolist():
+            exponent = (proposed - f) ** 2 / (2 * variance) - Fraction(abs(proposed), t)
+            exponent += variance / (2 * t * t) + abs(f) / t
+            if exponent == 0 or Coin(exponent, logistic=False).flip(1, randomness)[0]:
+                return nearest + int(proposed)
+    raise _broken()
+
+
 def _keep(
     proposed: NDArray[np.int64], variance: Fraction, proposal_scale: int, randomness: Randomness
 ) -> NDArray[np.bool_]:

@@ -73,6 +73,7 @@ SOURCES: Final[dict[str, str]] = {
         "NeurIPS 2024."
     ),
     "KOGA22": ("T. Koga, C. Meehan, K. Chaudhuri: Privacy Amplification by Subsampling in Time Domain. AISTATS 2022."),
+    "LEB24": "C. J. Lebeda: Better Gaussian Mechanism using Correlated Noise. arXiv 2408.06853, 2024.",
     "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
     "MZ93": "S. Mallat, Z. Zhang: Matching Pursuits with Time-Frequency Dictionaries. IEEE Trans. Signal Proc., 1993.",

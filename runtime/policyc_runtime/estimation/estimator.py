@@ -101,6 +101,7 @@ class Estimator(Record):
         *,
         balanced: bool = False,  # noqa: ARG002
         processes: Sequence[str] | None = None,  # noqa: ARG002
+        offset: float = 0.0,  # noqa: ARG002
     ) -> NDArray[np.float64]:
         """Published values (T - first, cells) of the steps from `first` on; earlier ones are published already.
 
@@ -115,6 +116,7 @@ class Estimator(Record):
                 step use noisy values up to so many steps later, as far as these are there, and nothing else.
             balanced: whether the noise of a step's cells adds up to zero.
             processes: by step from `first` on, what `processes` said; None to ask it here.
+            offset: standard deviation of one more draw, which all noisy values share, >= 0.
 
         Raises:
             ReleaseError: no values satisfy the constraints, or this estimator cannot fill a step without a release.

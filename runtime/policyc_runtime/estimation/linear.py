@@ -34,7 +34,14 @@ class Linear(PlainSeries):
         """It does."""
         return True
 
-    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
+    def expected(
+        self,
+        values: Array,
+        variances: Array,
+        first: int,
+        delay: int | None,  # noqa: ARG002
+        offset: float = 0.0,  # noqa: ARG002
+    ) -> Array:
         """The interpolated values."""
         given = np.flatnonzero(np.isfinite(values) & np.isfinite(variances))
         if not given.size:

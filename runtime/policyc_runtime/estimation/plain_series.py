@@ -32,7 +32,7 @@ class PlainSeries(SeriesEstimator):
     plain: ClassVar[bool] = True
 
     @abstractmethod
-    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:
+    def expected(self, values: Array, variances: Array, first: int, delay: int | None, offset: float = 0.0) -> Array:
         """What is expected of one series from step `first` on, (T - first,), whatever the constraints.
 
         Args:
@@ -40,6 +40,7 @@ class PlainSeries(SeriesEstimator):
             variances: (T,) of the noise; not read without a value.
             first: 0-based.
             delay: how many later steps a value may wait for; None for all.
+            offset: standard deviation of what all noisy values are off by together.
         """
 
     def estimate_series(
@@ -54,12 +55,13 @@ class PlainSeries(SeriesEstimator):
         *,
         balanced: bool = False,  # noqa: ARG002
         processes: Sequence[str] | None = None,  # noqa: ARG002
+        offset: float = 0.0,
     ) -> Array:
         """Values of the steps from `first` on, as `Estimator.estimate_series` says; noise counts by its variance."""
         variances = np.where(scales > 0, 2 * scales**2, np.inf)
         series = np.where((scales > 0)[:, None], noisy, np.nan)
         expected = np.column_stack(
-            [self.expected(series[:, c], variances, first, delay) for c in range(noisy.shape[1])]
+            [self.expected(series[:, c], variances, first, delay, offset) for c in range(noisy.shape[1])]
         )
         return self.allowed(expected, constraints, previous, delay)
 
@@ -86,11 +88,12 @@ class SeriesFilter(PlainSeries):
         """Not where values may wait for all others."""
         return "values may wait for all later steps, which `smoother` uses" if delay is None else None
 
-    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:
+    def expected(self, values: Array, variances: Array, first: int, delay: int | None, offset: float = 0.0) -> Array:
         """Kalman's recursion, as `causal_means` says."""
         from policyc_runtime.estimation.series_filter import causal_means
 
-        return causal_means(self.signal, values, variances, first, values.size if delay is None else delay)
+        wait = values.size if delay is None else delay
+        return causal_means(self.signal, values, variances, first, wait, offset)
 
 
 class SeriesSmoother(PlainSeries):
@@ -121,7 +124,14 @@ class SeriesSmoother(PlainSeries):
             return f"smoother() of {self.signal.described()}"
         return "smoother(observation_noise = true)" if self.observation_noise else "smoother()"
 
-    def expected(self, values: Array, variances: Array, first: int, delay: int | None) -> Array:  # noqa: ARG002
+    def expected(
+        self,
+        values: Array,
+        variances: Array,
+        first: int,
+        delay: int | None,  # noqa: ARG002
+        offset: float = 0.0,
+    ) -> Array:
         """Cosine coefficients, each believed as far as the spectrum says; of a declared process its own recursion."""
         from policyc_runtime.estimation.series_filter import smoothed_means
         from policyc_runtime.estimation.signal import learned_process
@@ -130,5 +140,5 @@ class SeriesSmoother(PlainSeries):
         if self.signal is not None:
             process = learned_process(self.signal, values, variances)
             assert process is not None, "its numbers are declared"
-            return smoothed_means(process, values, variances)[first:]
+            return smoothed_means(process, values, variances, offset)[first:]
         return smoothed(values, variances, observation_noise=self.observation_noise)[first:]

@@ -124,6 +124,7 @@ class CountsEstimator(SeriesEstimator):
         *,
         balanced: bool = False,
         processes: Sequence[str] | None = None,
+        offset: float = 0.0,  # noqa: ARG002
     ) -> Array:
         """Values of the steps from `first` on, as `Estimator.estimate_series` says."""
         if chain is None or constraints.total is None or chain.states != noisy.shape[1]:

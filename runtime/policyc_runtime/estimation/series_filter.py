@@ -23,7 +23,9 @@ DOUBT = 3.0  # steps that count as if they had been as surprising as expected
 LEARN_AGAIN = 1.25  # when so many times as many values are there
 
 
-def causal_means(model: SignalModel, values: Array, variances: Array, first: int, delay: int) -> Array:
+def causal_means(
+    model: SignalModel, values: Array, variances: Array, first: int, delay: int, offset: float = 0.0
+) -> Array:
     """What noisy values up to `delay` steps later say of each value from `first` on, (T - first,).
 
     What is learned is learned from those values too: again at 8, 10, 12, ... values, a quarter more each time, so that
@@ -35,6 +37,7 @@ def causal_means(model: SignalModel, values: Array, variances: Array, first: int
         variances: (T,) of the noise; not read without a value.
         first: 0-based step of the first answer.
         delay: how many later steps a value may wait for, where these are there.
+        offset: standard deviation of what all noisy values are off by together; of an unknown mean it is a part.
 
     Source: KAL60
     """
@@ -50,9 +53,9 @@ def causal_means(model: SignalModel, values: Array, variances: Array, first: int
             means[rows] = _nearest_before(values, first + rows)
             continue
         end = int(seen[rows[-1]])
-        means[rows] = fixed_lag_means(process, values[:end], variances[:end], delay, learned=not model.complete)[
-            first + rows
-        ]
+        learned = not model.complete
+        found = fixed_lag_means(process, values[:end], variances[:end], delay, offset, learned=learned)
+        means[rows] = found[first + rows]
     return means
 
 
@@ -75,7 +78,13 @@ def _nearest_before(values: Array, rows: NDArray[np.intp]) -> Array:
 
 
 def fixed_lag_means(
-    process: SeriesProcess, values: Array, variances: Array, delay: int, *, learned: bool = False
+    process: SeriesProcess,
+    values: Array,
+    variances: Array,
+    delay: int,
+    offset: float = 0.0,
+    *,
+    learned: bool = False,
 ) -> Array:
     """Expected values given the noisy ones up to `delay` steps later, (T,).
 
@@ -92,20 +101,22 @@ def fixed_lag_means(
         values: (T,), NaN without one.
         variances: (T,) of the noise.
         delay: >= 0.
+        offset: standard deviation of what all noisy values are off by together.
         learned: whether the process was learned from these values.
 
     Source: KAL60
     """
-    return _fixed_lag(process, values, variances, delay, learned=learned)[0]
+    return _fixed_lag(process, values, variances, delay, offset, learned=learned)[0]
 
 
-def fixed_lag_variances(process: SeriesProcess, variances: Array, delay: int | None) -> Array:
+def fixed_lag_variances(process: SeriesProcess, variances: Array, delay: int | None, offset: float = 0.0) -> Array:
     """The variance of what such answers miss, (T,), where the process is right and known: whatever the values.
 
     Args:
         process: how values move.
         variances: (T,) of the noise, NaN or infinite without a value.
         delay: how many later steps a value waits for, None for all.
+        offset: standard deviation of what all noisy values are off by together.
 
     Source: KAL60
     """
@@ -113,42 +124,47 @@ def fixed_lag_variances(process: SeriesProcess, variances: Array, delay: int | N
     if delay is None and process.mean is None:  # going back, little would be left of an unknown mean's digits
         delay = max(values.size - 1, 0)
     if delay is None:
-        return _smoothed(process, values, variances)[1]
-    return _fixed_lag(process, values, variances, delay, learned=False)[1]
+        return _smoothed(process, values, variances, offset)[1]
+    return _fixed_lag(process, values, variances, delay, offset, learned=False)[1]
 
 
-def smoothed_means(process: SeriesProcess, values: Array, variances: Array) -> Array:
+def smoothed_means(process: SeriesProcess, values: Array, variances: Array, offset: float = 0.0) -> Array:
     """Expected values given all noisy ones, earlier and later, (T,); arguments as for `fixed_lag_means`.
 
     Source: DJ89
     """
-    return _smoothed(process, values, variances)[0]
+    return _smoothed(process, values, variances, offset)[0]
 
 
 def _fixed_lag(
-    process: SeriesProcess, values: Array, variances: Array, delay: int, *, learned: bool
+    process: SeriesProcess, values: Array, variances: Array, delay: int, offset: float, *, learned: bool
 ) -> tuple[Array, Array]:
-    """Expected values and the variance of what they miss."""
+    """Expected values and the variance of what they miss.
+
+    What all noisy values are off by belongs to the first component of the state, beside a mean that is known; beside
+    one that is not, nobody can tell them apart.
+    """
     steps = values.size
     waiting = np.zeros((delay + 1, 2 + process.period))  # covariances with the state; row t % (delay + 1) is step t's
     means, left = np.empty(steps), np.empty(steps)
     surprise = expected = DOUBT
-    passing = _Passing(process, values, variances)
+    passing = _Passing(process, values, variances, offset)
     for t in range(steps):
         passing.move(t, waiting)
         shown, state, spread = passing.shown, passing.state, passing.spread
-        column = spread[shown].sum(axis=0)
-        means[t], left[t] = state[shown].sum(), column[shown].sum()
-        waiting[t % (delay + 1)] = column
+        column, wanted = spread[shown].sum(axis=0), passing.wanted
+        waiting[t % (delay + 1)] = spread[wanted].sum(axis=0)
+        means[t], left[t] = passing.known_mean + state[wanted].sum(), waiting[t % (delay + 1), wanted].sum()
         if not passing.given[t]:
             continue
-        total = left[t] + passing.variances[t]
-        away = (values[t] - means[t]) / total
+        predicted, total = state[shown].sum(), column[shown].sum() + passing.variances[t]
+        away = (values[t] - predicted) / total
         state += column * away
         if t > 0:  # before, nothing is known of the mean
             surprise, expected = FORGET * surprise + away**2 * total, FORGET * expected + 1
         if learned and delay == 0:
-            means[t] += max(0.0, total - passing.variances[t] / surprising(surprise, expected)) * away
+            moved = max(0.0, total - passing.variances[t] / surprising(surprise, expected))
+            means[t] += moved * passing.part_wanted(column, waiting[t % (delay + 1)]) * away
             spread -= np.outer(column / total, column)
             continue
         back = np.arange(max(0, t - delay), t + 1)
@@ -157,25 +173,27 @@ def _fixed_lag(
         left[back] -= pull**2 / total
         waiting[back % (delay + 1)] -= np.outer(pull / total, column)
         spread -= np.outer(column / total, column)
-    return means, left
+    return means, left + passing.lasting
 
 
-def _smoothed(process: SeriesProcess, values: Array, variances: Array) -> tuple[Array, Array]:
+def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: float) -> tuple[Array, Array]:
     """Expected values given all, and the variance of what they miss: what later values say comes back step by step.
 
     `pull` and `sure` are what all later values say of the state, as the gradient and the curvature of their likelihood.
     """
     steps, size = values.size, 2 + process.period
     columns, means, left, away = np.empty((steps, size)), np.empty(steps), np.empty(steps), np.zeros(steps)
-    passing = _Passing(process, values, variances)
+    answers = np.empty((steps, size))
+    passing = _Passing(process, values, variances, offset)
     totals = np.ones(steps)
     for t in range(steps):
         passing.move(t)
-        column = passing.spread[passing.shown].sum(axis=0)
-        columns[t], means[t], left[t] = column, passing.state[passing.shown].sum(), column[passing.shown].sum()
+        wanted, column = passing.wanted, passing.spread[passing.shown].sum(axis=0)
+        columns[t], answers[t] = column, passing.spread[wanted].sum(axis=0)
+        means[t], left[t] = passing.known_mean + passing.state[wanted].sum(), answers[t, wanted].sum()
         if passing.given[t]:
-            totals[t] = left[t] + passing.variances[t]
-            away[t] = (values[t] - means[t]) / totals[t]
+            totals[t] = column[passing.shown].sum() + passing.variances[t]
+            away[t] = (values[t] - passing.state[passing.shown].sum()) / totals[t]
             passing.state += column * away[t]
             passing.spread -= np.outer(column / totals[t], column)
     pull, sure = np.zeros(size), np.zeros((size, size))
@@ -187,26 +205,41 @@ def _smoothed(process: SeriesProcess, values: Array, variances: Array) -> tuple[
             sure[shown] -= along
             sure[:, shown] -= along[:, None]
             sure[np.ix_(shown, shown)] += column @ along / totals[t] + 1 / totals[t]
-        means[t] += column @ pull
-        left[t] -= column @ sure @ column
+        means[t] += answers[t] @ pull
+        left[t] -= answers[t] @ sure @ answers[t]
         for place, factor in passing.factors(t):
             pull[place] *= factor
             sure[place] *= factor
             sure[:, place] *= factor
-    return means, left
+    return means, left + passing.lasting
 
 
 class _Passing:
     """The state and its covariance, carried from step to step."""
 
-    def __init__(self, process: SeriesProcess, values: Array, variances: Array) -> None:
+    def __init__(self, process: SeriesProcess, values: Array, variances: Array, offset: float) -> None:
         self._process = process
+        apart = offset > 0 and process.mean is not None
+        self._first = 1 if apart else 0  # of the components whose sum is asked for
+        self.known_mean = process.mean or 0.0 if apart else 0.0
+        self.lasting = 0.0 if apart else offset**2  # variance that no number of values takes away
         self.variances = variances + process.observation_stddev**2
         self.given = np.isfinite(values) & np.isfinite(self.variances)
         self.state, self.spread = _start(process, values[self.given], self.variances[self.given])
+        if apart:
+            self.spread[0, 0] = offset**2
         self.shown: list[int] = []
         self._fresh = process.residual_stddev**2 * (1 - process.autocorrelation**2)
         self._fresh_season = process.seasonal_stddev**2 * (1 - process.seasonal_autocorrelation**2)
+
+    @property
+    def wanted(self) -> list[int]:
+        """Those of the shown components that are asked for: all, or all but mean and offset."""
+        return self.shown[self._first :]
+
+    def part_wanted(self, column: Array, answer: Array) -> float:
+        """How much of what moves a value is asked for and no offset, by their covariances with the state."""
+        return float(answer[self.shown].sum() / column[self.shown].sum()) if self._first else 1.0
 
     def factors(self, t: int) -> list[tuple[int, float]]:
         """The components that go on at the start of step t, each with what it shrinks by."""

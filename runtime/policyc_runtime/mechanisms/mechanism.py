@@ -135,6 +135,10 @@ class StreamMechanism(checked.StreamMechanism):
         expected for a stream that does not move.
         """
 
+    def common_variance(self, setting: Setting) -> float:  # noqa: ARG002
+        """The part of `variances` that is of one draw, by which all values of all steps are off together."""
+        return 0.0
+
     def absolute_errors(self, setting: Setting, steps: int) -> NDArray[np.float64]:
         """The same as mean absolute errors, in units, (steps,), of normal noise where a mechanism knows no better."""
         return np.sqrt(self.variances(setting, steps) * (2 / math.pi))

@@ -1,0 +1,88 @@
+"""Noise of every value's own, and a draw that all values share in place of the number of users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from policyc.offers.offer import Option, Options, StreamOffer
+
+if TYPE_CHECKING:
+    from policyc_check.users.setting import Setting
+    from policyc_runtime.mechanisms import StreamMechanism
+
+DENSE = 0.25  # of all values those of one user, from which on several weights are worth comparing
+DENSE_WEIGHTS = ("0.3", "0.1", "0.03")
+SPARSE_WEIGHT = "0.03"
+USUAL_WEIGHT = 0.3
+
+
+class CommonNoiseOffer(StreamOffer):
+    """For users who may be in many of all steps (LEB24)."""
+
+    name = "common_noise"
+    says = "little noise on every value, and a draw that all values share, for users who are in many steps"
+    options = (Option("weight", "fraction", "weight = 0.3"),)
+
+    def variants(self, setting: Setting) -> Sequence[Options]:
+        """Weights worth comparing: the smaller the weight, the less the values share."""
+        present, values = setting.participation.steps, (setting.horizon or 0) * setting.cells
+        weights = DENSE_WEIGHTS if present >= DENSE * values else (SPARSE_WEIGHT,)
+        return tuple({"weight": Decimal(weight)} for weight in weights if float(weight) * present > 1)
+
+    def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
+        """The least noise of a split for which `weight` times own variance and common variance together are least."""
+        from policyc.offers.calibration import (  # start-up: `policyc check` calculates nothing
+            gaussian_stddev,
+            l2_sensitivity,
+            least_noise,
+        )
+        from policyc_check.mechanisms.common_noise import FINE, GRID, PARTS
+        from policyc_check.rounding import rounded_down
+
+        present, values = setting.participation.steps, (setting.horizon or 0) * setting.cells
+        weight = float(options["weight"]) if "weight" in options else USUAL_WEIGHT  # type: ignore[arg-type]
+        own, part = best_split(weight, present, values, PARTS)
+        share = part / PARTS
+        moved = (present * (1 - 2 * share) + values * share**2) / present
+        ratio = 1 / (setting.contribution * math.sqrt((own - moved) * present))  # of common to own deviation
+        record: Any = self.record()
+        plain = record.model_construct(name=self.name, stddev=Decimal(1), part=part, common_stddev=Decimal(repr(ratio)))
+        nats, failing = rounded_down(epsilon), rounded_down(delta)
+
+        def holds(size: float) -> bool:
+            wide = size * min(ratio * FINE, GRID) >= 3
+            return wide and plain.of_size(size).profile(setting).delta(nats) <= failing
+
+        near = math.sqrt(own) * gaussian_stddev(nats, failing, l2_sensitivity(setting))
+        made: StreamMechanism = plain.of_size(least_noise(holds, near))
+        return made
+
+
+def best_split(weight: float, present: int, values: int, parts: int) -> tuple[float, int]:
+    """How much own noise, and how large a part of it is common.
+
+    With own variance r, in units of what plain noise has, and p the part, the common variance is p^2 / (k g) with
+    g = 1 - (k (1 - 2 p) + n p^2) / (r k): best at p = 1 - r, or 1/2 where r is below.
+
+    Args:
+        weight: of own variance beside common variance, in (0, 1].
+        present: k, values that one user may raise.
+        values: n, all of them.
+        parts: of 1, in whole numbers of which p is.
+
+    Returns:
+        r and p, in 1 / parts, 1 to parts / 2.
+    """
+    best = (math.inf, 1.0, 1)
+    for part in range(1, parts // 2 + 1):
+        p = part / parts
+        moved = (present * (1 - 2 * p) + values * p * p) / present
+        if moved >= 1:
+            break
+        # weight r + p^2 / (k (1 - moved / r)) is least at this r
+        own = moved + p * math.sqrt(moved / (present * weight))
+        best = min(best, (weight * own + p * p / (present * (1 - moved / own)), own, part))
+    return best[1], best[2]

@@ -1,0 +1,89 @@
+"""Noise of every value's own, and a draw that all values have in common, which stands in for the number of users.
+
+With n users, what is thought of as measured are the values less a part of n each, and n itself: y = x - p n + z and
+n + eta. Published is y + p (n + eta) = x + z + p eta, in which n cancels: it is never counted. One user added to the
+stream raises the values where it takes part and lowers all others, so that it moves y less than x; what it moves n by
+is hidden by eta, once. Under replaced users n stays, and nothing is gained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from policyc_check.mechanisms.linear import GridMechanism, Numbers, Strategy
+from policyc_check.records import PositiveDecimal
+from policyc_check.users.noise import DiscreteGaussian
+from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.setting import Moves, Setting
+from policyc_check.users.strategies import Whole
+
+GRID = 2**16  # of the values, to a unit
+FINE = 2**6  # of eta, to a user
+PARTS = GRID // FINE  # of p, to 1: whole numbers of all three grids then fit each other
+
+
+@dataclass(frozen=True)
+class LessUsers(Strategy):
+    """x - p n, in units of the grid, of which x alone is measured in a run: n cancels in what is published.
+
+    Args:
+        part: p, in 1 / PARTS of what one user adds to a step at most, 0 to PARTS / 2.
+    """
+
+    part: int
+
+    def measured(self, raw: Whole, first: int) -> Numbers:
+        """The values of the steps, on the grid."""
+        return raw[first:] * GRID, np.ones(len(raw) - first, dtype=np.int64)
+
+    def moves(self, setting: Setting) -> Moves:
+        """The L2 norm of x - p n of one user.
+
+        A step that adds d >= 0 to the values, c in all at most, changes its part of the square from m q^2 to at most
+        m q^2 + d^2 - 2 q d, q = p c, which is convex in d and largest at d = 0 or, as 2 q <= c, at d = c: the worst
+        user adds c in as many steps as it may, and nothing in all others.
+        """
+        if setting.replaced or setting.signed or setting.horizon is None:
+            raise ValueError("users are added or removed, add nothing below 0, and the stream ends")
+        if not 0 <= 2 * self.part <= PARTS:
+            raise ValueError("a part lies between 0 and one half")
+        c, q = setting.contribution * GRID, setting.contribution * self.part * FINE
+        present = setting.participation.steps * (c * c - 2 * q * c)
+        return Moves(present + setting.horizon * setting.cells * q * q)
+
+
+class CommonNoise(GridMechanism):
+    """Publishes x + z + p eta: z is every value's own, eta one draw for all values of all steps and cells.
+
+    Both are discrete Gaussian, z on a grid of 1 / GRID units, eta of 1 / FINE users; p is in 1 / PARTS of what one user
+    adds to a step at most.
+
+    Args:
+        stddev: of z, in units.
+        part: p, 0 to PARTS / 2.
+        common_stddev: of eta, in users.
+    """
+
+    name: Literal["common_noise"] = "common_noise"
+    part: Annotated[int, Field(ge=0, le=PARTS // 2)]
+    common_stddev: PositiveDecimal
+    grid: ClassVar[int] = GRID
+
+    def strategy(self, setting: Setting) -> LessUsers:  # noqa: ARG002
+        """Values less a part of the number of users."""
+        return LessUsers(self.part)
+
+    @property
+    def common_law(self) -> DiscreteGaussian:
+        """Of eta, in 1 / FINE of a user."""
+        return DiscreteGaussian(Fraction(self.common_stddev * FINE) ** 2)
+
+    def profile(self, setting: Setting) -> PrivacyProfile:
+        """The curve of x - p n under z and of n under eta, which one user moves by 1: both are told at most."""
+        users = self.common_law.any_way(Moves(FINE**2))
+        return super().profile(setting).compose(users)

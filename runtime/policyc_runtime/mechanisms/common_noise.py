@@ -1,0 +1,105 @@
+"""Noise of every value's own, and a draw that all values have in common, which stands in for the number of users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from policyc_check.mechanisms import common_noise as checked
+from policyc_check.mechanisms.common_noise import FINE, PARTS
+from policyc_runtime.mechanisms.linear import GridMechanism
+from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.room import require_room
+from policyc_runtime.randomness import discrete_gaussian_around
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policyc_check.users.setting import Setting
+    from policyc_runtime.randomness import Randomness
+
+
+SPARSEST = 64  # values to one that a user raises, up to which a part of 1 / PARTS still gains
+
+
+class CommonNoise(checked.CommonNoise, GridMechanism):
+    """`CommonNoise` of the check, drawn.
+
+    The common draw is kept nowhere. A run that goes on draws it again from its law given all that was drawn before,
+    which the protected values and the records tell, exactly: a run in pieces has the law of one run, and what two runs
+    publish is off by the same.
+
+    Source: LEB24, BW18, CKS20
+    """
+
+    independent: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _common_noise_is_wide(self) -> Self:
+        if self.common_stddev * FINE < 3:
+            raise ValueError("the common noise is too small for its grid")
+        return self
+
+    @classmethod
+    def reason_against(cls, setting: Setting) -> str | None:
+        """It stands in for the number of users, which must not stay the same between neighbors."""
+        if setting.horizon is None:
+            return "it needs a horizon, and this stream has no end"
+        if setting.replaced:
+            return "neighbors replace a user, so that their number tells nothing: it needs `neighbors = add_remove`"
+        if setting.signed:
+            return "where contributions have both signs, nothing is gained"
+        if setting.participation.steps * SPARSEST < setting.horizon * setting.cells:
+            return f"a user raises fewer than 1 of {SPARSEST} values, and hardly anything is common to all"
+        return StreamMechanism.reason_against.__func__(cls, setting)  # type: ignore[attr-defined,no-any-return]
+
+    def described(self) -> str:
+        """With the part of what one user adds that all values share."""
+        return f"common_noise(part {self.part / PARTS:.3g})"
+
+    def of_size(self, size: float) -> Self:
+        """The same with this standard deviation of every value's own noise; common noise grows as it does."""
+        common = float(self.common_stddev) * (size / float(self.stddev))
+        require_room(max(size * self.grid, common * FINE * max(self.part, 1)))
+        update = {"stddev": Decimal(repr(size)), "common_stddev": Decimal(repr(common))}
+        return type(self).model_validate({**self.model_dump(), **update})
+
+    def common_variance(self, setting: Setting) -> float:
+        """Of what all values are off by together, in units squared."""
+        return (self.part / PARTS * setting.contribution * float(self.common_stddev)) ** 2
+
+    def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:
+        """Of every value's own noise and the common one together, (steps,)."""
+        return np.full(steps, float(self.stddev) ** 2 + self.common_variance(setting))
+
+    def measure(
+        self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
+    ) -> list[StepRecord]:
+        """Values on the grid with noise of their own, and the common draw, which earlier records share."""
+        fresh = super().measure(setting, raw, records, randomness)
+        if not fresh:
+            return fresh
+        shift = self.part * setting.contribution  # on the grid, of one unit of eta
+        drawn = sum(
+            number - value * self.grid
+            for record, row in zip(records, raw.tolist(), strict=False)
+            for number, value in zip(record, row, strict=True)
+        )
+        precision = 1 / self.common_law.variance + Fraction(len(records) * setting.cells * shift**2) / self.law_variance
+        centre = Fraction(drawn * shift) / self.law_variance / precision
+        common = shift * discrete_gaussian_around(centre, 1 / precision, randomness)
+        return [tuple(number + common for number in record) for record in fresh]
+
+    @property
+    def law_variance(self) -> Fraction:
+        """Of every value's own noise, in squared units of the grid."""
+        return Fraction(self.stddev * self.grid) ** 2
+
+    def values(self, setting: Setting, records: Sequence[StepRecord]) -> NDArray[np.float64]:
+        """The records, in units."""
+        return super().values(setting, records) / self.grid
