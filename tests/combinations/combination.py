@@ -83,6 +83,7 @@ MECHANISMS = (
     "lmmse(weight = 0.6, decay = 0.95)",
     "lmmse(noise = binomial)",
     "toeplitz()",
+    "common_noise()",
 )
 BUDGETS = ("auto", "uniform()", "bounded()", "quantified()", "optimal()", "sparse(every = 3 steps)")
 ESTIMATES = (
@@ -288,6 +289,9 @@ def _planned(one: Combination) -> Iterator[str]:
     if (estimate == "linear" and mechanism not in SKIPPING) or (estimate in ("none", "mle") and mechanism in SKIPPING):
         yield "E0755"
     if (mechanism == "fast" and one.by_cell) or (mechanism in ("binary_tree", "toeplitz") and one.horizon != "ends"):
+        yield "E0755"
+    still = one.target == "replace" or one.horizon != "ends" or one.release == "signed sum"
+    if mechanism == "common_noise" and still:  # the number of users tells nothing, or nobody knows of how many steps
         yield "E0755"
     if mechanism == "subsample" and one.target == "replace" and (one.by_cell or one.release == "signed sum"):
         yield "E0755"

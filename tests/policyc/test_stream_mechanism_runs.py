@@ -88,6 +88,7 @@ def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     ("mechanism", "deliver"),
     [
         ("binomial()", "realtime"),
+        ("common_noise()", "realtime"),
         ("fast(samples = 40)", "realtime"),
         ("lmmse(weight = 0.5, noise = binomial)", "realtime"),
         ("dft(coefficients = 20, noise = laplace)", "offline"),

@@ -14,6 +14,7 @@ from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
 from policyc_check.users.claims import source_release
+from policyc_runtime.noisy_values import common_stddevs
 from policyc_runtime.plan import (
     AdaptiveRelease,
     Candidate,
@@ -207,6 +208,7 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         "rows": rows,
         "method": sentence_case(predicted.method),
         "sentence": _accuracy_sentence(plan, release)
+        + _common_sentence(plan, release)
         + _stretch_sentence(plan, release)
         + _dropped_sentence(plan, release),
     }
@@ -251,6 +253,17 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
         if predicted.published > predicted.prior_alone * 1.05:
             verdict = " Who knows what was public before errs less without the release."
     return f"{'; '.join([text, ', '.join(others)] if others else [text])}.{verdict}"
+
+
+def _common_sentence(plan: Plan, release: ReleasePlan) -> str:
+    """What all values are off by together."""
+    common = float(common_stddevs(plan, release, 1)[0]) if isinstance(release, MeasuredRelease) else 0.0
+    if not common:
+        return ""
+    return (
+        f" A part of that is common to all values, one draw with a standard deviation of {about(common)} "
+        f"{unit_words(plan, release)}: means over steps keep it, and differences between steps are free of it."
+    )
 
 
 def stretch_words(plan: Plan, release: ReleasePlan) -> str:

@@ -116,7 +116,7 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{exact(claim.epsilon)} nats at delta {exact(claim.delta)}, from the noise of all releases "
         f"together, over {span(plan)}",
-        "theorem": "independent noise on all steps hides one user's part in all of them; releases compose",
+        "theorem": "the noise on all steps together hides one user's part in all of them; releases compose",
         "derivation": (
             "The exact privacy curve of each release's noise, for the most that one user can change in it; the curves "
             "of all releases are composed, and delta is taken at the promised epsilon. The plan was found by one "

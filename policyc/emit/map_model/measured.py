@@ -17,6 +17,7 @@ from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.noise import DiscreteGaussian
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.binomial import Binomial
+from policyc_runtime.mechanisms.common_noise import CommonNoise
 from policyc_runtime.mechanisms.dft import Dft
 from policyc_runtime.mechanisms.fast import Fast
 from policyc_runtime.mechanisms.filter_subsample import FilterSubsample
@@ -31,7 +32,9 @@ from policyc_runtime.noisy_values import measured
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan, ReleasePlan
 
-Kind = Literal["laplace_steps", "laplace", "gaussian", "filtered", "toeplitz", "tree", "waves", "lmmse", "fast", "rows"]
+Kind = Literal[
+    "laplace_steps", "laplace", "gaussian", "common", "filtered", "toeplitz", "tree", "waves", "lmmse", "fast", "rows"
+]
 MOST_ROWS = 2000  # steps of a model that states every one of them
 EACH = "sum of (r - noisy)^2 / (2 stddev^2)"
 
@@ -135,6 +138,18 @@ def _rows(mechanism: LinearMechanism, where: Measured) -> list[dict[int, float]]
 @stated.register
 def _(mechanism: Gaussian, where: Measured) -> Likelihood:
     return where.normal("gaussian", f"discrete Gaussian noise of one standard deviation: {EACH}", mechanism.stddev)
+
+
+@stated.register
+def _(mechanism: CommonNoise, where: Measured) -> Likelihood:
+    words = (
+        "discrete Gaussian noise of one standard deviation, and one draw that all values share: sum of (r + draw - "
+        "noisy)^2 / (2 stddev^2), and draw^2 / (2 common^2)"
+    )
+    known = measured(where.plan, where.release)
+    assert known is not None, "it accounts for the whole stream"
+    common = Decimal(mechanism.common_variance(known[1])).sqrt()
+    return where.normal("common", words, mechanism.stddev, where.size("COMMON", common))
 
 
 @stated.register

@@ -49,7 +49,9 @@ class CommonNoiseOffer(StreamOffer):
         moved = (present * (1 - 2 * share) + values * share**2) / present
         ratio = 1 / (setting.contribution * math.sqrt((own - moved) * present))  # of common to own deviation
         record: Any = self.record()
-        plain = record.model_construct(name=self.name, stddev=Decimal(1), part=part, common_stddev=Decimal(repr(ratio)))
+        plain = record.model_construct(
+            name=self.name, stddev=Decimal(1), part=Decimal(part) / PARTS, common_stddev=Decimal(repr(ratio))
+        )
         nats, failing = rounded_down(epsilon), rounded_down(delta)
 
         def holds(size: float) -> bool:

@@ -9,6 +9,7 @@ is hidden by eta, once. Under replaced users n stays, and nothing is gained.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
@@ -46,10 +47,11 @@ class LessUsers(Strategy):
 
         A step that adds d >= 0 to the values, c in all at most, changes its part of the square from m q^2 to at most
         m q^2 + d^2 - 2 q d, q = p c, which is convex in d and largest at d = 0 or, as 2 q <= c, at d = c: the worst
-        user adds c in as many steps as it may, and nothing in all others.
+        user adds c in as many steps as it may, and nothing in all others. Where all users add d <= 0, it is the same of
+        -x: what is published has as much noise on either side.
         """
         if setting.replaced or setting.signed or setting.horizon is None:
-            raise ValueError("users are added or removed, add nothing below 0, and the stream ends")
+            raise ValueError("users are added or removed, all add values of one sign, and the stream ends")
         if not 0 <= 2 * self.part <= PARTS:
             raise ValueError("a part lies between 0 and one half")
         c, q = setting.contribution * GRID, setting.contribution * self.part * FINE
@@ -58,25 +60,29 @@ class LessUsers(Strategy):
 
 
 class CommonNoise(GridMechanism):
-    """Publishes x + z + p eta: z is every value's own, eta one draw for all values of all steps and cells.
+    """Publishes x + z + p eta, z being noise of every value's own, eta a draw that all values of all steps share.
 
-    Both are discrete Gaussian, z on a grid of 1 / GRID units, eta of 1 / FINE users; p is in 1 / PARTS of what one user
-    adds to a step at most.
-
-    Args:
-        stddev: of z, in units.
-        part: p, 0 to PARTS / 2.
-        common_stddev: of eta, in users.
+    In place of eta one may think of the number of users with noise: the values are less by the part p of it, so that
+    one user who takes part in many steps moves them less. Both have discrete Gaussian noise, on fine grids. `stddev` is
+    that of z, `common_stddev` that of eta, in users, and `part` is p, as a part of what one user adds to a step.
     """
 
     name: Literal["common_noise"] = "common_noise"
-    part: Annotated[int, Field(ge=0, le=PARTS // 2)]
+    part: Annotated[Decimal, Field(ge=0, le=Decimal("0.5"))]
     common_stddev: PositiveDecimal
     grid: ClassVar[int] = GRID
 
     def strategy(self, setting: Setting) -> LessUsers:  # noqa: ARG002
         """Values less a part of the number of users."""
-        return LessUsers(self.part)
+        return LessUsers(self.parts)
+
+    @property
+    def parts(self) -> int:
+        """p, in 1 / PARTS."""
+        whole = self.part * PARTS
+        if whole != int(whole):
+            raise ValueError("a part is on its grid")
+        return int(whole)
 
     @property
     def common_law(self) -> DiscreteGaussian:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import model_validator
 
 from policyc_check.mechanisms import common_noise as checked
-from policyc_check.mechanisms.common_noise import FINE, PARTS
+from policyc_check.mechanisms.common_noise import FINE
 from policyc_runtime.mechanisms.linear import GridMechanism
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 from policyc_runtime.mechanisms.room import require_room
@@ -41,6 +41,7 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
 
     @model_validator(mode="after")
     def _common_noise_is_wide(self) -> Self:
+        assert self.parts >= 0, "it is on its grid"
         if self.common_stddev * FINE < 3:
             raise ValueError("the common noise is too small for its grid")
         return self
@@ -59,19 +60,19 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
         return StreamMechanism.reason_against.__func__(cls, setting)  # type: ignore[attr-defined,no-any-return]
 
     def described(self) -> str:
-        """With the part of what one user adds that all values share."""
-        return f"common_noise(part {self.part / PARTS:.3g})"
+        """With what all values share."""
+        return f"common_noise({float(self.part):.3g} of {float(self.common_stddev):.3g} users)"
 
     def of_size(self, size: float) -> Self:
         """The same with this standard deviation of every value's own noise; common noise grows as it does."""
         common = float(self.common_stddev) * (size / float(self.stddev))
-        require_room(max(size * self.grid, common * FINE * max(self.part, 1)))
+        require_room(max(size * self.grid, common * FINE * max(self.parts, 1)))
         update = {"stddev": Decimal(repr(size)), "common_stddev": Decimal(repr(common))}
         return type(self).model_validate({**self.model_dump(), **update})
 
     def common_variance(self, setting: Setting) -> float:
         """Of what all values are off by together, in units squared."""
-        return (self.part / PARTS * setting.contribution * float(self.common_stddev)) ** 2
+        return (float(self.part) * setting.contribution * float(self.common_stddev)) ** 2
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:
         """Of every value's own noise and the common one together, (steps,)."""
@@ -84,7 +85,7 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
         fresh = super().measure(setting, raw, records, randomness)
         if not fresh:
             return fresh
-        shift = self.part * setting.contribution  # on the grid, of one unit of eta
+        shift = self.parts * setting.contribution  # on the grid, of one unit of eta
         drawn = sum(
             number - value * self.grid
             for record, row in zip(records, raw.tolist(), strict=False)

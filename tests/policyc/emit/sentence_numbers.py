@@ -20,7 +20,7 @@ from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, WEvent
 from policyc_check.records import MOST_COINS
-from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile
+from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
 from policyc_runtime.estimation import flows, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.plan import AdaptiveRelease, Plan
@@ -125,6 +125,14 @@ def said(told: Told, steps: str, size: str, unit: str) -> None:
 
 def one_step(told: Told, size: str, unit: str) -> None:
     assert number(size) * MILLISECONDS[unit] == told.plan.stream.step_milliseconds
+
+
+def common(told: Told, found: str) -> None:
+    """What several runs of a still stream are off by on average, which own noise hardly adds to."""
+    (release,) = (release for release in told.plan.measured if release.name == told.parent["release"])
+    setting = setting_of(told.plan, release, told.user_level.relation)
+    eta, part = float(release.mechanism.common_stddev), float(release.mechanism.part)
+    near(number(found), eta * part * setting.contribution * float(unit_of(told.plan, release)))
 
 
 def factor(told: Told, found: str) -> None:
@@ -693,6 +701,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"(?:one step of|step,|Every|every) {LENGTH}(?: each)?(?!-)", one_step),
     (rf"in a row \({LENGTH}\)", window_lasts),
     (rf"first {N} steps", first_steps),
+    (rf"one draw with a standard deviation of {N}", common),
     (rf"(?:any|what happens within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),
     (rf"largest sum of {N} budgets in a row, all", window),
     (rf"over the last {N} steps", last_steps),

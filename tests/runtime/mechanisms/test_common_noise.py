@@ -63,16 +63,23 @@ def test_no_user_moves_values_less_users_further_than_is_said(
 
 
 @pytest.mark.parametrize("weight", ["1", "0.3", "0.03"])
-@pytest.mark.parametrize(("steps", "bound"), [(5, 5), (5, 3), (8, 2), (6, 1)])
-def test_what_is_published_hides_every_user(weight: str, steps: int, bound: int) -> None:
-    """The covariance of what is published, inverted: no user has a delta above the promise, and one is at it."""
-    setting = Setting(Participation(bound, steps), contribution=2)
+@pytest.mark.parametrize(
+    ("steps", "bound", "spacing", "cells"),
+    [(5, 5, 1, 1), (5, 3, 1, 1), (8, 2, 1, 1), (6, 1, 1, 1), (6, 3, 2, 1), (3, 2, 1, 3)],
+)
+def test_what_is_published_hides_every_user(weight: str, steps: int, bound: int, spacing: int, cells: int) -> None:
+    """The covariance of what is published, inverted: no user, adding or taking away, has a delta above the promise.
+
+    Noise with a tenth less variance would not hide the worst one, where users may be in half of all values.
+    """
+    setting = Setting(Participation(bound, steps, spacing), contribution=2, cells=cells)
     mechanism = made(setting, weight)
     own, common = float(mechanism.stddev) ** 2, mechanism.common_variance(setting)
-    inverse = np.linalg.inv(own * np.eye(steps) + common)
-    worst = max(float(x[:, 0] @ inverse @ x[:, 0]) for x in users(steps, 1, bound, 1, 2))
+    inverse = np.linalg.inv(own * np.eye(steps * cells) + common)
+    worst = max(float(x.ravel() @ inverse @ x.ravel()) for x in users(steps, cells, bound, spacing, 2))
     assert gaussian_delta(1.0, math.sqrt(worst)) <= 1e-6
     assert mechanism.profile(setting).delta(1.0) <= 1e-6
+    assert gaussian_delta(1.0, math.sqrt(worst / 0.9)) > 1e-6 or 2 * bound < steps * cells
 
 
 def test_half_the_noise_hides_too_little() -> None:

@@ -59,7 +59,8 @@ def test_more_promise_means_less_noise(name: str) -> None:
     assert noise(setting, "1", "1e-4") <= middle <= noise(setting, "1", "1e-9")
     assert noise(one_setting(kind, bound=6), "1", "1e-6") > middle
     assert noise(one_setting(kind, contribution=5), "1", "1e-6") > 4 * middle
-    assert noise(replace(setting, replaced=True), "1", "1e-6") >= middle
+    if kind.reason_against(replace(setting, replaced=True)) is None:
+        assert noise(replace(setting, replaced=True), "1", "1e-6") >= middle
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,7 +77,8 @@ def test_more_noise_tells_less(name: str) -> None:
 
 def errors_of(name: str, factor: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Errors of about 100,000 values of still streams, and the variances that are claimed for them."""
-    setting = one_setting(kind_of(name), steps=LONG)
+    kind = kind_of(name)
+    setting = next(iter(settings(kind, steps=LONG)), None) or one_setting(kind, steps=LONG, bound=LONG // 20)
     claimed = calibrated(name, setting)
     mechanism = claimed if factor == 1 else claimed.with_noise(factor)
     raw = np.full((LONG, 1), 50, dtype=np.int64)

@@ -1,0 +1,162 @@
+"""What a page says of values with noise in common: what simulated streams have, and what a run has in pieces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policyc import compile_policy
+from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
+from policyc_runtime.estimation.signal import SeriesProcess
+from policyc_runtime.laboratory.simulation import simulate
+from policyc_runtime.noisy_values import common_stddevs, noise_stddevs, own_stddevs
+from policyc_runtime.refusal import verify
+
+POLICY = """policy rides "rides"
+stream trips {{ user rider  time started  step 1d  horizon {steps} steps  start "2026-01-05" }}
+release rides = count(trips)
+{more}
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most({bound} steps, assumed = "once a day")
+{signal}
+deliver {deliver}
+objective {objective}
+mechanism common_noise({weight})
+estimate {estimate}
+"""
+AR1 = 'signal ar1(mean = 900, sd = 40, autocorrelation = 0.4, evidence = "e")'
+SLOW = 'signal ar1(mean = 900, sd = 40, autocorrelation = 0.98, evidence = "e")'
+SEASON = (
+    "signal seasonal_ar1(period = 7 steps, mean = 900, seasonal_sd = 60, residual_sd = 30, autocorrelation = 0.5, "
+    'evidence = "e")'
+)
+
+
+def planned(folder: Path, **words: object):
+    given = {
+        "steps": 120,
+        "bound": 120,
+        "signal": AR1,
+        "deliver": "realtime",
+        "objective": "mean_squared_error",
+        "weight": "",
+        "estimate": "auto",
+        "more": "",
+    } | words
+    path = folder / "rides.policy"
+    path.write_text(POLICY.format(**given), encoding="utf-8")
+    return compile_policy(path).plan
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("signal", [AR1, SLOW, SEASON], ids=["ar1", "slow", "season"])
+@pytest.mark.parametrize(
+    ("deliver", "estimate"),
+    [("realtime", "mle()"), ("realtime", "filter()"), ("within(4 steps)", "filter()"), ("offline", "smoother()")],
+)
+@pytest.mark.parametrize("objective", ["mean_squared_error", "mean_absolute_error"])
+def test_stated_errors_are_those_of_simulated_streams(
+    tmp_path: Path, signal: str, deliver: str, estimate: str, objective: str
+) -> None:
+    """Within four standard errors of 200 streams; each has one common draw, so that fewer tell little."""
+    plan = planned(tmp_path, signal=signal, deliver=deliver, estimate=estimate, objective=objective)
+    verify(plan)
+    (release,) = plan.releases
+    assert release.mechanism.name == "common_noise"
+    process = {
+        AR1: SeriesProcess(40, 0.4, mean=900),
+        SLOW: SeriesProcess(40, 0.98, mean=900),
+        SEASON: SeriesProcess(30, 0.5, seasonal_stddev=60, period=7, mean=900),
+    }[signal]
+    found = next(one for one in simulate(plan, 200, 200, (), signal=process).errors if one.chosen)
+    squared = objective == "mean_squared_error"
+    mean = found.mean_squared_error if squared else found.mean_absolute_error
+    stderr = found.mean_squared_error_stderr if squared else found.mean_absolute_error_stderr
+    assert abs(mean - release.predicted.published) <= 4 * np.hypot(stderr, release.predicted.stderr or 0) + 0.005 * mean
+
+
+@pytest.mark.parametrize("delay", [0, 3, None])
+@pytest.mark.parametrize("period", [0, 5])
+def test_filters_know_the_common_part(delay: int | None, period: int) -> None:
+    """Means and variances are those of the joint normal law, with the offset as a hidden constant; by matrices."""
+    process = SeriesProcess(20, 0.8, seasonal_stddev=15 if period else 0, period=period, mean=300)
+    steps, own, offset = 30, 50.0, 12.0
+    K = process.covariances(steps)[np.abs(np.subtract.outer(np.arange(steps), np.arange(steps)))]
+    S = K + own * np.eye(steps) + offset**2
+    y = 300 + np.linalg.cholesky(S) @ np.random.default_rng(4).standard_normal(steps)
+    variances, means, left = np.full(steps, own), np.empty(steps), np.empty(steps)
+    for t in range(steps):
+        seen = steps if delay is None else min(steps, t + delay + 1)
+        gain = np.linalg.solve(S[:seen, :seen], K[:seen, t])
+        means[t], left[t] = 300 + gain @ (y[:seen] - 300), K[t, t] - gain @ K[:seen, t]
+    if delay is None:
+        found = smoothed_means(process, y, variances, offset)
+    else:
+        found = fixed_lag_means(process, y, variances, delay, offset)
+    assert found == pytest.approx(means, rel=1e-8)
+    assert fixed_lag_variances(process, variances, delay, offset) == pytest.approx(left, rel=1e-7)
+
+
+def test_an_unknown_mean_takes_the_offset_with_it() -> None:
+    """Nobody can tell them apart: the offset's variance is on top of what is missed without one."""
+    process = SeriesProcess(20, 0.8)
+    alone = fixed_lag_variances(process, np.full(40, 9.0), 2)
+    assert fixed_lag_variances(process, np.full(40, 9.0), 2, 5.0) == pytest.approx(alone + 25.0)
+
+
+def test_totals_keep_what_is_common(tmp_path: Path) -> None:
+    """A total of w steps is off by w times the common draw, a running total by t times; own noise adds up as roots."""
+    more = "release week = window(rides, 7 steps)\nrelease so_far = prefix(rides)"
+    plan = planned(tmp_path, more=more, signal="", estimate="mle()")
+    by_name = {release.name: release for release in plan.releases}
+    own, common = own_stddevs(plan, by_name["rides"], 30)[0], common_stddevs(plan, by_name["rides"], 30)[0]
+    assert common > 0
+    if by_name["week"].mechanism.name == "derived":
+        assert common_stddevs(plan, by_name["week"], 30)[6:] == pytest.approx(7 * common)
+        assert noise_stddevs(plan, by_name["week"], 30)[29] == pytest.approx(np.hypot(7 * common, np.sqrt(7) * own))
+    if by_name["so_far"].mechanism.name == "derived":
+        assert noise_stddevs(plan, by_name["so_far"], 30)[29] == pytest.approx(np.hypot(30 * common, np.sqrt(30) * own))
+    found = {one.release: one for one in simulate(plan, 300, 300, (), steps=120).errors if one.chosen}
+    for name, release in by_name.items():
+        error = found[name]
+        assert abs(error.mean_squared_error - release.predicted.published) <= (
+            4 * error.mean_squared_error_stderr + 0.03 * release.predicted.published
+        )
+
+
+def test_users_who_are_replaced_or_signs_are_refused_with_what_to_write(command, tmp_path: Path) -> None:
+    """The policy names it where it gains nothing: one message says so."""
+    path = tmp_path / "rides.policy"
+    text = POLICY.format(
+        steps=20, bound=20, signal="", deliver="realtime", objective="mean_squared_error", weight="", estimate="auto",
+        more="",
+    )  # fmt: skip
+    path.write_text(text.replace("add_remove", "replace"))
+    code, said = command("compile", path)
+    assert code == 1
+    assert "error[E0755]" in said
+    assert "add_remove" in said
+
+
+def test_a_stream_that_goes_on_keeps_its_common_draw(command, tmp_path: Path) -> None:
+    """Ten runs of one step each: noise of the mean over steps is as large as in one run, not that of ten draws."""
+    path, data = tmp_path / "rides.policy", tmp_path / "data.csv"
+    text = POLICY.format(
+        steps=10, bound=10, signal="", deliver="realtime", objective="mean_squared_error", weight="weight = 0.3",
+        estimate="mle()", more="",
+    )  # fmt: skip
+    path.write_text(text)
+    rows = [f"u{user},2026-01-{5 + day:02d}T08:00:00Z" for day in range(10) for user in range(20)]
+    data.write_text("rider,started\n" + "\n".join(rows) + "\n")
+    assert command("compile", path)[0] == 0
+    for steps in range(1, 11):
+        code, said = command(
+            "run", tmp_path / "rides.plan", "--input", data, "--output", tmp_path / "o.csv", "--steps", steps
+        )
+        assert code == 0, said
+    assert command("verify", tmp_path / "rides.plan")[0] == 0
+    plan = json.loads((tmp_path / "rides.plan" / "plan.json").read_text())
+    assert plan["releases"][0]["mechanism"]["name"] == "common_noise"
