@@ -141,8 +141,8 @@ def test_users_who_are_replaced_or_signs_are_refused_with_what_to_write(command,
     assert "add_remove" in said
 
 
-def test_a_stream_that_goes_on_keeps_its_common_draw(command, tmp_path: Path) -> None:
-    """Ten runs of one step each: noise of the mean over steps is as large as in one run, not that of ten draws."""
+def test_a_stream_that_goes_on_needs_nothing_but_its_ledger(command, tmp_path: Path) -> None:
+    """Ten runs of one step each publish what one would, keep what was released, and verify: nothing else is stored."""
     path, data = tmp_path / "rides.policy", tmp_path / "data.csv"
     text = POLICY.format(
         steps=10, bound=10, signal="", deliver="realtime", objective="mean_squared_error", weight="weight = 0.3",
@@ -151,12 +151,17 @@ def test_a_stream_that_goes_on_keeps_its_common_draw(command, tmp_path: Path) ->
     path.write_text(text)
     rows = [f"u{user},2026-01-{5 + day:02d}T08:00:00Z" for day in range(10) for user in range(20)]
     data.write_text("rider,started\n" + "\n".join(rows) + "\n")
-    assert command("compile", path)[0] == 0
+    assert command("compile", path, "-o", tmp_path / "rides.plan")[0] == 0
+    before: list[str] = []
     for steps in range(1, 11):
         code, said = command(
             "run", tmp_path / "rides.plan", "--input", data, "--output", tmp_path / "o.csv", "--steps", steps
         )
         assert code == 0, said
+        now = (tmp_path / "o.csv").read_text().splitlines()
+        assert now[: len(before)] == before
+        before = now
+    assert len(before) == 11
     assert command("verify", tmp_path / "rides.plan")[0] == 0
     plan = json.loads((tmp_path / "rides.plan" / "plan.json").read_text())
     assert plan["releases"][0]["mechanism"]["name"] == "common_noise"
