@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 NEAR = 1.5  # times the least error seen so far, within which a pair may be the best
 NEARER = 1.1  # the same, of pairs that were run as they are
-SAME = 1.02  # errors this near are a tie: gaussian with filter or smoother wins, then what is computed, not simulated
+SAME = 1.03  # errors this near are a tie: gaussian with filter or smoother wins, then what is computed, not simulated
 
 
 @dataclass(frozen=True)

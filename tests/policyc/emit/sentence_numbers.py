@@ -135,6 +135,16 @@ def common(told: Told, found: str) -> None:
     near(number(found), eta * part * setting.contribution * float(unit_of(told.plan, release)))
 
 
+def shared(told: Told, part: str, users: str) -> None:
+    """As the mechanism of some release says."""
+    fields = [release.mechanism.model_dump() for release in told.plan.measured]
+    sizes = [(one["part"], one["common_stddev"]) for one in fields if "common_stddev" in one]
+    assert any(
+        math.isclose(number(part), float(p), rel_tol=0.006) and math.isclose(number(users), float(e), rel_tol=0.006)
+        for p, e in sizes
+    )
+
+
 def factor(told: Told, found: str) -> None:
     """A factor of likelihoods is exp of what the promise, or some promise, says."""
     own = [float(told.parent["value"])] if "value" in told.parent else told.epsilons
@@ -702,6 +712,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"in a row \({LENGTH}\)", window_lasts),
     (rf"first {N} steps", first_steps),
     (rf"one draw with a standard deviation of {N}", common),
+    (rf"common_noise\({N} of {N} users\)", shared),
     (rf"(?:any|what happens within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),
     (rf"largest sum of {N} budgets in a row, all", window),
     (rf"over the last {N} steps", last_steps),

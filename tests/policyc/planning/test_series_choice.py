@@ -62,10 +62,14 @@ def plan_of(tmp_path):
 
 
 def test_without_a_signal_the_least_noise_is_filtered_and_the_plan_says_so(plan_of):
-    """Gaussian noise with the filter under realtime, the smoother offline; reasons say that nothing was tried."""
+    """With the filter under realtime, the smoother offline; reasons say that nothing was tried.
+
+    Where users may be in a fourth of all steps, that is noise with a part in common; else plain Gaussian noise.
+    """
     for deliver, estimator in (("realtime", "series_filter"), ("offline", "series_smoother")):
-        part = plan_of(deliver=deliver).releases[0]
-        assert (part.mechanism.name, part.estimator.name) == ("gaussian", estimator)
+        for bound, mechanism in ((60, "common_noise"), (25, "gaussian")):
+            part = plan_of(deliver=deliver, bound=bound).releases[0]
+            assert (part.mechanism.name, part.estimator.name) == (mechanism, estimator)
         assert "nothing was tried" in part.candidates[0].reason
         assert "no signal" in part.predicted.method
         assert all(row.reason for row in part.candidates)
@@ -79,7 +83,7 @@ def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
         part = plan_of(signal=signal, deliver=deliver).releases[0]
         errors = [row.predicted_error for row in part.candidates if row.predicted_error is not None]
         assert part.candidates[0].chosen
-        assert part.predicted.published == errors[0] <= 1.02 * min(errors)
+        assert part.predicted.published == errors[0] <= 1.03 * min(errors)
         assert part.predicted.published < part.predicted.without_postprocessing
         assert {"laplace", "gaussian"} <= {row.mechanism.split("(")[0] for row in part.candidates}
 
@@ -88,7 +92,7 @@ def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
 @pytest.mark.parametrize("mechanism", ["auto", "lmmse()"])
 @pytest.mark.parametrize("signal", [SLOW, "signal ar1(mean = 900, sd = 300, autocorrelation = 0.8)"])
 def test_words_about_candidates_agree_with_their_numbers(plan_of, mechanism, signal):
-    """The one called lowest is, and whatever has less error than the one chosen is called a tie within 2 %."""
+    """The one called lowest is, and whatever has less error than the one chosen is called a tie within 3 %."""
     part = plan_of(signal=signal, end=f"mechanism {mechanism}").releases[0]
     chosen, *others = part.candidates
     errors = [row.predicted_error for row in others if row.predicted_error is not None]
@@ -97,7 +101,7 @@ def test_words_about_candidates_agree_with_their_numbers(plan_of, mechanism, sig
     for row in others:
         if row.predicted_error is not None and row.predicted_error < chosen.predicted_error / 1.0005:
             assert row.reason.endswith("less error than the one chosen: a tie")
-            assert row.predicted_error > chosen.predicted_error / 1.02
+            assert row.predicted_error > chosen.predicted_error / 1.03
 
 
 @pytest.mark.law
