@@ -9,12 +9,14 @@ import numpy as np
 
 from policyc.diagnostics import Diagnostic
 from policyc.planning.courses import Courses, courses
-from policyc.planning.measurements import Objective
-from policyc.semantics.policy import LinearConstraint, Policy, Release
+from policyc.planning.measurements import Measurement, Objective, measurements
+from policyc.semantics.policy import LinearConstraint, Policy, Release, Wish
 from policyc.semantics.rules.utility import check_utility
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
+from policyc_check.users.claims import promised_user_level, setting_of, unit_of
 from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
 
+MORE_NOISE = 1.5  # times as much, for which nothing is dropped: few steps dropped of each user are more
 MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
 
 KNOWN = {
@@ -39,6 +41,7 @@ def user_level_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
     A declared signal with a mean, or a public pilot, says how far off a guess of that mean is; a signal without one
     how far values move; the population how large a count can be. Of totals nothing is said.
     """
+    yield from _dropping_warnings(policy, plan)
     declared = {release.name: release for release in policy.releases}
     given = _course(policy, plan)
     for part in plan.releases:
@@ -55,6 +58,34 @@ def user_level_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
             min(sizes, default=None),
             unit=_unit(plan, part),
             known=KNOWN.get(part.predicted.kind, "the expected error"),
+        )
+
+
+def _dropping_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
+    """A bound that drops nothing, where its noise is about that of the bound that the policy enforces."""
+    record, horizon, parts = plan.participation, plan.stream.horizon, plan.measured
+    dropping = record is not None and record.enforced is not None and horizon is not None and record.bound < horizon
+    if not dropping or len(parts) != 1 or record is None or policy.participation is None:
+        return
+    part, (target,) = parts[0], promised_user_level(plan)
+    unit = unit_of(plan, part)
+    now = Measurement(part.mechanism, setting_of(plan, part, target.relation), unit)
+    whole = setting_of(plan, part, target.relation, horizon)
+    options = {"fills": False, "known": False, "totalled": False}
+    tried = measurements(whole, unit, target.epsilon, target.delta, Wish("auto", {}, None), **options)
+    errors = [entry.mean_error(policy.objective) for entry in tried if isinstance(entry, Measurement)]
+    found, stated = (_in_counts(policy, error) for error in (min(errors), now.mean_error(policy.objective)))
+    if found <= MORE_NOISE * stated:
+        beside = "less" if found < stated else "hardly more"
+        yield Diagnostic(
+            "W0761",
+            f"a bound of all {horizon:,} steps would drop nothing, with {beside} noise: {found:.3g} "
+            f"{_unit(plan, part)} beside {stated:.3g}",
+            policy.participation.span,
+            because=f"steps of a user beyond {record.bound:,} are dropped before noise is added, and no error tells "
+            "how much that takes away; where users come back it is soon more than all noise",
+            help=f"write `at_most({horizon} steps, enforced = {record.enforced})`, unless hardly anybody takes part in "
+            f"more than {record.bound:,}",
         )
 
 

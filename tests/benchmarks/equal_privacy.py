@@ -254,12 +254,13 @@ def stream_methods(
 ) -> Iterator[Method]:
     """A calibrated mechanism, alone and, if it is not as published, with every estimator for plain series."""
     variances = made.variances(setting, len(raw))
+    own = variances - made.common_variance(setting)  # what is common to all values, estimators leave as it is
     useful = np.nanmean(variances) < WIDER**2 * least_variance(row, setting)
 
     def noisy(seed: int) -> tuple[Array, Array]:
         records = made.measure(setting, raw, [], SimulationRandomness(seed))
         values = made.values(setting, records)[:, 0]
-        return values, np.where(np.isfinite(values), variances, np.inf)
+        return values, np.where(np.isfinite(values), own, np.inf)
 
     on_top: list[PlainSeries | None] = [] if made.leaves_gaps else [None]
     if useful and not made.estimates and not published:

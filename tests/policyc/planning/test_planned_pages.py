@@ -26,6 +26,23 @@ def test_wrong_gives_the_code_and_right_a_plan(code, tmp_path):
     verify(compile_policy(tmp_path / "right.policy").plan)
 
 
+def test_a_bound_that_drops_is_held_against_one_that_does_not(tmp_path):
+    """W0761 where all steps have hardly more noise, with that noise; not where the bound is far below, nor on top."""
+    wrong, right = EXAMPLE.findall(read_page("W0761"))
+    few = wrong.replace("at_most(100 steps", "at_most(5 steps")
+    compiled = {}
+    for name, text in (("wrong", wrong), ("right", right), ("few", few)):
+        (tmp_path / f"{name}.policy").write_text(text)
+        compiled[name] = compile_policy(tmp_path / f"{name}.policy")
+    codes = {name: [d.code for d in one.diagnostics] for name, one in compiled.items()}
+    assert "W0761" in codes["wrong"]
+    assert "W0761" not in codes["right"] + codes["few"]
+    (warning,) = [d for d in compiled["wrong"].diagnostics if d.code == "W0761"]
+    whole, kept = (compiled[name].plan.releases[0].predicted.without_postprocessing for name in ("right", "wrong"))
+    said = [float(number) for number in re.findall(r"[\d.]+(?= users|$)", warning.message)]
+    assert said == pytest.approx([whole**0.5, kept**0.5], rel=0.01)
+
+
 def test_a_release_worse_than_the_prior_is_warned_about_and_noted(tmp_path):
     """With a promise so strict that noise drowns the counts, the plan says so in W0702 or W0701."""
     wrong = EXAMPLE.findall(read_page("E0752"))[1].replace("alpha = 1.0", "alpha = 0.001")
