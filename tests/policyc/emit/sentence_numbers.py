@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, WEvent
@@ -133,6 +134,20 @@ def common(told: Told, found: str) -> None:
     setting = setting_of(told.plan, release, told.user_level.relation)
     eta, part = float(release.mechanism.common_stddev), float(release.mechanism.part)
     near(number(found), eta * part * setting.contribution * float(unit_of(told.plan, release)))
+
+
+def without_dropping(told: Told, steps: str, whole: str, stated: str) -> None:
+    """The noise of the plan, and the least of three mechanisms for as many steps as there are."""
+    (release,) = told.plan.measured
+    horizon, relation = told.plan.stream.horizon, told.user_level.relation
+    assert number(steps) == horizon
+    setting = setting_of(told.plan, release, relation, horizon)
+    target, factor = told.user_level, float(unit_of(told.plan, release))
+    factor *= math.sqrt(2 / math.pi) if told.plan.objective == "mean_absolute_error" else 1.0
+    tried = [calibrate(name, setting, target.epsilon, target.delta) for name in ("common_noise", "gaussian")]
+    near(number(whole), min(math.sqrt(one.variances(setting, 1)[0]) for one in tried) * factor)
+    own = setting_of(told.plan, release, relation)
+    near(number(stated), math.sqrt(release.mechanism.variances(own, 1)[0]) * factor)
 
 
 def shared(told: Told, part: str, users: str) -> None:
@@ -712,6 +727,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"in a row \({LENGTH}\)", window_lasts),
     (rf"first {N} steps", first_steps),
     (rf"one draw with a standard deviation of {N}", common),
+    (rf"all {N} steps would drop nothing, with (?:less|hardly more) noise: {N} [^:]*? beside {N}$", without_dropping),
     (rf"common_noise\({N} of {N} users\)", shared),
     (rf"(?:any|what happens within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),
     (rf"largest sum of {N} budgets in a row, all", window),
