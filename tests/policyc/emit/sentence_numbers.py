@@ -143,11 +143,22 @@ def without_dropping(told: Told, steps: str, whole: str, stated: str) -> None:
     assert number(steps) == horizon
     setting = setting_of(told.plan, release, relation, horizon)
     target, factor = told.user_level, float(unit_of(told.plan, release))
-    factor *= math.sqrt(2 / math.pi) if told.plan.objective == "mean_absolute_error" else 1.0
+    squared = told.plan.objective == "mean_squared_error"
+
+    def typical(variances: Any) -> float:
+        return factor * (math.sqrt(variances.mean()) if squared else math.sqrt(2 / math.pi) * np.sqrt(variances).mean())
+
     tried = [calibrate(name, setting, target.epsilon, target.delta) for name in ("common_noise", "gaussian")]
-    near(number(whole), min(math.sqrt(one.variances(setting, 1)[0]) for one in tried) * factor)
+    near(number(whole), min(typical(one.variances(setting, horizon)) for one in tried))
     own = setting_of(told.plan, release, relation)
-    near(number(stated), math.sqrt(release.mechanism.variances(own, 1)[0]) * factor)
+    near(number(stated), typical(release.mechanism.variances(own, horizon)))
+
+
+def sparse(told: Told, values: str) -> None:
+    """Steps that a user may be in, beside all values."""
+    plan = told.plan
+    least = min(len(release.cells) for release in plan.releases)
+    assert plan.participation.bound * number(values) < plan.stream.horizon * least
 
 
 def shared(told: Told, part: str, users: str) -> None:
@@ -728,6 +739,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"first {N} steps", first_steps),
     (rf"one draw with a standard deviation of {N}", common),
     (rf"all {N} steps would drop nothing, with (?:less|hardly more) noise: {N} [^:]*? beside {N}$", without_dropping),
+    (rf"fewer than 1 of {N} values", sparse),
     (rf"common_noise\({N} of {N} users\)", shared),
     (rf"(?:any|what happens within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),
     (rf"largest sum of {N} budgets in a row, all", window),
