@@ -15,7 +15,7 @@ from policyc.diagnostics import Diagnostic
 from policyc.planning.comparison import Choice
 from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
 from policyc.planning.schedules import Allocation, exact
-from policyc.planning.series import modelled_signal
+from policyc.planning.series import modelled_signal, signal_evidence
 from policyc.semantics.policy import (
     AlphaDPTTarget,
     EventLevelTarget,
@@ -111,6 +111,7 @@ def assemble_plan(
         ),
         correlation=correlation_record(policy, {group.name: group.lags for group in choices[0].allocation.groups}),
         signal=modelled_signal(policy),
+        signal_evidence=signal_evidence(policy),
         releases=releases,
         sharing=sharing,
         claims=Claims(total_leakage=None, budget_sum=None, largest_budget=Decimal(1)),

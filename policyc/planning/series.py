@@ -100,6 +100,12 @@ def modelled_signal(policy: Policy) -> SignalModel | None:
     return None if found is None else found.model
 
 
+def signal_evidence(policy: Policy) -> str | None:
+    """Who says that the released numbers move so; None where nobody does."""
+    told = None if policy.signal is None else policy.signal.arguments.get("evidence")
+    return told if isinstance(told, str) else None
+
+
 def pairs(
     tried: Sequence[Measurement | Refused],
     allowed: Sequence[Estimator],

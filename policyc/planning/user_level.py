@@ -20,7 +20,7 @@ from policyc.planning.degradation import user_level_claims
 from policyc.planning.expected_errors import PlannedRelease, finished
 from policyc.planning.measurements import Measurement, measurements, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
-from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators, with_one_signal
+from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators, signal_evidence, with_one_signal
 from policyc.planning.total_errors import least_together, weights
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
 from policyc.version import __version__
@@ -72,6 +72,7 @@ def draft_user_level(policy: Policy, target: UserLevelTarget, notices: Sequence[
         correlation=Correlation(kind="none", chains=(), evidence=evidence),
         participation=participation_of(policy),
         signal=modelled_signal(policy),
+        signal_evidence=signal_evidence(policy),
         releases=tuple(_draft_release(policy, release, notices) for release in ordered_releases(policy)),
         claims=Claims(total_leakage=None, budget_sum=None, largest_budget=None),
         notices=tuple(Notice(code=notice.code, message=notice.message) for notice in notices),

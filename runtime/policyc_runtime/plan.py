@@ -203,10 +203,14 @@ AnyRelease = SerializeAsAny[Annotated[ReleasePlan, BeforeValidator(told_apart(KI
 
 
 class Plan(checked.Plan):
-    """An executable release plan."""
+    """An executable release plan.
+
+    `signal` is how released numbers are taken to move, for utility alone, and `signal_evidence` who says so.
+    """
 
     policy: PolicyRecord
     signal: SignalModel | None = None
+    signal_evidence: str | None = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     notices: tuple[Notice, ...]
 

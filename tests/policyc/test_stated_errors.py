@@ -169,6 +169,52 @@ def test_plain_noise_is_expected_and_what_filters_gain_is_left_open(
         assert "noise_error" in step_rows(plan).columns
 
 
+@pytest.mark.parametrize("estimate", ["auto", "none()"])
+def test_the_page_says_which_signal_errors_are_for_and_who_says_so(estimate: str, tmp_path: Path) -> None:
+    """A declared signal beside its evidence, where the error is one of it; without a signal nothing of the kind."""
+    plan = planned(tmp_path, mechanism="dft(coefficients = 6)", deliver="offline", signal=SIGNAL, estimate=estimate)
+    page = render_markdown(certificate_content(plan, {}))
+    assert "for values that move as `seasonal_ar1(period = 12, mean = 400" in page
+    assert "the policy's evidence: “pilot”" in page
+    bare = planned(tmp_path, mechanism="dft(coefficients = 6)", deliver="offline", estimate=estimate)
+    assert "That is for values that move" not in render_markdown(certificate_content(bare, {}))
+
+
+@pytest.mark.parametrize(
+    ("signal", "said", "unsaid"),
+    [
+        (SIGNAL, "the numbers that the policy declares", "Until eight values"),
+        ("signal seasonal_ar1(period = 12 steps, learned = true)", "Until eight values", "that the policy declares:"),
+    ],
+)
+def test_what_a_filter_learns_is_what_the_policy_leaves_open(
+    signal: str, said: str, unsaid: str, tmp_path: Path
+) -> None:
+    """Of a declared process the page does not say that its numbers are learned, or that first values are left alone."""
+    plan = planned(tmp_path, mechanism="gaussian()", signal=signal, estimate="filter()")
+    page = render_markdown(certificate_content(plan, {}))
+    assert said in page
+    assert unsaid not in page
+    assert ("of the mean nothing is assumed" in page) == (signal != SIGNAL)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "signal", "said"),
+    [
+        ("gaussian()", "", "Noise is added to every value first"),
+        ("subsample(rate = 0.3)", SIGNAL, "Only some steps are measured"),
+        ("dft(coefficients = 6)", SIGNAL, "Noise is added first to all that is measured"),
+    ],
+)
+def test_the_first_page_says_what_noise_is_added_to(mechanism: str, signal: str, said: str, tmp_path: Path) -> None:
+    """To every value, to those of the measured steps alone, or to what a mechanism measures in place of values."""
+    page = render_markdown(
+        certificate_content(planned(tmp_path, mechanism=mechanism, signal=signal, deliver="offline"), {})
+    )
+    assert said in page
+    assert (said == "Noise is added to every value first") == ("Noise is added to every value first" in page)
+
+
 def test_a_plan_made_before_is_refused_with_what_to_do(tmp_path: Path) -> None:
     """A plan that does not say what kind of number its error is, is not read as one that does."""
     text = planned(tmp_path).to_json()

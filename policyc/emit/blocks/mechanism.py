@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import groupby
 
 from policyc.emit.accounting import Accounting
-from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, listed, quoted, span
+from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, listed, quoted, said, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
@@ -63,6 +63,9 @@ def described(record: Record) -> tuple[str, list[JsonValue]]:
         paragraphs = [*_paragraphs(checked), *paragraphs[1:]]
     sources: list[JsonValue] = []
     words = []
+    told = getattr(record, "told", None)
+    if told is not None:  # which of what it can do it does here
+        paragraphs = [paragraphs[0], *told, *(one for one in paragraphs if one.startswith("Source:"))]
     for paragraph in paragraphs:
         if paragraph.startswith("Source:"):
             sources += re.findall(r"[A-Z]+[0-9]+", paragraph)
@@ -210,6 +213,7 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         "sentence": _accuracy_sentence(plan, release)
         + _common_sentence(plan, release)
         + _stretch_sentence(plan, release)
+        + _signal_sentence(plan, release)
         + _dropped_sentence(plan, release),
     }
 
@@ -264,6 +268,19 @@ def _common_sentence(plan: Plan, release: ReleasePlan) -> str:
         f" A part of that is common to all values, one draw with a standard deviation of {about(common)} "
         f"{unit_words(plan, release)}: means over steps keep it, and differences between steps are free of it."
     )
+
+
+def _signal_sentence(plan: Plan, release: ReleasePlan) -> str:
+    """That errors are those of values that move as the policy says, and who says so."""
+    method = release.predicted.method
+    if plan.signal is None or not any(words in method for words in ("declared signal", "declared AR(1)", "pilot")):
+        return ""
+    pilot = "pilot" in method
+    how = "as a public series of the same kind did" if pilot else f"as {quoted(plan.signal.described())}"
+    whose = (
+        "nobody says why" if plan.signal_evidence is None else f"the policy's evidence: {said(plan.signal_evidence)}"
+    )
+    return f" That is for values that move {how} ({whose}); others have other errors, and the same promise."
 
 
 def stretch_words(plan: Plan, release: ReleasePlan) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from policyc.emit.blocks.mechanism import where_released
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import BudgetedRelease, DerivedRelease, MeasuredRelease, Plan, ReleasePlan, Scheduled
 
 LONGEST_LIST = 12
 
@@ -77,8 +78,35 @@ def _total(query: Query) -> str:
 def _published(plan: Plan) -> str:
     stream = plan.stream
     what = listed([_what(plan, release) for release in plan.releases])
-    noise = "Noise is added to every value first; what is published afterwards uses no data but the noisy values."
+    own = [release for release in plan.releases if not isinstance(release, DerivedRelease)]
+    same = len({_noise(plan, release, "") for release in own}) == 1
+    noise = " ".join(_noise(plan, one, "" if same else f" of {quoted(one.name)}") for one in (own[:1] if same else own))
     return f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}. {noise}"
+
+
+def _noise(plan: Plan, release: ReleasePlan, of: str) -> str:
+    """What noise is added to: every value, those of some steps, or what a mechanism measures in place of values."""
+    if where_released(plan, release):
+        horizon, only = plan.stream.horizon, "some steps"
+        if isinstance(release, Scheduled) and horizon is not None:
+            only = f"{sum(scale > 0 for scale in release.schedule.scales(horizon)):,} of {horizon:,} steps"
+        return (
+            f"Only {only}{of} are measured, and noise is added to their values; what is published, of the other steps "
+            "too, uses no data but these noisy values."
+        )
+    if isinstance(release, MeasuredRelease):
+        mechanism = release.mechanism
+        plain = mechanism.independent and not mechanism.estimates
+    else:
+        plain = isinstance(release, BudgetedRelease)
+    if plain:
+        return (
+            f"Noise is added to every value{of} first; what is published afterwards uses no data but the noisy values."
+        )
+    return (
+        f"Noise is added first to all that is measured{of}; what is published afterwards uses no data but these noisy "
+        "measurements."
+    )
 
 
 def data(plan: Plan) -> Json:

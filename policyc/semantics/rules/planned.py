@@ -67,12 +67,12 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
 
 
 def _instead_of_totals(policy: Policy) -> str:
-    """One event is all events of somebody who has one: a user-level promise says it, and plans sums and totals."""
+    """A promise about all events of a user plans sums and totals; the bound must be one that holds."""
     if any(not isinstance(target, EventLevelTarget) for target in policy.targets):
         return "publish `count(...)` meanwhile"
     return (
-        "for single events write `target user_level(epsilon = ..., delta = ..., neighbors = ...)` with `participation "
-        'at_most(1 step, assumed = "one event is protected")`, which plans them; or publish `count(...)`'
+        "promise more, which plans them: all events of a user, `target user_level(epsilon = ..., delta = ..., "
+        "neighbors = ...)`, with a `participation` that holds or is enforced; or publish `count(...)`"
     )
 
 

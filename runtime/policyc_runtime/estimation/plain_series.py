@@ -80,6 +80,20 @@ class SeriesFilter(PlainSeries):
     name: Literal["series_filter"] = "series_filter"
     signal: SignalModel
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What a page says of it beside its first sentence: what is declared here is not learned."""
+        season = "" if self.signal.period is None else f", with a season of {self.signal.period:,} steps on top"
+        process = f"The series is taken as an AR(1) process{season}"
+        mean = "" if self.signal.mean is not None else "; of the mean nothing is assumed"
+        if self.signal.complete:
+            return (f"{process}, with the numbers that the policy declares: none is learned{mean}.",)
+        return (
+            f"{process}; what the policy does not declare is learned, by likelihood, from the noisy values that may be "
+            f"used, whose noise is known{mean}. A season or residual that chance explains is left out. Until eight "
+            "values are there, they are published as they are.",
+        )
+
     def described(self) -> str:
         """As a policy would write it."""
         return f"filter() of {self.signal.described()}"

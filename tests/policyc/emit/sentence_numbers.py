@@ -816,6 +816,8 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"protects nobody: odds may change more than {N} times over", nobody),
     (rf": {N} steps of {LENGTH} each", lambda told, steps, *rest: (one_step(told, *rest), whole(told, steps))),
     (rf"of one user at most {N} in a step", per_step),
+    (rf"Only {N} of {N} steps", lambda told, some, every: (with_noise(told, some), whole(told, every))),
+    (rf"with a season of {N} steps on top", parameter),
     (rf"events of one user beyond {N} in a step", per_step),
     (rf"have more than {N} events? in a step", per_step),
     (rf"the first {N} events of a step", per_step),
