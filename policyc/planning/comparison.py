@@ -227,7 +227,8 @@ def more_error(ratio: float) -> str:
         return f"{100 * (1 - ratio):.2g} % less error than the one chosen: a tie"
     if ratio < NOTICED:
         return "as much error as the one chosen"
-    more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{ratio:.3g} times the error of"
+    times = f"{ratio:.3g}" if ratio < 999.5 else f"{float(f'{ratio:.3g}'):,.0f}"
+    more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{times} times the error of"
     return f"{more} the one chosen"
 
 

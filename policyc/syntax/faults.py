@@ -45,6 +45,7 @@ def explain(place: Place) -> Fault:
         _equals,
         _unit,
         _no_parenthesis,
+        _delay,
         _misspelt,
         _comma,
         _second_comparison,
@@ -226,6 +227,15 @@ def _no_parenthesis(place: Place) -> Fault | None:
     message = f"`(` is missing before `{place.found}`"
     remedy = f"write `{place.previous_word}({place.found} = ...)`"
     return Fault(Diagnostic("E0108", message, place.span, help=remedy))
+
+
+def _delay(place: Place) -> Fault | None:
+    """`deliver within 5 steps`, `deliver in 5 steps`."""
+    before = place.scan.masked[max(0, place.previous_end - 80) : place.previous_end]
+    if not re.search(r"\bdeliver\s+(?:within|in|after)\Z", before) or not place.found[:1].isdigit():
+        return None
+    remedy = f"write `deliver within({place.found} steps)`"
+    return Fault(Diagnostic("E0108", "a delay stands in parentheses", place.span, help=remedy))
 
 
 def _misspelt(place: Place) -> Fault | None:

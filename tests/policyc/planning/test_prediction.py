@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
+from policyc.planning.comparison import more_error
 from policyc.planning.prediction import (
     POINTS,
     StepModel,
@@ -62,6 +63,14 @@ def test_prior_alone_is_the_multinomial_variance():
     """Publishing the prior alone costs n p (1 - p) per cell."""
     model = StepModel(np.array([0.2, 0.8]), 100, spread_points(8, 3))
     assert model.prior_error("mean_squared_error") == pytest.approx(16.0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "times"), [(2.284, "2.28"), (999.4, "999"), (999.6, "1,000"), (2284.0, "2,280"), (1.5e6, "1,500,000")]
+)
+def test_many_times_the_error_is_a_number_that_people_read(ratio, times):
+    """Three digits, and no exponent."""
+    assert more_error(ratio) == f"{times} times the error of the one chosen"
 
 
 @pytest.mark.parametrize("scale", [0.8, 2.5, 90.0])
