@@ -197,7 +197,10 @@ def _impossible(
         f"the estimator `{name}` does not apply to this release",
         policy.estimate.span or Span(0, 1),
         because="; ".join(reasons) or f"`{name}` is for the plain series of a user-level promise",
-        help="write `estimate auto`, or declare what it needs",
+        help="write `estimate auto`, or declare what it needs: a chain, counts by cell, and the constraint "
+        f"`sum({policy.releases[0].name}) == population`"
+        if reasons
+        else "write `estimate auto`, or promise `user_level(...)` alone, under which series are plain",
     )
 
 

@@ -59,3 +59,22 @@ def test_the_estimator_that_is_written_is_planned(wish, tmp_path):
     (tmp_path / "wished.policy").write_text(text)
     plan = compile_policy(tmp_path / "wished.policy").plan
     assert plan.releases[0].estimator.described() == wish
+
+
+@pytest.mark.parametrize(
+    ("estimate", "remedy"), [("linear()", "user_level"), ("map(prior = initial)", "`sum(r) == population`")]
+)
+def test_an_estimator_that_does_not_apply_is_told_what_it_needs(estimate, remedy, tmp_path):
+    """A promise about users for straight lines, a public total for most probable values."""
+    (tmp_path / "p.policy").write_text(
+        'policy p "one line"\n'
+        'stream v { user a time b cell room in {"a", "b"} otherwise "out" step 1h horizon 5 steps population 300 }\n'
+        "release r = count(v) by room\ntarget alpha_dpt(alpha = 2.0)\n"
+        "correlation markov(forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary, "
+        f'evidence = "y")\nestimate {estimate}\n'
+    )
+    with pytest.raises(PolicyError) as refused:
+        compile_policy(tmp_path / "p.policy")
+    (finding,) = refused.value.diagnostics
+    assert finding.code == "E0752"
+    assert remedy in finding.help
