@@ -42,6 +42,7 @@ class Plan(Record):
     correlation: Correlation
     participation: ParticipationRecord | None = None
     signal: Opaque = None
+    signal_evidence: Opaque = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     sharing: str | None = None
     claims: Claims

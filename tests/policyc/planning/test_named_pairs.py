@@ -137,7 +137,10 @@ def test_running_totals_of_single_events_are_told_how_to_be_promised(tmp_path: P
     single = "target event_level(epsilon = 1.0)"
     total = " \nrelease so_far = prefix(visitors)"
     found = findings(tmp_path, "deliver realtime", target=single, by=total)
-    assert any("user_level(" in said and "at_most(1 step" in said for code, said in found if code == "E0702")
+    (said,) = [said for code, said in found if code == "E0702"]
+    assert "user_level(" in said
+    assert "`participation` that holds" in said
+    assert "at_most(1 step" not in said  # nobody makes sure that a user takes part once
     plan = compile_policy(write(tmp_path, "deliver realtime\nmechanism toeplitz()", by=total, bound="1")).plan
     assert {release.mechanism.name for release in plan.releases} == {"toeplitz"}
 
