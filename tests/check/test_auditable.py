@@ -18,7 +18,7 @@ from policyc_check.errors import PlanFormatError
 from policyc_check.plan.plan import load_plan
 
 PACKAGE = Path(policyc_check.__file__).parent
-MOST_LINES = 4_262
+MOST_LINES = 3_500  # that are not blank; the whole, with blank ones, is a fourth more
 NEEDED = {"annotated_types", "numpy", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
 LOADED = """
 import json, sys
@@ -31,14 +31,15 @@ print(json.dumps({"code": code, "modules": {name: file for name, file in found.i
 
 
 def lines_of(file: str | Path) -> int:
-    return len(Path(file).read_text(encoding="utf-8").splitlines())
+    """Lines with something to read."""
+    return sum(bool(line.strip()) for line in Path(file).read_text(encoding="utf-8").splitlines())
 
 
 def test_the_check_is_small() -> None:
     """All of its files together; whoever adds to it takes something away."""
     sizes = {str(file.relative_to(PACKAGE)): lines_of(file) for file in PACKAGE.rglob("*.py")}
     assert sum(sizes.values()) <= MOST_LINES, sizes
-    assert max(sizes.values()) <= 350, sizes
+    assert max(sizes.values()) <= 300, sizes
 
 
 @pytest.mark.sampled(1)
