@@ -83,7 +83,7 @@ def test_file_ledger_and_arrays_have_the_same_few_digits(way, tmp_path):
 def test_a_ledger_with_every_digit_verifies_and_is_carried_on(way, tmp_path, monkeypatch):
     """What an earlier version released keeps its values: they are the estimator's own, and nothing else verifies."""
     with monkeypatch.context() as before:
-        before.setattr(sys.modules["policyc_runtime.release"], "published_values", estimate_release)
+        before.setattr(sys.modules["policyc_runtime.run"], "published_values", estimate_release)
         plan, done, ledger = published(tmp_path, way)
     assert max(len(repr(value).partition(".")[2]) for value in done.released[:, 0].tolist()) > 8
     again = release(plan, COUNTS, ledger, steps=30, pin=None)

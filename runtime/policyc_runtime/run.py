@@ -1,0 +1,254 @@
+"""What one call of `release` does to the steps that are there: draw, estimate and remember, block by block.
+
+Values are estimated in the same transaction that draws their noise; noise whose values could not be made is kept, as a
+second draw would tell more than promised.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_check.users.claims import source_release
+from policyc_runtime.errors import DataError, LedgerError, ReleaseError
+from policyc_runtime.estimates import processes_used, published_values
+from policyc_runtime.ledger import Entry, Ledger
+from policyc_runtime.ledger_file import overtaken
+from policyc_runtime.mechanisms.mechanism import StepRecord
+from policyc_runtime.noisy_values import (
+    derived_values,
+    measured,
+    noisy_values,
+    publishable_steps,
+    ready_steps,
+    waiting_steps,
+)
+from policyc_runtime.plan import BudgetedRelease, DerivedRelease, Plan, Recorded, ReleasePlan, Scheduled
+from policyc_runtime.randomness import Randomness
+from policyc_runtime.sources import StepCounts
+from policyc_runtime.sources.participation import can_carry_on
+
+
+class Run:
+    """Values of all steps so far, first those that the ledger had.
+
+    Args:
+        plan: verified.
+        raw: what every step counts.
+        book: the ledger, open.
+        randomness: where noise comes from.
+
+    Attributes:
+        done: how many steps are released.
+        new: of them those that this run released: others may run at the same time.
+    """
+
+    def __init__(self, plan: Plan, raw: StepCounts, book: Ledger, randomness: Randomness) -> None:
+        self.done = 0
+        self.new = 0  # of them those that this call released: others may run at the same time
+        self._plan = plan
+        self._raw = raw
+        self._book = book
+        self._randomness = randomness
+        self._ready = _ready(plan, raw.steps, book.steps)
+        self._end = min(max(publishable_steps(plan, self._ready), book.steps), raw.steps)
+        self._drawn = 0  # how many steps have noise, some of them ahead of their values
+        self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.scheduled}
+        self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.scheduled}
+        self._processes: dict[str, dict[int, str]] = {}  # of the block that is being released
+        self._known = 0  # steps whose noisy values the estimators of this block see
+        self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
+        shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
+        self._noisy = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+        self._published = {name: np.zeros(shape) for name, shape in shapes.items()}
+
+    def advance(self, steps: int) -> bool:
+        """Release up to this many more steps in one transaction; True when all are done."""
+        failure: Exception | None = None
+        with self._book.transaction():
+            self._take_stored()
+            block = self._next_block(steps)
+            if block:
+                drawn = range(self._drawn, self._lead(block))
+                for part in self._plan.releases:
+                    self._draw(part, drawn)
+                self._drawn = max(self._drawn, drawn.stop)
+                try:
+                    for part in self._plan.releases:
+                        self._estimate(part, block)
+                except Exception as error:
+                    # The noise is kept although nothing can be published: a second draw would tell more than promised.
+                    failure = error
+                    self._drop(block)
+                entries = [self._entry(part, step) for step in block for part in self._plan.releases]
+                ahead = [
+                    self._entry(part, step)._replace(published="null", process="")
+                    for step in drawn
+                    if step >= block.stop
+                    for part in self._plan.releases
+                ]
+                self._book.append(entries, self._raw.start, ahead)
+        if failure is not None:
+            raise failure
+        self.done += len(block)
+        self.new += len(block)
+        return self.done >= self._end
+
+    def _take_stored(self) -> None:
+        """Take over the steps that the ledger has; refuse when their data changed."""
+        if self._book.start is not None and self._book.start != self._raw.start:
+            raise overtaken(self._book.path, "fixed the start of the stream")
+        releases = len(self._plan.releases)
+        waiting = [entry for entry in self._book.ahead if self._book.steps <= entry.step < self._raw.steps]
+        for entry in [*self._book.entries[self.done * releases : self._raw.steps * releases], *waiting]:
+            if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
+                gone = not self._raw.digests[entry.step]
+                raise changed(self._book.path, entry.step, gone, carries_on=can_carry_on(self._plan))
+            drawn = json.loads(entry.noisy)
+            if not isinstance(self._plan.release_named(entry.release), Recorded):
+                self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
+            elif entry.step == len(self._records[entry.release]):
+                self._records[entry.release].append(tuple(drawn))
+            self._drawn = max(self._drawn, entry.step + 1)
+            if entry.step >= self._book.steps:
+                continue
+            published = json.loads(entry.published)
+            if published is None:
+                raise _unpublished(self._book.path, entry.step)
+            self._published[entry.release][entry.step] = published
+            self.done = entry.step + 1
+
+    def _next_block(self, steps: int) -> range:
+        wait = self._plan.delivery.longest_wait
+        together = any(
+            part.estimator.looks_ahead(wait) or any(row.previous for row in part.constraints)
+            for part in self._plan.releases
+        )
+        if together and self._plan.delivery.kind == "offline":
+            return range(self.done, self._end)
+        stop = ready_steps(self._plan, min(self.done + steps, self._end))
+        return range(self.done, stop if stop > self.done else self._end)
+
+    def _lead(self, block: range) -> int:
+        """Through which step noise is needed: values of the block's last step may use that of later ones."""
+        return max(ready_steps(self._plan, min(block.stop + waiting_steps(self._plan), self._ready)), block.stop)
+
+    def _draw(self, part: ReleasePlan, block: range) -> None:
+        """Noisy values of new steps; steps without a budget are not even looked at."""
+        if not block:
+            return
+        if not isinstance(part, BudgetedRelease):
+            self._noisy[part.name][: block.stop] = self._measure(part, block)
+            return
+        scales = self._scales[part.name]
+        drawn = [step for step in block if scales[step] > 0]
+        raw = self._raw.counts[part.name][drawn]
+        self._noisy[part.name][drawn] = part.mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
+
+    def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:
+        """Noisy values of all steps so far, for a release that is measured, or made of another."""
+        if isinstance(part, DerivedRelease):
+            return derived_values(part, self._noisy[part.query.of][: block.stop])
+        found = measured(self._plan, part)
+        assert found is not None, "all others give away records"
+        mechanism, setting = found
+        records = self._records[part.name]
+        raw = self._raw.counts[source_release(self._plan, part).name][: block.stop]
+        records += mechanism.measure(setting, raw, records, self._randomness)
+        return noisy_values(self._plan, part, records)
+
+    def _estimate(self, part: ReleasePlan, block: range) -> None:
+        """Published values of new steps, from the noisy ones."""
+        published = self._published[part.name]
+        noisy = self._noisy[part.name][: self._lead(block)]
+        self._known = len(noisy)
+        used = processes_used(self._plan, part, noisy, block.start)
+        values = published_values(self._plan, part, noisy, published[: block.start], used)
+        published[block.start : block.stop] = values[: len(block)]
+        self._processes[part.name] = dict(zip(block, used or [], strict=False))
+
+    def _drop(self, block: range) -> None:
+        for published in self._published.values():
+            published[block.start : block.stop] = np.nan
+
+    def _entry(self, part: ReleasePlan, step: int) -> Entry:
+        noisy, published = self._noisy[part.name][step], self._published[part.name][step]
+        values = [round(value) for value in published.tolist()] if part.integer and _given(published) else published
+        if isinstance(part, Recorded):
+            drawn: object = self._records[part.name][step]
+        elif isinstance(part, DerivedRelease):
+            drawn = noisy.tolist() if _given(noisy) else None
+        else:
+            drawn = [round(value) for value in noisy.tolist()] if _given(noisy) else None
+        return Entry(
+            step=step,
+            release=part.name,
+            noisy=json.dumps(drawn),
+            published=json.dumps(list(values) if _given(published) else None),
+            data=self._book.fingerprint(step, self._raw.digests[step]),
+            epsilon=str(self._epsilons[part.name][step]) if isinstance(part, Scheduled) else "",
+            scale=str(self._scales[part.name][step]) if isinstance(part, Scheduled) else "",
+            process=self._processes[part.name].get(step, "") if _given(published) else "",
+            known=self._known,
+        )
+
+
+def _given(values: NDArray[np.float64]) -> bool:
+    return not np.isnan(values).any()
+
+
+def _unpublished(ledger: Path, step: int) -> ReleaseError:
+    """The refusal to go on after a step whose noise is spent and whose values could not be made."""
+    return ReleaseError(
+        "E0830",
+        f"no published values could be made for step {step}",
+        where=str(ledger),
+        because="its noise was drawn and is kept: drawing again would tell more than was promised",
+        help="compile a policy with constraints that can always be kept, for the steps to come",
+    )
+
+
+def changed(ledger: Path, step: int, gone: bool, *, carries_on: bool = False) -> LedgerError:
+    """The refusal of other data for a released step; `gone` when it has none now, and might be known from before."""
+    return LedgerError(
+        "E0825",
+        f"the input has no rows for step {step} any more"
+        if gone
+        else f"the data of step {step} changed after it was released",
+        where=str(ledger),
+        because="releasing the step again would cost its budget a second time",
+        help="run once with the whole history from step 0 on and `--continued`; later ones may then bring new rows only"
+        if gone and carries_on
+        else "give the whole history from step 0 on"
+        if gone
+        else "run on the data as it was; corrections can only reach steps that are not released yet; if the step was "
+        "not over when it was released, release only complete steps next time: `--steps N`",
+    )
+
+
+def _ready(plan: Plan, steps: int, done: int) -> int:
+    """How many steps can have noise now; `done` are released.
+
+    Raises:
+        DataError: nothing can be released, because a mechanism or an estimator waits for more.
+    """
+    ready = ready_steps(plan, steps)
+    if publishable_steps(plan, ready) > 0 or done > 0 or steps == 0:
+        return ready
+    wait = waiting_steps(plan)
+    if ready > 0:
+        raise DataError(
+            "E0835",
+            f"nothing can be released of {steps:,} steps yet",
+            because=f"values may use those of {wait:,} later steps, and wait for them until the stream ends",
+            help=f"run again when more than {wait:,} steps are over",
+        )
+    raise DataError(
+        "E0835",
+        f"nothing can be released of {steps:,} steps yet",
+        because="the plan's mechanism measures several steps together, or the whole stream at its end",
+        help="run again when more steps are over; when the stream is, say so: `--steps` and its horizon",
+    )
