@@ -32,7 +32,7 @@ class Lmmse(checked.Lmmse, StreamMechanism):
     """`Lmmse` of the check, drawn.
 
     What differs from the source: the noise is that of the exact curve for the squared weights of the steps in which one
-    user takes part, the first two counted with weight 1 (Theorem 5.1 takes 1.06 to 1.56 times as much); weights are
+    user takes part, the first two counted with weight 1 (Theorem 5.1 takes more); weights are
     public, as a secret weight earns no credit; errors are not predicted by Theorem 6.1, which is false for w < 1. Under
     binomial noise a whole number that one user moves by c moves by ceil(w c) of the grid, not by w c as in Theorem A.5,
     which is unsound, and several numbers by more than one as far; the loss is that of the coins, composed exactly.
