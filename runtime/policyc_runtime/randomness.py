@@ -334,7 +334,7 @@ def discrete_gaussian_around(centre: Fraction, variance: Fraction, randomness: R
 
     Args:
         centre: anywhere within 64-bit integers.
-        variance: as of `discrete_gaussian`.
+        variance: as of `discrete_gaussian`, and at least 1/16: below, hardly any proposal would be kept.
         randomness: where the bits come from.
 
     Raises:
@@ -342,7 +342,7 @@ def discrete_gaussian_around(centre: Fraction, variance: Fraction, randomness: R
 
     Source: CKS20
     """
-    if not (0 < variance < LARGEST_SCALE**2 and abs(centre) < 2**62):
+    if not (Fraction(1, 16) <= variance < LARGEST_SCALE**2 and abs(centre) < 2**62):
         raise _out_of_range()
     nearest = round(centre)
     f, t = centre - nearest, math.isqrt(math.floor(variance)) + 1

@@ -191,7 +191,7 @@ class Run:
             data=self._book.fingerprint(step, self._raw.digests[step]),
             epsilon=str(self._epsilons[part.name][step]) if isinstance(part, Scheduled) else "",
             scale=str(self._scales[part.name][step]) if isinstance(part, Scheduled) else "",
-            process=self._processes[part.name].get(step, "") if _given(published) else "",
+            process=self._processes.get(part.name, {}).get(step, "") if _given(published) else "",
             known=self._known,
         )
 

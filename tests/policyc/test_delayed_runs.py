@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from policyc import compile_policy
-from policyc_runtime.errors import DataError, LedgerError
+from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimates import published_values
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims
@@ -137,3 +138,28 @@ def test_transactions_change_nothing(tmp_path: Path) -> None:
     (part,) = plan.releases
     assert np.array_equal(done.released, published_values(plan, part, done.noisy.astype(float), np.empty((0, 1))))
     assert all(claim.holds for claim in ledger_claims(plan, tmp_path / "l"))
+
+
+@pytest.mark.parametrize("case", ["declared", "chain"])
+def test_noise_that_was_drawn_ahead_is_kept_when_no_values_can_be_made(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An estimator that fails leaves the noise of the steps that wait in the ledger: no later run draws it again."""
+    plan, ledger = planned(tmp_path, case), tmp_path / "l"
+    data = counts(plan)
+    release(plan, data[:8], ledger, randomness=SimulationRandomness(1), pin=None)
+
+    def no_values(*_: object, **__: object) -> np.ndarray:
+        raise ReleaseError("E0830", "no values", because="none are allowed", help="none")
+
+    kept = []
+    for seed in (2, 3):
+        with monkeypatch.context() as failing:
+            failing.setattr(sys.modules["policyc_runtime.run"], "published_values", no_values)
+            with pytest.raises(ReleaseError):
+                release(plan, data[:12], ledger, randomness=SimulationRandomness(seed), pin=None)
+        with Ledger.open_read_only(ledger) as book:
+            kept.append([(entry.step, entry.noisy) for entry in (*book.entries, *book.ahead)])
+    assert kept[0] == kept[1]
+    assert max(step for step, _ in kept[0]) == 11
+    assert all(noisy != "null" for _, noisy in kept[0])

@@ -13,6 +13,7 @@ from pydantic import model_validator
 from policyc_check.mechanisms import common_noise as checked
 from policyc_check.mechanisms.common_noise import FINE
 from policyc_runtime.mechanisms.linear import GridMechanism
+from policyc_runtime.mechanisms.linear import drawn as drawn_noise
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 from policyc_runtime.mechanisms.room import require_room
 from policyc_runtime.randomness import discrete_gaussian_around
@@ -81,10 +82,14 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
     def measure(
         self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
     ) -> list[StepRecord]:
-        """Values on the grid with noise of their own, and the common draw, which earlier records share."""
-        fresh = super().measure(setting, raw, records, randomness)
-        if not fresh:
-            return fresh
+        """Values on the grid with noise of their own, and the common draw, which earlier records share.
+
+        In whole numbers of any size: one that left 64 bits before the common draw is added would tell the noise alone.
+        """
+        fresh = raw[len(records) :]
+        if not len(fresh):
+            return []
+        noise = drawn_noise(self.law, fresh.size, randomness).reshape(fresh.shape)
         shift = self.parts * setting.contribution  # on the grid, of one unit of eta
         drawn = sum(
             number - value * self.grid
@@ -94,7 +99,10 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
         precision = 1 / self.common_law.variance + Fraction(len(records) * setting.cells * shift**2) / self.law_variance
         centre = Fraction(drawn * shift) / self.law_variance / precision
         common = shift * discrete_gaussian_around(centre, 1 / precision, randomness)
-        return [tuple(number + common for number in record) for record in fresh]
+        return [
+            tuple(value * self.grid + own + common for value, own in zip(row, z, strict=True))
+            for row, z in zip(fresh.tolist(), noise.tolist(), strict=True)
+        ]
 
     @property
     def law_variance(self) -> Fraction:

@@ -12,6 +12,7 @@ import pytest
 
 from policyc.offers import calibrate
 from policyc.offers.mechanisms.common_noise import best_split
+from policyc_check.errors import KernelError
 from policyc_check.mechanisms import common_noise as checked
 from policyc_check.mechanisms.common_noise import FINE, GRID, PARTS, LessUsers
 from policyc_check.users.gaussian import gaussian_delta
@@ -219,6 +220,27 @@ def test_a_run_in_pieces_has_the_law_of_one_run(pieces: list[int]) -> None:
     spread = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 4000)
     assert (np.abs(found - expected) <= 4.5 * spread).all()
     assert np.abs(np.array(noise).mean(axis=0)).max() <= 4.5 * math.sqrt((common + own) / 4000)
+
+
+@pytest.mark.parametrize("value", [2**47 - 1, 2**53, -(2**50)])
+def test_values_beyond_64_bits_on_the_grid_are_exact(value: int) -> None:
+    """No number wraps around before the common draw is added, which would tell a value's own noise; runs go on."""
+    setting = Setting(Participation(8, 8))
+    mechanism, raw = made(setting, "1"), np.full((8, 1), value, dtype=np.int64)
+    randomness = SimulationRandomness(3)
+    records = mechanism.measure(setting, raw[:4], (), randomness)
+    records += mechanism.measure(setting, raw, records, randomness)
+    noise = [record[0] - value * GRID for record in records]
+    deviation = math.sqrt(mechanism.variances(setting, 1)[0]) * GRID
+    assert max(map(abs, noise)) <= 6 * deviation
+    assert mechanism.values(setting, records)[:, 0] == pytest.approx(value, abs=8 * deviation / GRID)
+
+
+def test_so_little_noise_around_a_centre_is_refused() -> None:
+    """Below a sixteenth hardly any proposal would be kept, and the generator would be blamed."""
+    with pytest.raises(KernelError) as refused:
+        discrete_gaussian_around(Fraction(1, 2), Fraction(1, 100), SimulationRandomness(1))
+    assert refused.value.code == "E0831"
 
 
 def test_nothing_is_drawn_where_nothing_is_new() -> None:
