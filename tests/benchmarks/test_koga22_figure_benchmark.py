@@ -14,6 +14,7 @@ from equal_privacy import Row
 from equal_privacy_data import synthetic
 from koga22 import koga22_methods
 
+from policyc.offers import calibrate
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.noisy_values import measured, noisy_values
 from policyc_runtime.randomness import SimulationRandomness
@@ -22,15 +23,20 @@ pytestmark = pytest.mark.law
 
 
 def ours(plan, values):
-    """What `auto` publishes, and its noisy values alone, each from a seed."""
+    """What `auto` publishes, and Gaussian noise alone at the same promise, each from a seed."""
     release = plan.releases[0]
     mechanism, setting = measured(plan, release)
-    assert mechanism.name == "gaussian", "without a declared signal nothing else is tried"
+    target = plan.targets[0]
+    gaussian = calibrate("gaussian", setting, target.epsilon, target.delta)
 
-    def noisy(seed):
-        return noisy_values(plan, release, mechanism.measure(setting, values, [], SimulationRandomness(seed)))
+    def published(seed):
+        records = mechanism.measure(setting, values, [], SimulationRandomness(seed))
+        return estimate_release(plan, release, noisy_values(plan, release, records), np.zeros((0, 1)))[:, 0]
 
-    return lambda seed: estimate_release(plan, release, noisy(seed), np.zeros((0, 1)))[:, 0], lambda s: noisy(s)[:, 0]
+    def plain(seed):
+        return gaussian.values(setting, gaussian.measure(setting, values, [], SimulationRandomness(seed)))[:, 0]
+
+    return published, plain
 
 
 def error(publish, truth, runs):
