@@ -100,8 +100,8 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
         centre = Fraction(drawn * shift) / self.law_variance / precision
         common = shift * discrete_gaussian_around(centre, 1 / precision, randomness)
         return [
-            tuple(value * self.grid + own + common for value, own in zip(row, z, strict=True))
-            for row, z in zip(fresh.tolist(), noise.tolist(), strict=True)
+            tuple(value * self.grid + int(own) + common for value, own in zip(row, z, strict=True))
+            for row, z in zip(fresh.tolist(), noise, strict=True)
         ]
 
     @property
