@@ -243,6 +243,24 @@ def test_so_little_noise_around_a_centre_is_refused() -> None:
     assert refused.value.code == "E0831"
 
 
+def test_two_runs_share_a_draw_as_large_as_is_said() -> None:
+    """The means of two runs' noise vary together as the common draw does: less of it, or a fresh one, is noticed."""
+    setting = Setting(Participation(120, 120))
+    mechanism, raw = made(setting, "1"), np.full((120, 1), 70, dtype=np.int64)
+    randomness, means = SimulationRandomness(11), []
+    for _ in range(400):
+        records = mechanism.measure(setting, raw[:60], (), randomness)
+        records += mechanism.measure(setting, raw, records, randomness)
+        noise = mechanism.values(setting, records)[:, 0] - 70
+        means.append((noise[:60].mean(), noise[60:].mean()))
+    found = np.cov(np.array(means).T)
+    common, own = mechanism.common_variance(setting), float(mechanism.stddev) ** 2 / 60
+    spread = math.sqrt(((common + own) ** 2 + common**2) / 400)
+    assert abs(found[0, 1] - common) <= 4 * spread
+    assert 4 * spread < common * 3 / 4  # so that half of the draw is too little
+    assert np.abs(found[[0, 1], [0, 1]] - common - own).max() <= 4 * math.sqrt(2 / 400) * (common + own)
+
+
 def test_nothing_is_drawn_where_nothing_is_new() -> None:
     """A run without new steps makes no record."""
     setting = Setting(Participation(3, 3))
