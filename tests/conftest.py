@@ -97,18 +97,6 @@ def full(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--full"))
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]):
-    """`command(...)` runs policyc in this process: its exit code, and what it says of findings."""
-    from policyc.cli import _guarded, app
-
-    def run(*arguments: object) -> tuple[int, str]:
-        code = _guarded(lambda: app([str(argument) for argument in arguments], standalone_mode=True))
-        return code, capsys.readouterr().err
-
-    return run
-
-
 @pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.law)])
 def some(request: pytest.FixtureRequest) -> Callable[[Iterable[Any], int], list[Any]]:
     """`some(things, n)`: n of them, spread evenly; all of them in the test's other run, which is a law."""

@@ -7,8 +7,10 @@ import math
 import re
 from pathlib import Path
 
+import pytest
 from combination import CONSTRAINTS, STEPS, USERS, Combination, checked, refusals, write_files
 
+from policyc.cli import _guarded, app
 from policyc.pipeline import declared_signal
 from policyc_check.errors import KernelError
 from policyc_runtime.laboratory.simulation import simulate
@@ -18,6 +20,17 @@ from policyc_runtime.plan import Plan, load_plan
 
 FEW = 5
 FEW_STREAMS, MANY_STREAMS = 12, 120  # many where few are not as predicted: standard errors of few are rough
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]):
+    """`command(...)` runs policyc in this process: its exit code, and what it says of findings."""
+
+    def run(*arguments: object) -> tuple[int, str]:
+        code = _guarded(lambda: app([str(argument) for argument in arguments], standalone_mode=True))
+        return code, capsys.readouterr().err
+
+    return run
 
 
 def published(folder: Path) -> dict[str, list[list[float]]]:

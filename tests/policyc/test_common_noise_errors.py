@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from prompt import policyc
 
 from policyc import compile_policy
 from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
@@ -127,7 +128,7 @@ def test_totals_keep_what_is_common(tmp_path: Path) -> None:
         )
 
 
-def test_users_who_are_replaced_or_signs_are_refused_with_what_to_write(command, tmp_path: Path) -> None:
+def test_users_who_are_replaced_or_signs_are_refused_with_what_to_write(tmp_path: Path) -> None:
     """The policy names it where it gains nothing: one message says so."""
     path = tmp_path / "rides.policy"
     text = POLICY.format(
@@ -135,13 +136,13 @@ def test_users_who_are_replaced_or_signs_are_refused_with_what_to_write(command,
         more="",
     )  # fmt: skip
     path.write_text(text.replace("add_remove", "replace"))
-    code, said = command("compile", path)
-    assert code == 1
-    assert "error[E0755]" in said
-    assert "add_remove" in said
+    done = policyc("compile", path, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "error[E0755]" in done.stderr
+    assert "add_remove" in done.stderr
 
 
-def test_a_stream_that_goes_on_needs_nothing_but_its_ledger(command, tmp_path: Path) -> None:
+def test_a_stream_that_goes_on_needs_nothing_but_its_ledger(tmp_path: Path) -> None:
     """Ten runs of one step each publish what one would, keep what was released, and verify: nothing else is stored."""
     path, data = tmp_path / "rides.policy", tmp_path / "data.csv"
     text = POLICY.format(
@@ -151,17 +152,15 @@ def test_a_stream_that_goes_on_needs_nothing_but_its_ledger(command, tmp_path: P
     path.write_text(text)
     rows = [f"u{user},2026-01-{5 + day:02d}T08:00:00Z" for day in range(10) for user in range(20)]
     data.write_text("rider,started\n" + "\n".join(rows) + "\n")
-    assert command("compile", path, "-o", tmp_path / "rides.plan")[0] == 0
+    assert policyc("compile", path, cwd=tmp_path).returncode == 0
     before: list[str] = []
     for steps in range(1, 11):
-        code, said = command(
-            "run", tmp_path / "rides.plan", "--input", data, "--output", tmp_path / "o.csv", "--steps", steps
-        )
-        assert code == 0, said
+        done = policyc("run", "rides.plan", "--input", data, "--output", "o.csv", "--steps", steps, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
         now = (tmp_path / "o.csv").read_text().splitlines()
         assert now[: len(before)] == before
         before = now
     assert len(before) == 11
-    assert command("verify", tmp_path / "rides.plan")[0] == 0
+    assert policyc("verify", "rides.plan", cwd=tmp_path).returncode == 0
     plan = json.loads((tmp_path / "rides.plan" / "plan.json").read_text())
     assert plan["releases"][0]["mechanism"]["name"] == "common_noise"

@@ -8,23 +8,8 @@ from pathlib import Path
 
 import pytest
 from prompt import policyc
+from users_who_move import POLICY
 
-POLICY = """policy el "Users who move"
-stream ev {
-  user u
-  time t
-  cell c in {"A", "B"} otherwise "Z"
-  step 1h
-  horizon 48 steps
-  population 50
-  start "2026-01-01"
-}
-release n = count(ev) by c
-target alpha_dpt(alpha = 1.0)
-correlation markov(forward = [[0.5, 0.4, 0.1], [0.4, 0.5, 0.1], [0.2, 0.2, 0.6]], initial = stationary, evidence = "e")
-deliver realtime
-estimate none()
-"""
 EVENTS = "u,t,c\nada,2026-01-01T00:10,A\nbo,2026-01-01T01:10,B\n"
 
 

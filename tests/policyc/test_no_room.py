@@ -12,25 +12,9 @@ from pathlib import Path
 
 import pytest
 from prompt import policyc
+from users_who_move import POLICY
 
 from policyc_runtime import files
-
-POLICY = """policy el "Users who move"
-stream ev {
-  user u
-  time t
-  cell c in {"A", "B"} otherwise "Z"
-  step 1h
-  horizon 48 steps
-  population 50
-  start "2026-01-01"
-}
-release n = count(ev) by c
-target alpha_dpt(alpha = 1.0)
-correlation markov(forward = [[0.5, 0.4, 0.1], [0.4, 0.5, 0.1], [0.2, 0.2, 0.6]], initial = stationary, evidence = "e")
-deliver realtime
-estimate none()
-"""
 
 
 @pytest.fixture(scope="module")
