@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 SOURCES: Final[dict[str, str]] = {
+    "BS16": (
+        "M. Bun, T. Steinke: Concentrated Differential Privacy: Simplifications, Extensions, and Lower Bounds. "
+        "TCC 2016."
+    ),
     "BW18": (
         "B. Balle, Y.-X. Wang: Improving the Gaussian Mechanism for Differential Privacy: Analytical Calibration and "
         "Optimal Denoising. ICML 2018."

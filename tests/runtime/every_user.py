@@ -289,6 +289,34 @@ def worst_users(
     return found
 
 
+ORDERS = (1.001, 1.5, 3.0, 10.0, 60.0)  # of the divergences that a rho bounds
+
+
+def least_rho(moves: Sequence[tuple[Noise, int]]) -> float:
+    """The rho that hides these moves at least: divergences of some orders by the laws of noise alone, rounded down."""
+    return max(sum(_divergence(noise, move, order) for noise, move in moves) / order for order in ORDERS)
+
+
+@lru_cache(maxsize=2048)
+def _divergence(noise: Noise, move: int, order: float) -> float:
+    """The Renyi divergence of that order of the noise of one number from itself moved, to a part in a million."""
+    if noise.size > 1000 and noise.law == "gaussian":  # as continuous noise
+        return order * move**2 / (2 * noise.parameter) * (1 - 1e-6)
+    if noise.size > FINE:  # log E exp((order - 1) loss) of continuous Laplace noise
+        a, c = order, move / noise.size
+        terms = a / (2 * a - 1) * math.exp((a - 1) * c) + (a - 1) / (2 * a - 1) * math.exp(-a * c)
+        return math.log(terms) / (a - 1) * (1 - 1e-4)
+    reach = math.ceil(12 * order * (noise.size + 1)) + 2 * order * move
+    x = np.arange(-math.ceil(reach), math.ceil(reach) + 1)
+    log = _log_law(noise, x)
+    log -= math.log(math.fsum(np.exp(log)))
+    here, there = log[:-move], log[move:]
+    exponents = order * here + (1 - order) * there
+    top = float(exponents.max())
+    found = top + math.log(math.fsum(np.exp(exponents - top)))
+    return found / (order - 1) * (1 - 1e-6) - 1e-12
+
+
 def least_delta(moves: Sequence[tuple[Noise, int]], epsilon: float) -> float:
     """The delta at `epsilon` that hides these moves at least, by the laws of noise alone, rounded down."""
     if not moves:

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from every_user import Query, least_delta, setting_for, worst_users
+from every_user import Query, least_delta, least_rho, setting_for, worst_users
 
 from policyc.offers import calibrate
 from policyc_check.errors import KernelError
@@ -41,6 +41,8 @@ LINEAR: dict[str, list[tuple[str, dict[str, Any]]]] = {
         for weight, decay in (("0.01", "1"), ("0.05", "1"), ("0.3", "0.8"))
     ],
 }
+LIMITED = ("laplace", "dft, laplace")  # mechanisms that have a largest loss
+UNLIMITED = ("binomial", "lmmse, binomial")  # and those that do not even have a rho
 PROMISED = {"lmmse, binomial": Decimal("0.2")}  # where noise is large, tiny weights are left of a count
 SHAPES = [(1, 1, 1), (2, 2, 1), (3, 2, 2), (4, 2, 1), (4, 4, 1), (5, 2, 3), (6, 3, 2), (7, 3, 1), (7, 7, 1), (3, 9, 5)]
 DELIVERIES = [("identity", None, 0), ("identity", None, None), ("identity", None, 2)]
@@ -90,7 +92,10 @@ def cases(name: str, full: bool) -> Iterator[tuple[str, dict[str, Any], Query, S
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LINEAR)
 def test_no_user_moves_more_than_the_stated_curve_hides(name: str, full: bool) -> None:
-    """Of all neighbors, those who move most in L1 and in L2 are hidden as well as the stated curve says."""
+    """Of all neighbors, those who move most in L1 and in L2 are hidden as well as the stated curve says.
+
+    Where a largest loss or a rho is stated, none of them loses more.
+    """
     tried, promised = 0, PROMISED.get(name, Decimal(1))
     bases = range(101) if name == "lmmse, binomial" else (0, 7)  # roundings of a part of a count depend on the count
     for kind, options, query, setting in cases(name, full):
@@ -101,9 +106,14 @@ def test_no_user_moves_more_than_the_stated_curve_hides(name: str, full: bool) -
         except KernelError:  # so low a rate, or noise beyond its room
             continue
         profile = mechanism.profile(setting)
+        largest, rho = mechanism.largest_loss(setting), mechanism.rho(setting)
+        assert (largest is None) == (name not in LIMITED)
+        assert (rho is None) == (name in UNLIMITED)
         for worst in worst_users(mechanism, query, setting, steps, bases):
             for epsilon in (*(part * float(promised) for part in EPSILONS), 0.98 * worst.pure_loss):
                 claimed = profile.delta(epsilon)
                 assert least_delta(worst.moves, epsilon) <= claimed, (mechanism, query, setting, worst.user, epsilon)
+            assert largest is None or worst.pure_loss <= float(largest) * (1 + 1e-12), (mechanism, query, setting)
+            assert rho is None or least_rho(worst.moves) <= float(rho) * (1 + 1e-12), (mechanism, query, setting)
         tried += 1
     assert tried >= SOME / 4

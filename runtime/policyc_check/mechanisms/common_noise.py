@@ -93,3 +93,9 @@ class CommonNoise(GridMechanism):
         """The curve of x - p n under z and of n under eta, which one user moves by 1: both are told at most."""
         users = self.common_law.any_way(Moves(FINE**2))
         return super().profile(setting).compose(users)
+
+    def rho(self, setting: Setting) -> Fraction:
+        """Both parts."""
+        values = self.law.rho(self.strategy(setting).moves(setting))
+        assert values is not None, "of Gaussian noise"
+        return values + self.common_law.rho(Moves(FINE**2))

@@ -36,3 +36,11 @@ class Fast(StreamMechanism):
     def profile(self, setting: Setting) -> PrivacyProfile:
         """The exact curve of discrete Laplace noise on every sampled value that one user changes."""
         return DiscreteLaplace(Fraction(self.scale)).alike(self.changes(setting), setting.shift)
+
+    def largest_loss(self, setting: Setting) -> Fraction:
+        """Of every sampled value that one user changes, added up."""
+        return self.changes(setting) * setting.shift / Fraction(self.scale)
+
+    def rho(self, setting: Setting) -> Fraction:
+        """The same: whatever is sampled, what is lost adds up to no more."""
+        return self.changes(setting) * (setting.shift / Fraction(self.scale)) ** 2 / 2

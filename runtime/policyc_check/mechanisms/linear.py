@@ -90,6 +90,14 @@ class LinearMechanism(StreamMechanism):
         """The curve of the law for what one user moves."""
         return self.law.profile(self.strategy(setting).moves(setting))
 
+    def largest_loss(self, setting: Setting) -> Fraction | None:
+        """That of the law for what one user moves."""
+        return self.law.largest_loss(self.strategy(setting).moves(setting))
+
+    def rho(self, setting: Setting) -> Fraction | None:
+        """That of the law for what one user moves."""
+        return self.law.rho(self.strategy(setting).moves(setting))
+
 
 class GridMechanism(LinearMechanism):
     """With noise that is wide on its grid.

@@ -88,6 +88,10 @@ class Lmmse(StreamMechanism):
         profiles = [Coins(self.half).alike(changes, shift) for shift, changes in sorted(moves.items())]
         return reduce(PrivacyProfile.compose, profiles)
 
+    def rho(self, setting: Setting) -> Fraction | None:
+        """Of Gaussian noise, which is drawn with this deviation over the weight; of coins none is known."""
+        return None if self.noise == "binomial" else self.l2_square(setting) / (2 * Fraction(self.stddev) ** 2)
+
     def _steps_moved(self, weight: Fraction, setting: Setting) -> int:
         """By how many steps of the grid one change moves weighted values that are rounded to it, at most, L1.
 

@@ -60,6 +60,14 @@ class StreamMechanism(Mechanism):
             ValueError: nobody could account for this setting.
         """
 
+    def largest_loss(self, setting: Setting) -> Fraction | None:  # noqa: ARG002
+        """The most nats that all records together can tell about one user, never too small; None: no limit is known."""
+        return None
+
+    def rho(self, setting: Setting) -> Fraction | None:  # noqa: ARG002
+        """The zero-concentrated loss of all records together, never too small; None: none is known."""
+        return None
+
 
 class Derived(Mechanism):
     """Computed from the noisy values of the release it is made of; no noise is added and no privacy is spent.

@@ -49,8 +49,15 @@ class WEvent(Record):
     window: Steps
 
 
-class UserLevel(Record):
-    """All events of one user, whatever their correlation: (epsilon, delta)-privacy of everything released.
+class UserPromise(Record):
+    """All events of one user, whatever their correlation, in everything released."""
+
+    kind: str
+    relation: NeighboringRelation
+
+
+class UserLevel(UserPromise):
+    """(epsilon, delta)-privacy.
 
     Source: DR14
     """
@@ -58,7 +65,6 @@ class UserLevel(Record):
     kind: Literal["user_level"] = "user_level"
     epsilon: PositiveDecimal
     delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
-    relation: NeighboringRelation
 
 
 Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel, Field(discriminator="kind")]

@@ -23,6 +23,7 @@ from policyc_check.users.profile import Laws, PrivacyProfile, SumLoss, pure_prof
 from policyc_check.users.setting import Moves
 
 MOST_CHANGES = 10**6
+MOST_LOSSES = 4 * 10**6  # of Laplace noise, that are convolved: more are taken for the largest
 WIDEST = 2**21  # points of a sum that are added one by one
 SMOOTH = 9  # variance from which the law of a sum of discrete Gaussians is known in closed form
 REACH = 20  # standard deviations of noise that are looked at; what is beyond, below exp(-200), loses everything
@@ -42,6 +43,14 @@ class Law(ABC):
     def any_way(self, moves: Moves) -> PrivacyProfile:  # noqa: ARG002
         """A curve above that of numbers that move in any direction."""
         raise ValueError("this noise is accounted for on numbers that all move alike")
+
+    def largest_loss(self, moves: Moves) -> Fraction | None:  # noqa: ARG002
+        """The most nats that can be lost by numbers that move so far, in L1; None where there is no limit."""
+        return None
+
+    def rho(self, moves: Moves) -> Fraction | None:  # noqa: ARG002
+        """The zero-concentrated loss of numbers that move so far, in L2; None where none is known."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,10 @@ class DiscreteGaussian(Law):
             raise ValueError("noise on whole numbers has a variance above 6 here")
         square = rounded_up(moves.l2_square / (Fraction(self.variance) - 3))
         return PrivacyProfile(mu=math.nextafter(math.sqrt(square), math.inf))
+
+    def rho(self, moves: Moves) -> Fraction:
+        """Exact for any change by whole numbers, at any variance (CKS20, Theorem 14)."""
+        return moves.l2_square / (2 * self.variance)
 
 
 @dataclass(frozen=True)
@@ -130,9 +143,11 @@ class DiscreteLaplace(Law):
     scale: Fraction
 
     def alike(self, changes: int, shift: int = 1) -> PrivacyProfile:
-        """Exact: the number drawn, cut to 0..c, tells all, and j of it loses (2 j - c) / scale."""
+        """The number drawn, cut to 0..c, tells all, and j of it loses (2 j - c) / scale: exact but for many losses."""
         s = float(self.scale)
         _require(s, changes, shift)
+        if changes * shift > MOST_LOSSES:
+            return self.any_way(Moves(changes * shift**2, changes * shift))
         log_weights = (np.arange(shift + 1) - shift) / s + math.log(-math.expm1(-1 / s))
         log_weights[0], log_weights[-1] = -shift / s, 0.0
         log_weights = log_weights * (1 - 2**-50) - math.log1p(math.exp(-1 / s)) + 1e-15  # none is above 0
@@ -143,6 +158,14 @@ class DiscreteLaplace(Law):
         if moves.l1 is None:
             raise ValueError("it is not known how far one user moves these numbers in L1")
         return pure_profile(rounded_up(moves.l1 / self.scale))
+
+    def largest_loss(self, moves: Moves) -> Fraction | None:
+        """Exact where all moves are by whole numbers: that much is lost at both ends."""
+        return None if moves.l1 is None else moves.l1 / self.scale
+
+    def rho(self, moves: Moves) -> Fraction:
+        """A number that moves by d loses d / scale at most, hence half of its square (BS16), and numbers add up."""
+        return moves.l2_square / (2 * self.scale**2)
 
 
 @dataclass(frozen=True)

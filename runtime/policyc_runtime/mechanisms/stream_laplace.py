@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from policyc_check.mechanisms import values as checked
+from policyc_check.users.noise import MOST_LOSSES
 from policyc_runtime.mechanisms.linear import LinearMechanism
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_check.users.setting import Setting
-
-MOST_LOSSES = 4 * 10**6  # values of the loss of a whole stream, which are convolved
 
 
 class StreamLaplace(checked.StreamLaplace, LinearMechanism):
