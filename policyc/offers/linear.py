@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 class GridOffer(StreamOffer):
     """Discrete Gaussian noise on a fine grid: one L2 sensitivity is all that counts."""
 
-    def fixed(self, setting: Setting, options: Options) -> dict[str, Any]:  # noqa: ARG002
-        """What of the record does not depend on the noise."""
-        return dict(options)
-
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
         """The least noise for what one user moves."""
         return self.least_on_grid(setting, epsilon, delta, self.fixed(setting, options))

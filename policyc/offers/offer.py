@@ -11,6 +11,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+from policyc.offers.goals import AtDelta, Goal, Noise
+
 if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
     from policyc_runtime.mechanisms import StreamMechanism
@@ -77,6 +79,14 @@ class MechanismOffer(Offer):
     usual: ClassVar[bool] = False
     predicts: ClassVar[bool] = False
 
+    def noise(self, options: Options) -> Noise:  # noqa: ARG002
+        """Of what kind its noise is."""
+        return "gaussian"
+
+    def keeping(self, goal: Goal, options: Options) -> Options | None:
+        """The options with which it can keep a goal: as they are, or with what they leave open; None for none."""
+        return options if self.noise(options) in goal.noises else None
+
 
 class StreamOffer(MechanismOffer, ABC):
     """A mechanism that accounts for all events of a user, and how the noise for a promise is found."""
@@ -90,6 +100,21 @@ class StreamOffer(MechanismOffer, ABC):
     def variants(self, setting: Setting) -> Sequence[Options]:  # noqa: ARG002
         """The options worth comparing under `mechanism auto`; each is given to `calibrated`."""
         return ({},)
+
+    def fixed(self, setting: Setting, options: Options) -> dict[str, Any]:  # noqa: ARG002
+        """What of the record does not depend on the noise."""
+        return dict(options)
+
+    def plain(self, setting: Setting, options: Options) -> StreamMechanism:
+        """The mechanism with any noise."""
+        record = self.record()
+        return record.model_validate({record.noise_field: Decimal(1), **self.fixed(setting, options)})
+
+    def least(self, setting: Setting, goal: Goal, options: Options) -> StreamMechanism:
+        """The mechanism with the least noise that keeps a goal; see `calibrated`."""
+        if isinstance(goal, AtDelta):
+            return self.calibrated(setting, goal.epsilon, goal.delta, options)
+        return goal.fitted(self.plain(setting, options), setting)
 
     @abstractmethod
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
@@ -166,7 +191,12 @@ def calibrate(
     name: str | type[Any], setting: Setting, epsilon: Decimal, delta: Decimal, options: Options | None = None
 ) -> Any:
     """The mechanism of a name, or of a record's name, with the least noise; see `StreamOffer.calibrated`."""
+    return calibrate_to(name, setting, AtDelta(epsilon, delta), options)
+
+
+def calibrate_to(name: str | type[Any], setting: Setting, goal: Goal, options: Options | None = None) -> Any:
+    """The same for any goal."""
     wanted = name if isinstance(name, str) else str(name.model_fields["name"].default)
     offer = mechanism_offers()[wanted]
     assert isinstance(offer, StreamOffer), "only these account for all events of a user"
-    return offer.calibrated(setting, epsilon, delta, options or {})
+    return offer.least(setting, goal, options or {})

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from policyc.offers.goals import Noise
 from policyc.offers.offer import Options, StreamOffer
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ class BinomialOffer(StreamOffer):
 
     name = "binomial"
     says = "heads of fair coins on every value"
+
+    def noise(self, options: Options) -> Noise:  # noqa: ARG002
+        """Coins."""
+        return "coins"
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:  # noqa: ARG002
         """The fewest coins whose whole stream is private; there are no options."""

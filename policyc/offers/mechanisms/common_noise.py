@@ -32,15 +32,14 @@ class CommonNoiseOffer(StreamOffer):
         weights = DENSE_WEIGHTS if present >= DENSE * values else (SPARSE_WEIGHT,)
         return tuple({"weight": Decimal(weight)} for weight in weights if float(weight) * present > 1)
 
-    def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
-        """The least noise of a split for which `weight` times own variance and common variance together are least."""
-        from policyc.offers.calibration import (  # start-up: `policyc check` calculates nothing
-            gaussian_stddev,
-            l2_sensitivity,
-            least_noise,
-        )
-        from policyc_check.mechanisms.common_noise import FINE, GRID, PARTS
-        from policyc_check.rounding import rounded_down
+    def plain(self, setting: Setting, options: Options) -> StreamMechanism:
+        """A split for which `weight` times own variance and common variance together are least."""
+        made: StreamMechanism = self._split(setting, options)[0]
+        return made
+
+    def _split(self, setting: Setting, options: Options) -> tuple[Any, float]:
+        """That with an own deviation of 1, and its own variance, in units of what plain noise has."""
+        from policyc_check.mechanisms.common_noise import PARTS  # start-up: `policyc check` calculates nothing
 
         present, values = setting.participation.steps, (setting.horizon or 0) * setting.cells
         weight = float(options["weight"]) if "weight" in options else USUAL_WEIGHT  # type: ignore[arg-type]
@@ -49,14 +48,25 @@ class CommonNoiseOffer(StreamOffer):
         moved = (present * (1 - 2 * share) + values * share**2) / present
         ratio = 1 / (setting.contribution * math.sqrt((own - moved) * present))  # of common to own deviation
         record: Any = self.record()
-        plain = record.model_construct(
-            name=self.name, stddev=Decimal(1), part=Decimal(part) / PARTS, common_stddev=Decimal(repr(ratio))
+        common = Decimal(repr(ratio))
+        return record.model_construct(
+            name=self.name, stddev=Decimal(1), part=Decimal(part) / PARTS, common_stddev=common
+        ), own
+
+    def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
+        """The least noise of the split."""
+        from policyc.offers.calibration import (  # start-up: `policyc check` calculates nothing
+            gaussian_stddev,
+            l2_sensitivity,
+            least_noise,
         )
+        from policyc_check.rounding import rounded_down
+
+        plain, own = self._split(setting, options)
         nats, failing = rounded_down(epsilon), rounded_down(delta)
 
         def holds(size: float) -> bool:
-            wide = size * min(ratio * FINE, GRID) >= 3
-            return wide and plain.of_size(size).profile(setting).delta(nats) <= failing
+            return bool(size >= plain.least_size and plain.of_size(size).profile(setting).delta(nats) <= failing)
 
         near = math.sqrt(own) * gaussian_stddev(nats, failing, l2_sensitivity(setting))
         made: StreamMechanism = plain.of_size(least_noise(holds, near))

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from policyc.offers.goals import Goal, Noise
 from policyc.offers.linear import GridOffer, least_by_profile
 from policyc.offers.offer import Option, Options
 
@@ -26,6 +27,15 @@ class DftOffer(GridOffer):
     )
     whole_stream = "the whole series is transformed"
     blocks = True
+
+    def noise(self, options: Options) -> Noise:
+        """Gaussian, if nothing else is said."""
+        return "laplace" if options.get("noise") == "laplace" else "gaussian"
+
+    def keeping(self, goal: Goal, options: Options) -> Options | None:
+        """Of noise that is not named, the kind that keeps the goal."""
+        able = super().keeping(goal, options)
+        return {**options, "noise": "laplace"} if able is None and "noise" not in options else able
 
     def fixed(self, setting: Setting, options: Options) -> dict[str, Any]:  # noqa: ARG002
         """How many coefficients of a block are measured (None: all), whether few are kept afterwards, and the law."""

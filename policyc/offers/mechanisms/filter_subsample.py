@@ -29,9 +29,11 @@ class FilterSubsampleOffer(GridOffer):
         """Rates worth comparing."""
         return tuple({"rate": Decimal(rate)} for rate in ("0.1", "0.3"))
 
+    def fixed(self, setting: Setting, options: Options) -> dict[str, Any]:  # noqa: ARG002
+        """The rate."""
+        return {"rate": options.get("rate", USUAL_RATE)}
+
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
         """The least noise for this rate."""
-        fixed = {"rate": options.get("rate", USUAL_RATE)}
-        plain: Any = self.record().model_validate({"stddev": Decimal(1), **fixed})
-        require_promise(plain, setting, delta)
-        return self.least_on_grid(setting, epsilon, delta, fixed)
+        require_promise(self.plain(setting, options), setting, delta)
+        return self.least_on_grid(setting, epsilon, delta, self.fixed(setting, options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from policyc.offers.goals import Noise
 from policyc.offers.offer import Options, StreamOffer
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ class LaplaceOffer(StreamOffer):
     name = "laplace"
     says = "Laplace noise on every value"
     promises = frozenset({"steps", "windows", "user_level"})
+
+    def noise(self, options: Options) -> Noise:  # noqa: ARG002
+        """Laplace."""
+        return "laplace"
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:  # noqa: ARG002
         """The least noise whose whole stream is private; there are no options."""

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from policyc.offers.goals import AtDelta, Goal, Noise
 from policyc.offers.offer import Option, Options, StreamOffer
 
 if TYPE_CHECKING:
@@ -29,7 +30,15 @@ class LmmseOffer(StreamOffer):
         Option("noise", ("gaussian", "binomial"), "noise = binomial"),
     )
 
+    def noise(self, options: Options) -> Noise:
+        """Gaussian, if nothing else is said."""
+        return "coins" if options.get("noise") == "binomial" else "gaussian"
+
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
+        """See `least`."""
+        return self.least(setting, AtDelta(epsilon, delta), options)
+
+    def least(self, setting: Setting, goal: Goal, options: Options) -> StreamMechanism:
         """The least noise; beside the statement's options, mean, sd and autocorrelation of a declared AR(1) process.
 
         Without a weight it is the one with the least expected error for a declared process, else 0.5.
@@ -48,14 +57,24 @@ class LmmseOffer(StreamOffer):
             }
         )
         if "weight" in options or plain.signal is None:
-            return _least(plain, setting, epsilon, delta)
+            return _least(plain, setting, goal)
         weighed = [plain.model_copy(update={"weight": weight}) for weight in WEIGHTS]
-        tried = [_least(one, setting, epsilon, delta) for one in weighed]
+        tried = [_least(one, setting, goal) for one in weighed]
         return min(tried, key=lambda one: float(one.variances(setting, setting.horizon or STRETCH).mean()))
 
 
-def _least(plain: Any, setting: Setting, epsilon: Decimal, delta: Decimal) -> StreamMechanism:
+def _least(plain: Any, setting: Setting, goal: Goal) -> StreamMechanism:
     """The least noise of these weights, on a grid that suits it."""
+    if isinstance(goal, AtDelta):
+        return _least_at_delta(plain, setting, goal.epsilon, goal.delta)
+    from policyc.offers.calibration import fine_grid  # start-up: `policyc check` calculates nothing
+
+    grid = fine_grid(float(goal.size(plain, setting)))
+    found: StreamMechanism = goal.fitted(plain.model_copy(update={"grid": grid}), setting)
+    return found
+
+
+def _least_at_delta(plain: Any, setting: Setting, epsilon: Decimal, delta: Decimal) -> StreamMechanism:
     from policyc.offers.calibration import fine_grid, gaussian_stddev, least_noise  # start-up, as above
     from policyc_check.rounding import rounded_down
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from policyc.offers.goals import Noise
 from policyc.offers.linear import least_by_profile, require_promise
 from policyc.offers.offer import Option, Options, StreamOffer
 
@@ -27,6 +28,10 @@ class SubsampleOffer(StreamOffer):
     )
     whole_stream = "the gaps are filled from both sides"
     leaves_gaps = True
+
+    def noise(self, options: Options) -> Noise:  # noqa: ARG002
+        """Of some steps."""
+        return "sampled"
 
     def variants(self, setting: Setting) -> Sequence[Options]:  # noqa: ARG002
         """Rates worth comparing."""

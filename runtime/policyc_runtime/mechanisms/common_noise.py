@@ -12,7 +12,7 @@ from pydantic import model_validator
 
 from policyc_check.mechanisms import common_noise as checked
 from policyc_check.mechanisms.common_noise import FINE
-from policyc_runtime.mechanisms.linear import GridMechanism
+from policyc_runtime.mechanisms.linear import WIDE, GridMechanism
 from policyc_runtime.mechanisms.linear import drawn as drawn_noise
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 from policyc_runtime.mechanisms.room import require_room
@@ -43,7 +43,7 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
     @model_validator(mode="after")
     def _common_noise_is_wide(self) -> Self:
         assert self.parts >= 0, "it is on its grid"
-        if self.common_stddev * FINE < 3:
+        if self.common_stddev * FINE < WIDE:
             raise ValueError("the common noise is too small for its grid")
         return self
 
@@ -63,6 +63,11 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
     def described(self) -> str:
         """With what all values share."""
         return f"common_noise({float(self.part):.3g} of {float(self.common_stddev):.3g} users)"
+
+    @property
+    def least_size(self) -> float:
+        """Both parts are three steps of their grids wide."""
+        return WIDE / min(self.grid, FINE * float(self.common_stddev) / float(self.stddev)) * (1 + 1e-12)
 
     def of_size(self, size: float) -> Self:
         """The same with this standard deviation of every value's own noise; common noise grows as it does."""

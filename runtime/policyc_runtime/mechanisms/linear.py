@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 Whole = NDArray[np.int64]
+WIDE = 3  # steps of a grid that noise is wide at least
 
 
 @singledispatch
@@ -71,7 +72,7 @@ class GridMechanism(checked.GridMechanism, LinearMechanism):
 
     @model_validator(mode="after")
     def _noise_is_wide(self) -> Self:
-        if self.stddev * self.grid < 3:
+        if self.stddev * self.grid < WIDE:
             raise ValueError("the noise is too small for its grid")
         return self
 
@@ -79,6 +80,11 @@ class GridMechanism(checked.GridMechanism, LinearMechanism):
     def reason_against(cls, setting: Setting) -> str | None:
         """It needs to know how many steps there are."""
         return "it needs a horizon, and this stream has no end" if setting.horizon is None else None
+
+    @property
+    def least_size(self) -> float:
+        """Three steps of its grid."""
+        return WIDE / self.grid
 
     def of_size(self, size: float) -> Self:
         """The same with this standard deviation."""

@@ -14,6 +14,7 @@ from pydantic import model_validator
 from policyc_check.mechanisms import lmmse as checked
 from policyc_check.mechanisms.lmmse import LEAST_WEIGHT
 from policyc_runtime.mechanisms.ar1_prediction import DeclaredAR1, LearnedAR1, still_errors
+from policyc_runtime.mechanisms.linear import WIDE
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 from policyc_runtime.mechanisms.room import require_coins, require_room
 
@@ -47,7 +48,7 @@ class Lmmse(checked.Lmmse, StreamMechanism):
 
     @model_validator(mode="after")
     def _noise_is_wide(self) -> Self:
-        if self.stddev * self.grid < 3:
+        if self.stddev * self.grid < WIDE:
             raise ValueError("the noise is too small for its grid")
         return self
 
@@ -56,6 +57,11 @@ class Lmmse(checked.Lmmse, StreamMechanism):
         falling = "" if self.decay == 1 else f", falling by {self.decay} a step"
         noise = "" if self.noise == "gaussian" else f", {self.noise} noise"
         return f"lmmse(weight {self.weight}{falling}{noise})"
+
+    @property
+    def least_size(self) -> float:
+        """Three steps of its grid."""
+        return WIDE / self.grid
 
     def of_size(self, size: float) -> Self:
         """The same with this standard deviation of a value that has the whole weight."""

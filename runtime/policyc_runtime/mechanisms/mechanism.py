@@ -111,6 +111,11 @@ class StreamMechanism(checked.StreamMechanism):
         """How much noise there is: the standard deviation or scale that it states, > 0, in units."""
         return float(getattr(self, self.noise_field))
 
+    @property
+    def least_size(self) -> float:
+        """The least noise that it is made with; 0 where any will do."""
+        return 0.0
+
     def of_size(self, size: float) -> Self:
         """The same mechanism with so much noise (> 0).
 
