@@ -1,8 +1,10 @@
-"""Regular rhythms of a series and its slope: lines that stand out of its spectrum, found one by one.
+"""Regular rhythms of a series, its slope and steps unlike all others: what stands out of its spectrum, one by one.
 
-A line is a sine of one frequency, any frequency, or the slope of the whole series. How large it is in the values is
-read from their cosine coefficients, weighted by what noise and spectrum let expect of each. The line that explains most
-comes first; one is kept only where it explains more than its numbers take to write down.
+A line is a sine of one frequency, any frequency, the slope of the whole series, or one step alone, as a holiday is:
+what the spectrum would smooth away of it is then published, and what it would make the spectrum believe is not. How
+large it is in the values is read from their cosine coefficients, weighted by what noise and spectrum let expect of
+each. The line that explains most comes first; one is kept only where it explains more than its numbers take to write
+down.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SLOPE = 0.0  # in place of a frequency
+ALONE = 1.0  # more than any frequency: this and its number are written for a step alone
 SLOWEST = 0.75  # cycles in the whole series: below, the slope and the spectrum say more
 FINE = 4  # frequencies that are looked at, relative to the steps
 STEPS_A_LINE = 10
@@ -35,12 +38,14 @@ class Lines:
     Args:
         coefficients: (T - 1,) cosine coefficients 1 to T - 1 of the series, orthonormal.
         variances: (T - 1,) what is expected of their squares without lines.
-        frequencies: of the lines, in cycles a step, or `SLOPE`.
+        frequencies: of the lines, in cycles a step, or `SLOPE`, or `ALONE` and the number of a step.
+        alone: whether to look for steps alone.
     """
 
     coefficients: Array
     variances: Array
     frequencies: list[float] = field(default_factory=list)
+    alone: bool = False
 
     def __post_init__(self) -> None:
         self.steps = self.coefficients.size + 1
@@ -59,7 +64,7 @@ class Lines:
         return sum(map(self._cost, self.frequencies))
 
     def _cost(self, frequency: float) -> float:
-        numbers = 1 if frequency == SLOPE else 3
+        numbers = 1 if frequency == SLOPE else 3  # which step it is, one of all of them, is told like two numbers
         return numbers * math.log(self.steps) / 2
 
     def search(self, most: int) -> None:
@@ -82,13 +87,15 @@ class Lines:
             self._drop(int(np.argmin(worth)))
 
     def _promising(self) -> Iterable[float]:
-        """The slope, and the frequency at which what is left has most power for its weight, made exact."""
+        """The slope, the step and the frequency at which what is left has most power for its weight, made exact."""
         from scipy.fft import idct
         from scipy.optimize import minimize_scalar
 
         yield SLOPE
         size = 1 << math.ceil(math.log2(FINE * self.steps))
         whitened = idct(np.append(0.0, self.left * self._weights), norm="ortho")
+        if self.alone:
+            yield ALONE + int(np.argmax(whitened**2 / self._weights_of_steps()))
         power = np.abs(np.fft.rfft(whitened, size)) ** 2
         places = np.arange(power.size) * (2 * self.steps / size)
         power /= np.interp(places, np.arange(1, self.steps), self._weights)
@@ -101,13 +108,24 @@ class Lines:
         found = minimize_scalar(lambda one: -self._gain(one), bounds=ends, method="bounded", options=within)
         yield float(found.x)
 
+    def _weights_of_steps(self) -> Array:
+        """Of each step alone, (T,): the weights of coefficients by the squares of their cosines there."""
+        # cos^2 = (1 + cos of twice as much) / 2, and the sum of these cosines is a Fourier sum
+        half = np.exp(1j * math.pi * np.arange(self.steps) / self.steps) * np.append(0.0, self._weights)
+        return np.asarray(self._weights.sum() / self.steps + np.fft.ifft(half).real)
+
     def _made(self, frequency: float) -> Array:
         """Cosine coefficients of a line, (T - 1, numbers)."""
         from scipy.fft import dct
 
         steps = np.arange(self.steps)
         turn = 2 * math.pi * frequency * steps
-        shapes = [steps / self.steps] if frequency == SLOPE else [np.cos(turn), np.sin(turn)]
+        if frequency == SLOPE:
+            shapes = [steps / self.steps]
+        elif frequency >= ALONE:
+            shapes = [(steps == frequency - ALONE).astype(np.float64)]
+        else:
+            shapes = [np.cos(turn), np.sin(turn)]
         return np.asarray(dct(np.column_stack(shapes), axis=0, norm="ortho")[1:])
 
     def _gain(self, frequency: float) -> float:
@@ -127,7 +145,7 @@ class Lines:
         )
 
     def _owners(self) -> list[int]:
-        return [n for n, one in enumerate(self.frequencies) for _ in range(1 if one == SLOPE else 2)]
+        return [n for n, one in enumerate(self.frequencies) for _ in range(2 if SLOPE < one < ALONE else 1)]
 
     def _add(self, frequency: float) -> None:
         self._columns = np.hstack([self._columns, self._made(frequency)])

@@ -114,9 +114,10 @@ class SeriesSmoother(PlainSeries):
     """Posterior mean of a series given all noisy values, earlier and later, as a Gaussian process in the cosine basis.
 
     Its spectrum is that of an integrated random walk or of an AR(1) process, whichever is likelier, beside rhythms of
-    any frequency and a slope, where they stand out; all of it is learned from the noisy values, whose noise is known.
-    Of the mean nothing is assumed. With `observation_noise` true values are taken to have noise of their own, which is
-    smoothed away too. With a `signal` that the policy declares, nothing is learned: the posterior mean of that process.
+    any frequency, a slope and steps unlike all others, where they stand out; all of it is learned from the noisy
+    values, whose noise is known. Of the mean nothing is assumed. With `observation_noise` true values are taken to have
+    noise of their own, which is smoothed away too. With a `signal` that the policy declares, nothing is learned: the
+    posterior mean of that process.
 
     Source: RW06, MZ93, SCH78, DJ89
     """

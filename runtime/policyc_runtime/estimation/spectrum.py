@@ -3,11 +3,13 @@
 In the cosine basis of the whole horizon (orthonormal DCT-II) the values of a slowly moving series are independent:
 coefficient k has a variance that falls with its frequency, as that of an integrated random walk or of an AR(1) process
 does. The noise is known. So what a noisy coefficient says is one factor. The mean is diffuse: nothing is known of it,
-and nothing takes from it. The same holds for regular rhythms and a slope, where they stand out (`lines`).
+and nothing takes from it. The same holds for regular rhythms, a slope and steps unlike all others, where they stand out
+(`lines`).
 
 Where steps have no value, or noise differs between steps, coefficients are not independent any more, and the same
 expectations come from a system of linear equations. Where only noise differs, the spectrum is learned as under noise of
-the mean variance; where values are missing, from the first few hundred of them, and without lines.
+the mean variance, and no step is unlike all others, since much noise would make it so; where values are missing, from
+the first few hundred of them, and without lines.
 """
 
 from __future__ import annotations
@@ -89,9 +91,10 @@ def _smoothed_even(values: Array, variances: Array, observation_noise: bool) -> 
     noise = float(np.mean(variances))
     transformed = dct(values, norm="ortho")
     mean, coefficients = transformed[:1], transformed[1:]
-    spectrum, lines = _likeliest_even(values, coefficients, noise, observation_noise)
+    even = bool(np.ptp(variances) <= 1e-9 * noise)
+    spectrum, lines = _likeliest_even(values, coefficients, noise, observation_noise, even)
     regular = coefficients - lines.left
-    if np.ptp(variances) <= 1e-9 * noise:
+    if even:
         shares = spectrum.variances(values.size) / lines.variances
         return np.asarray(idct(np.append(mean, regular + lines.left * shares), norm="ortho"))
     rhythms = np.asarray(idct(np.append(0.0, regular), norm="ortho"))
@@ -136,12 +139,13 @@ def posterior_means(values: Array, variances: Array, spectrum: Array) -> Array:
 
 
 def _likeliest_even(
-    values: Array, coefficients: Array, noise: float, observation_noise: bool
+    values: Array, coefficients: Array, noise: float, observation_noise: bool, even: bool
 ) -> tuple[Spectrum, Lines]:
     """The spectrum and lines of greatest likelihood, both penalised by what they take to write down.
 
     Lines are looked for above the spectrum that explains all without any, and above noise alone: a strong rhythm that
-    a spectrum took for its own is found the second way only.
+    a spectrum took for its own is found the second way only. What a step alone is off by may be noise of its own, where
+    values have such: there none is looked for.
     """
 
     def expected(spectrum: Spectrum) -> Array:
@@ -156,7 +160,8 @@ def _likeliest_even(
         search = partial(_searched, shape, values, noise, observation_noise)
         for most in (MOST_LINES, FEW_LINES):
             start = search(partial(misfit, left=coefficients))[0] if most == MOST_LINES else None
-            spectrum, lines = start, Lines(coefficients, np.full(coefficients.size, noise))
+            spectrum = start
+            lines = Lines(coefficients, np.full(coefficients.size, noise), alone=even and not observation_noise)
             for _ in range(ROUNDS):  # lines that are found lower the rest, which shows others
                 before = len(lines.frequencies)
                 if spectrum is not None:
