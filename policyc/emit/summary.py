@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
 from policyc.emit.blocks.mechanism import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
-from policyc.emit.blocks.wording import chance
+from policyc.emit.blocks.wording import chance, in_period
 from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
 
@@ -49,7 +49,8 @@ def _promise(plan: Plan, index: int) -> str:
     if isinstance(target, UserLevel):
         claim = plan.claims.user_level[index]
         return (
-            f"user level: at most {target.epsilon} nats about all events of one user, over {_span(plan)}, at "
+            f"user level: at most {target.epsilon} nats about all events of one user{in_period(plan)}, over "
+            f"{_span(plan)}, at "
             f"delta {target.delta:f} (recomputed: {claim.epsilon})"
         )
     kind = "w-event" if isinstance(target, WEvent) else "event level"

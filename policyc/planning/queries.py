@@ -47,9 +47,9 @@ def participation_of(policy: Policy) -> ParticipationRecord:
     """How far one user can take part; without a statement in every step, once, which the run itself makes true."""
     stated = policy.participation
     if stated is None:
-        assert policy.stream.horizon is not None, "an endless stream without a bound was refused before"
+        assert policy.longest_part is not None, "an endless stream without a bound was refused before"
         return ParticipationRecord(
-            bound=policy.stream.horizon, per_step=1, spacing=1, enforced="keep_first", assumed=None
+            bound=policy.longest_part, per_step=1, spacing=1, enforced="keep_first", assumed=None
         )
     return ParticipationRecord(
         bound=stated.steps,

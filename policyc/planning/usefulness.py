@@ -11,14 +11,18 @@ from policyc.diagnostics import Diagnostic
 from policyc.planning.courses import Courses, courses
 from policyc.planning.measurements import Measurement, Objective, measurements
 from policyc.semantics.policy import LinearConstraint, Policy, Release, Wish
+from policyc.semantics.reading import written
 from policyc.semantics.rules.utility import check_utility
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import promised_user_level, setting_of, unit_of
+from policyc_check.users.claims import own_bound, period_of, promised_user_level, setting_of, unit_of
 from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
 
 SOON_CALIBRATED = ("common_noise", "gaussian")  # mechanisms that are held against the one with a bound
 MORE_NOISE = 1.5  # times as much, for which nothing is dropped: few steps dropped of each user are more
 MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
+
+MONTH = 31 * 86_400_000  # milliseconds
+HARDLY = 10  # nats from which hardly anything is hidden
 
 KNOWN = {
     "noise": "the error before post-processing",
@@ -43,6 +47,7 @@ def user_level_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
     how far values move; the population how large a count can be. Of totals nothing is said.
     """
     yield from _dropping_warnings(policy, plan)
+    yield from _habit_warnings(policy, plan)
     declared = {release.name: release for release in policy.releases}
     given = _course(policy, plan)
     for part in plan.releases:
@@ -64,14 +69,14 @@ def user_level_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
 
 def _dropping_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
     """A bound that drops nothing, where its noise is about that of the bound that the policy enforces."""
-    record, horizon, parts = plan.participation, plan.stream.horizon, plan.measured
-    dropping = record is not None and record.enforced is not None and horizon is not None and record.bound < horizon
+    record, most, parts = plan.participation, plan.longest_part, plan.measured
+    dropping = record is not None and record.enforced is not None and most is not None and record.bound < most
     if not dropping or len(parts) != 1 or record is None or policy.participation is None:
         return
     part, (target,) = parts[0], promised_user_level(plan)
     unit = unit_of(plan, part)
     now = Measurement(part.mechanism, setting_of(plan, part, target.relation), unit)
-    whole = setting_of(plan, part, target.relation, horizon)
+    whole = setting_of(plan, part, target.relation, most)
     errors = []
     for name in SOON_CALIBRATED:
         options = {"fills": False, "known": False, "totalled": False}
@@ -82,15 +87,38 @@ def _dropping_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
     found, stated = (_in_counts(policy, error) for error in (min(errors), now.mean_error(policy.objective)))
     if found <= MORE_NOISE * stated:
         beside = "less" if found < stated else "hardly more"
+        of_period = "" if target.per is None else " of a period"
+        per = "" if target.per is None else f"per = {written(target.per)}, "
         yield Diagnostic(
             "W0761",
-            f"a bound of all {horizon:,} steps would drop nothing, with {beside} noise: {found:.3g} "
+            f"a bound of all {most:,} steps{of_period} would drop nothing, with {beside} noise: {found:.3g} "
             f"{_unit(plan, part)} beside {stated:.3g}",
             policy.participation.span,
             because=f"steps of a user beyond {record.bound:,} are dropped before noise is added, and no error tells "
             "how much that takes away; where users come back it is soon more than all noise",
-            help=f"write `at_most({horizon} steps, enforced = {record.enforced})`, unless hardly anybody takes part in "
+            help=f"write `at_most({most} steps, {per}enforced = {record.enforced})`, unless hardly anybody takes "
+            "part in "
             f"more than {record.bound:,}",
+        )
+
+
+def _habit_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
+    """W0762: a promise about short periods that leaves next to nothing of a month."""
+    for target, claim in zip(promised_user_level(plan), plan.claims.user_level, strict=True):
+        if target.per is None:
+            continue
+        month = math.ceil(MONTH / target.per)
+        found = [point.epsilon for point in claim.beyond if point.participation == month * own_bound(plan)]
+        if month == 1 or not found or (found[0] is not None and found[0] <= HARDLY):
+            continue
+        left = "nothing" if found[0] is None else f"{found[0].normalize():f} nats at delta {target.delta:f}"
+        yield Diagnostic(
+            "W0762",
+            f"of what a user does in a month, {month:,} periods, {left} is promised",
+            policy.targets[0].span,
+            because="each period is hidden by itself: a habit shows in all of them, and they add up. A reader may "
+            "take the promise for a stronger one",
+            help="say it beside the numbers; or promise a longer period, or a smaller epsilon",
         )
 
 
@@ -121,7 +149,7 @@ def _largest(plan: Plan, part: ReleasePlan) -> int | None:
     """The largest count that there can be, where the size of the population is public."""
     if plan.stream.population is None or plan.participation is None or not isinstance(part.query, CountQuery):
         return None
-    return plan.stream.population * plan.participation.per_step
+    return plan.stream.population * plan.participation.per_step * math.ceil(1 / (period_of(plan) or 1))
 
 
 def _unit(plan: Plan, part: ReleasePlan) -> str:

@@ -68,7 +68,9 @@ def draft_user_level(policy: Policy, target: UserLevelTarget, notices: Sequence[
         stream=stream_record(policy),
         delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
         objective=policy.objective,
-        targets=(UserLevel(epsilon=target.epsilon, delta=target.delta, relation=RELATIONS[target.neighbors]),),
+        targets=(
+            UserLevel(epsilon=target.epsilon, delta=target.delta, relation=RELATIONS[target.neighbors], per=target.per),
+        ),
         correlation=Correlation(kind="none", chains=(), evidence=evidence),
         participation=participation_of(policy),
         signal=modelled_signal(policy),

@@ -76,12 +76,13 @@ class AlphaDPTTarget:
 
 @dataclass(frozen=True)
 class UserLevelTarget:
-    """All events of one user."""
+    """All events of one user; with `per` milliseconds, all in one such period."""
 
     epsilon: Decimal
     delta: Decimal
     neighbors: Literal["add_remove", "replace"]
     span: Span
+    per: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget
 
 @dataclass(frozen=True)
 class Participation:
-    """How many steps one user can take part in; exactly one of `enforced` and `assumed` is given."""
+    """How many steps one user can take part in; exactly one of `enforced` and `assumed` is given.
+
+    With `per` milliseconds: how many of every such period.
+    """
 
     steps: int
     per_step: int
@@ -114,6 +118,7 @@ class Participation:
     enforced: Literal["keep_first", "keep_sample"] | None
     assumed: str | None
     span: Span
+    per: int | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +230,19 @@ class Policy:
     def chains(self) -> tuple[MarkovCorrelation, ...]:
         """The declared chains, one a group."""
         return tuple(c for c in self.correlations if isinstance(c, MarkovCorrelation))
+
+    @property
+    def period(self) -> int | None:
+        """The milliseconds of the period whose events are promised together; None for promises about all of them."""
+        return next((target.per for target in self.targets if isinstance(target, UserLevelTarget)), None)
+
+    @property
+    def longest_part(self) -> int | None:
+        """The steps in which a user can take part, of the stream or of a period; None where it has no end."""
+        lengths = [] if self.stream.horizon is None else [self.stream.horizon]
+        if self.period is not None:
+            lengths.append(max(1, self.period // self.stream.step_milliseconds))
+        return min(lengths, default=None)
 
     @property
     def several_series(self) -> bool:

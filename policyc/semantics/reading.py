@@ -137,7 +137,7 @@ def duration(scope: Scope, value: Value, what: str) -> int | None:
             "E0211",
             f"`{what}` is a duration, and `{scope.quote(value.span)}` counts steps",
             value.span,
-            hint="write how long a step is, such as `5min`",
+            hint="write how long a step is, such as `5min`" if what == "step" else "write how long it is, such as `1d`",
         )
         return None
     if not isinstance(value, Duration):
@@ -156,6 +156,12 @@ def duration(scope: Scope, value: Value, what: str) -> int | None:
         _out_of_range(scope, value.span, what, demand, "write `5min`, say")
         return None
     return length
+
+
+def written(milliseconds: int) -> str:
+    """A duration as a policy writes it: `1d`."""
+    unit, size = max(((u, s) for u, s in _MILLISECONDS.items() if milliseconds % s == 0), key=lambda pair: pair[1])
+    return f"{milliseconds // size}{unit}"
 
 
 def _wrong_unit(scope: Scope, value: Duration) -> None:

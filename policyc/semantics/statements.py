@@ -33,6 +33,8 @@ FEWEST_OF_A_PILOT = 8
 _EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", because="it is the promise itself")
 _NEIGHBORS = reading.word("add_remove", "replace")
 
+_PER = Parameter("per", reading.duration, "per = 1d", required=False)
+
 _TARGETS: Signature = {
     "alpha_dpt": (
         Parameter("alpha", reading.privacy_parameter, "alpha = 1.0", because="it is the promise itself"),
@@ -45,6 +47,7 @@ _TARGETS: Signature = {
                   because="the noise is Gaussian, whose promise may fail with probability delta"),
         Parameter("neighbors", _NEIGHBORS, "neighbors = add_remove",
                   because="whether one user more, or another user instead, is hidden changes the noise by a factor"),
+        _PER,
     ),
     "event_level": (_EPSILON,),
     "w_event": (
@@ -57,6 +60,7 @@ _PARTICIPATION: Signature = {
     "at_most": (
         Parameter("steps", reading.step_count, "50 steps", positional=True,
                   because="the noise grows with the number of steps one user takes part in"),
+        _PER,
         Parameter("per_step", reading.whole, "per_step = 1", required=False),
         Parameter("spacing", reading.step_count, "spacing = 1 step", required=False),
         Parameter("enforced", reading.word("keep_first", "keep_sample"), "enforced = keep_first", required=False),

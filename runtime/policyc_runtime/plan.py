@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal
@@ -17,7 +18,7 @@ from policyc_check.plan.queries import SumQuery, TotalQuery
 from policyc_check.plan.release import told_apart
 from policyc_check.plan.schedule import Schedule
 from policyc_check.records import Label, Record, Steps
-from policyc_check.users.claims import promised_user_level, setting_of, source_release
+from policyc_check.users.claims import period_of, promised_user_level, setting_of, source_release
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
@@ -230,12 +231,21 @@ class Plan(checked.Plan):
         return self.stream.horizon or STRETCH
 
     @property
+    def longest_part(self) -> int | None:
+        """The steps in which a user can take part, of the stream or of a period; None where it has no end."""
+        period, horizon = period_of(self), self.stream.horizon
+        lengths = [] if horizon is None else [horizon]
+        if period is not None:
+            lengths.append(math.ceil(period))
+        return min(lengths, default=None)
+
+    @property
     def drops_steps(self) -> bool:
         """Whether whole steps of users may be dropped by an enforced participation bound."""
-        record, horizon = self.participation, self.stream.horizon
+        record, most = self.participation, self.longest_part
         if record is None or record.enforced is None:
             return False
-        return horizon is None or record.bound < horizon or record.spacing > 1
+        return most is None or record.bound < most or (record.spacing > 1 and most > 1)
 
     def drops_events(self, release: ReleasePlan) -> bool:
         """Whether a user's events beyond `per_step` are missing in a release; who is there once a step counts once."""

@@ -121,10 +121,12 @@ CONSTRAINTS = {
 HORIZONS = ("ends", "unbounded")
 CHAINS = ("mixing", "ring", "groups", "drawn start")
 OBJECTIVES = ("mean_squared_error", "mean_absolute_error")
+PER = "per = 4h"  # three periods
 PARTICIPATIONS = (
     "4 steps, enforced = keep_first",
     "4 steps, per_step = 2, spacing = 2 steps, enforced = keep_first",
     '12 steps, assumed = "so it is"',
+    f"2 steps, {PER}, enforced = keep_first",
 )
 
 
@@ -192,7 +194,7 @@ class Combination:
             f'stream s {{ user u time t {cell} step 1h start "2026-01-05" population {USERS}',
             f"  horizon {'unbounded' if self.horizon == 'unbounded' else f'{STEPS} steps'} }}",
             *(f"release {text}" for text in RELEASES[self.release]),
-            *(f"target {text}" for text in TARGETS[self.target]),
+            *(f"target {text}" for text in self._targets()),
             *(self._chains() if self.target in LEAKS else ()),
             *([f"participation at_most({self.participation})"] if self.user_level else ()),
             *([f"signal {SIGNALS[self.signal]}"] if SIGNALS[self.signal] else ()),
@@ -205,6 +207,11 @@ class Combination:
         if CONSTRAINTS[self.constraint]:
             lines.append(f"postprocess r {{ {', '.join(CONSTRAINTS[self.constraint])} }}")
         return "\n".join(lines) + "\n"
+
+    def _targets(self) -> Iterator[str]:
+        for text in TARGETS[self.target]:
+            about_periods = PER in self.participation and "user_level" in text
+            yield f"{text.removesuffix(')')}, {PER})" if about_periods else text
 
     def _chains(self) -> Iterator[str]:
         mixing = "[[0.6, 0.2, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.1, 0.6, 0.2], [0.2, 0.1, 0.1, 0.6]]"

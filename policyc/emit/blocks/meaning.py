@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal
 
-from policyc.emit.blocks.wording import Json, JsonValue, event, span, user
+from policyc.emit.blocks.wording import Json, JsonValue, event, in_period, span, user
 from policyc.emit.numbers import exact, plain, round_up
 from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, window_of
 from policyc_check.users.claims import stream_profile
@@ -27,7 +27,11 @@ def meaning(plan: Plan) -> list[JsonValue]:
 
 
 def _meaning(plan: Plan, target: Target, index: int) -> Json:
-    about = f"all events of {user(plan)} together" if isinstance(target, UserLevel) else event(plan, window_of(target))
+    about = (
+        f"all events of {user(plan)}{in_period(plan)} together"
+        if isinstance(target, UserLevel)
+        else event(plan, window_of(target))
+    )
     rows = _exact_curve(plan, target) if isinstance(target, UserLevel) else _pure(target)
     guess = "right" if isinstance(target, UserLevel) else "sure"
     return {
@@ -159,7 +163,8 @@ def user_posterior_picture(plan: Plan) -> Json:
     return {
         "id": "posterior",
         "title": "What an attacker can come to believe",
-        "description": f"How often the best guess about all events of {user(plan)} can be right after, against before, "
+        "description": f"How often the best guess about all events of {user(plan)}{in_period(plan)} can be right "
+        "after, against before, "
         f"in percent, over {span(plan)}.",
         "x": "best guess right before, %",
         "y": "right after at most, %",

@@ -9,11 +9,11 @@ from decimal import Decimal
 from itertools import groupby
 
 from policyc.emit.accounting import Accounting
-from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, listed, quoted, said, span
+from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, in_period, listed, quoted, said, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
-from policyc_check.users.claims import source_release
+from policyc_check.users.claims import own_bound, source_release
 from policyc_runtime.noisy_values import common_stddevs
 from policyc_runtime.plan import (
     AdaptiveRelease,
@@ -353,7 +353,7 @@ def dropped(plan: Plan, release: ReleasePlan) -> str:
     record, told = plan.participation, []
     assert record is not None, "only a bound drops anything"
     if plan.drops_steps:
-        told.append(f"steps of one user beyond {record.bound:,}")
+        told.append(f"steps of one user beyond {own_bound(plan):,}{' of a period' if in_period(plan) else ''}")
         if record.spacing > 1:
             told.append(f"those less than {counted(record.spacing, 'step')} apart")
     if plan.drops_events(release):

@@ -10,10 +10,11 @@ from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
 from policyc.emit.blocks.example import example_picture
 from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
 from policyc.emit.blocks.mechanism import objective_words
-from policyc.emit.blocks.wording import Json, JsonValue, span, steps_axis
+from policyc.emit.blocks.wording import Json, JsonValue, in_period, span, steps_axis
 from policyc.emit.numbers import about, exact, round_up
 from policyc.emit.pictures import thinned
 from policyc_check.plan.targets import AlphaDPT, UserLevel
+from policyc_check.users.claims import own_bound
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 
@@ -42,11 +43,11 @@ def user_level_pictures(plan: Plan) -> Json:
         content["example"] = example
     claim, record = plan.claims.user_level[0], plan.participation
     if claim.beyond and record is not None:
-        points = [(record.bound, claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
+        points = [(own_bound(plan), claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
         pairs = [(bound, epsilon) for bound, epsilon in points if epsilon is not None]
         content["participation"] = {
             "id": "participation",
-            "title": "If a user takes part more often",
+            "title": "What is left of several periods" if in_period(plan) else "If a user takes part more often",
             "description": f"Epsilon in nats at delta {exact(claim.delta)}, against steps in which a user takes part.",
             "x": "steps in which a user takes part",
             "y": "epsilon, nats",

@@ -7,6 +7,7 @@ from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
+from policyc_check.users.claims import period_of
 from policyc_runtime.plan import BudgetedRelease, DerivedRelease, MeasuredRelease, Plan, ReleasePlan, Scheduled
 
 LONGEST_LIST = 12
@@ -51,7 +52,10 @@ def _delivered(plan: Plan) -> str:
 def _counted(plan: Plan) -> str:
     """Users, or events where several of one user count in a step."""
     most = events_counted(plan)
-    return "the number of users" if most == 1 else f"the number of events (of one user at most {most:,} in a step)"
+    if most > 1:
+        return f"the number of events (of one user at most {most:,} in a step)"
+    several = (period_of(plan) or 1) < 1  # periods in a step: a user counts in each of them
+    return f"the number of users{' in each period, added up' if several else ''}"
 
 
 def _what(plan: Plan, release: ReleasePlan) -> str:

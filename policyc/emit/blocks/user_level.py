@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 
 import numpy as np
 
 from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters, stretch_words
+from policyc.emit.blocks.periods import habits, kept_words, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
-from policyc.emit.blocks.wording import Json, JsonValue, quoted, relation_words, said, span, user
-from policyc.emit.numbers import about, counted, exact, grouped, likelihood_factor, round_up, sentence_case, shown
+from policyc.emit.blocks.wording import Json, JsonValue, in_period, quoted, relation_words, said, span, user
+from policyc.emit.numbers import (
+    about,
+    counted,
+    exact,
+    grouped,
+    likelihood_factor,
+    round_up,
+    sentence_case,
+    shown,
+)
 from policyc.emit.odds import group_epsilon, probability_beyond
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.plan.claims import UserLevelClaim
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import UserLevel
-from policyc_check.users.claims import promised_user_level, setting_of, stream_profile
+from policyc_check.users.claims import own_bound, promised_user_level, setting_of, stream_profile
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
 
@@ -47,7 +56,7 @@ def user_level_blocks(plan: Plan) -> Json:
             "tolerance": [],
             "evidence": plan.correlation.evidence,
             "words": "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
-            "other, because it covers all of them together.",
+            f"other, because it covers all of them{in_period(plan)} together.",
         },
         "implied_bounds": _implied_bounds(plan, groups),
         "mechanisms": [_mechanism(plan, release) for release in plan.releases],
@@ -67,13 +76,15 @@ def bound_words(plan: Plan) -> str:
     record = record_of(plan)
     times = "once" if record.per_step == 1 else f"at most {record.per_step:,} times"
     apart = f", any two of them at least {counted(record.spacing, 'step')} apart" if record.spacing > 1 else ""
-    return f"in at most {counted(record.bound, 'step')}{apart}, {times} in each"
+    of = " of a period" if in_period(plan) else ""
+    return f"in at most {counted(own_bound(plan), 'step')}{of}{apart}, {times} in each"
 
 
 def _steps_words(plan: Plan) -> str:
     record = record_of(plan)
     if record.enforced:
-        return f"at most {counted(record.bound, 'step')} count, {bound_words(plan).split(', ', 1)[1]}"
+        of = " of the period" if in_period(plan) else ""
+        return f"at most {counted(own_bound(plan), 'step')}{of} count, {bound_words(plan).split(', ', 1)[1]}"
     return bound_words(plan)
 
 
@@ -81,14 +92,17 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
     claim = plan.claims.user_level[index]
     factor = likelihood_factor(target.epsilon)
     record = record_of(plan)
-    other = "with those of any other user in their place" if target.relation.value == "replace_one" else "without"
+    of_period = " of the period" if target.per is not None else ""
+    others = "any other" if of_period else "those of any other user"
+    other = f"with {others} in their place" if target.relation.value == "replace_one" else "without"
     delta = exact(target.delta)
     bounded = "of whom only" if record.enforced else "who, as is assumed, counts"
     sentence = (
         f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every other "
-        f"user, learns about all events of {user(plan)} together, {bounded} {_steps_words(plan)}, at most "
+        f"user{other_periods(plan)}, learns about all events of {user(plan)}{in_period(plan)} together, {bounded} "
+        f"{_steps_words(plan)}, at most "
         f"{exact(target.epsilon)} nats at delta {delta}: any set of results has at most {factor} times the "
-        f"probability with that user's data that it has {other}, plus {delta}."
+        f"probability with that user's data{of_period} that it has {other}, plus {delta}."
     )
     return {
         "id": f"P{index + 1}",
@@ -97,7 +111,7 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
         "value": exact(target.epsilon),
         "delta": delta,
         "unit": "nats",
-        "unit_of_privacy": "all events of one user",
+        "unit_of_privacy": f"all events of one user{in_period(plan)}",
         "time_scope": span(plan),
         "neighboring_relation": target.relation.value,
         "neighbors": relation_words(target),
@@ -112,11 +126,13 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
             f"at most {beyond(plan, target)}. (Delta is less: it weighs every such result by how far it goes beyond.)"
         ),
         "factor": factor,
-        "adversary": "knows all about every other user, and however this user's steps depend on each other",
+        "adversary": f"knows all about every other user{other_periods(plan)}, and however this user's steps depend on "
+        "each other",
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{exact(claim.epsilon)} nats at delta {exact(claim.delta)}, from the noise of all releases "
         f"together, over {span(plan)}",
-        "theorem": "the noise on all steps together hides one user's part in all of them; releases compose",
+        "theorem": f"the noise on all steps together hides one user's part in all of them{in_period(plan)}; releases "
+        "compose",
         "derivation": (
             "The exact privacy curve of each release's noise, for the most that one user can change in it; the curves "
             "of all releases are composed, and delta is taken at the promised epsilon. The plan was found by one "
@@ -177,21 +193,19 @@ def _bound(plan: Plan, groups: Groups) -> Json:
         "statement": f"A user takes part {bound_words(plan)}. Nothing makes sure of that: the promise holds only while "
         "it is true.",
         "vouched_by": f"the policy: {said(record.assumed or '')}",
-        "if_it_fails": f"{_left(claim)} A user who counts several times as often in the same steps, or has several "
+        "if_it_fails": f"{_left(plan, claim)} A user who counts several times as often in the same steps, or has "
+        "several "
         f"names, is promised {_together_words(groups, 'name')}. All at delta {exact(claim.delta)}.",
     }
 
 
-def _left(claim: UserLevelClaim) -> str:
+def _left(plan: Plan, claim: UserLevelClaim) -> str:
     if not claim.beyond:
         return "Nobody can take part in more steps than there are."
-    left = [f"{_kept(point.epsilon)} at {counted(point.participation, 'step')}" for point in claim.beyond]
+    if in_period(plan):
+        return f"A user who takes part more often in a period is promised as much less: {several_periods(plan, claim)}."
+    left = [f"{kept_words(point.epsilon)} at {counted(point.participation, 'step')}" for point in claim.beyond]
     return f"A user who takes part in more steps is promised less: {', '.join(left)}."
-
-
-def _kept(epsilon: Decimal | None) -> str:
-    """What is left of the promise, in words."""
-    return "nothing" if epsilon is None else f"{shown(epsilon)} nats"
 
 
 def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
@@ -203,6 +217,7 @@ def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
             f"factor of {likelihood_factor(target.epsilon)}, and may do so by much. What they add to the probability "
             f"of any set of results is at most delta, {exact(target.delta)}.",
         },
+        *habits(plan),
         {
             "title": "One person with several names",
             "text": f"A user is one value of {quoted(plan.stream.user_column)}. Who appears under several is several "
@@ -230,15 +245,15 @@ def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
 def _implied_bounds(plan: Plan, groups: Groups) -> Json:
     rows: list[JsonValue] = []
     for claim in plan.claims.user_level:
-        record = record_of(plan)
-        pairs = [
-            (record.bound, claim.epsilon),
-            *((point.participation, point.epsilon) for point in claim.beyond),
-        ]
+        own = own_bound(plan)
+        pairs = [(own, claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
         for bound, epsilon in pairs:
+            words = f"all of {counted(bound, 'step')} in which a user takes part"
+            if in_period(plan):
+                words = f"all of {counted(bound // own, 'period')} in which a user takes part"
             rows.append(
                 {
-                    "words": f"all of {counted(bound, 'step')} in which a user takes part",
+                    "words": words,
                     "steps": str(bound),
                     "any": "none" if epsilon is None else f"{shown(epsilon)}, delta {exact(claim.delta)}",
                 }
@@ -248,13 +263,15 @@ def _implied_bounds(plan: Plan, groups: Groups) -> Json:
         rows.append(
             {
                 "words": f"all of {counted(size, 'user')} who act together, or of one with {counted(size, 'name')}",
-                "steps": f"{record_of(plan).bound} each",
+                "steps": f"{own_bound(plan)} each",
                 "any": "no limit" if nats is None else f"{nats}, delta {delta}",
             }
         )
     return {
         "unit": "nats",
-        "unit_of_privacy": "everything that one user does in so many steps, wherever they lie",
+        "unit_of_privacy": f"everything that one user does in so many {'periods' if in_period(plan) else 'steps'}, "
+        "wherever "
+        "they lie",
         "time_scope": span(plan),
         "adversaries": [{"key": "any", "words": "knows any correlation whatever"}],
         "rows": rows,

@@ -90,6 +90,12 @@ def user(plan: Plan) -> str:
     return f"one user (one {quoted(plan.stream.user_column)})"
 
 
+def in_period(plan: Plan) -> str:
+    """`` in one period of 1 day``, where the promise is about periods; else nothing."""
+    per = next((target.per for target in plan.targets if isinstance(target, UserLevel)), None)
+    return "" if per is None else f" in one period of {duration(per)}"
+
+
 def span(plan: Plan) -> str:
     """The time span of every number: `the whole horizon of 288 steps (1 day)`."""
     steps = plan.stream.horizon
@@ -123,6 +129,11 @@ def group_name(record: ChainRecord) -> str:
 
 def relation_words(target: Target) -> str:
     """Which two data sets must be hard to tell apart."""
+    if isinstance(target, UserLevel) and target.per is not None:
+        period = f"one period of {duration(target.per)}"
+        if target.relation is NeighboringRelation.REPLACE_ONE:
+            return f"two data sets that differ in {period} of one user: all events in it are replaced by others"
+        return f"two data sets, one of which has all events of one user in {period} more than the other"
     if isinstance(target, UserLevel):
         if target.relation is NeighboringRelation.REPLACE_ONE:
             return "two data sets that differ in one user: all events of one are replaced by all events of another"

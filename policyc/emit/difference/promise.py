@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from hashlib import sha256
 
-from policyc.emit.blocks.wording import relation_words
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted, duration, exact
 from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, window_of
@@ -32,6 +31,8 @@ def _target_words(target: Target) -> str:
     words = [f"{exact(number)} nats"]
     if isinstance(target, UserLevel):
         words += [f"delta {exact(delta)}", target.relation.value]
+        if target.per is not None:
+            words.append(f"one period of {duration(target.per)}")
     elif window_of(target) > 1:
         words.append(f"any {window_of(target):,} steps in a row")
     return ", ".join(words)
@@ -39,10 +40,21 @@ def _target_words(target: Target) -> str:
 
 def _implies(new: Target, old: Target) -> bool:
     """Whether who keeps the new target keeps the old one, steps and users being the same."""
-    if new.kind != old.kind or (isinstance(new, UserLevel) and relation_words(new) != relation_words(old)):
+    if new.kind != old.kind or _relation(new) != _relation(old) or not _covers(new, old):
         return False
     (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
     return number <= before and delta <= delta_before and window_of(new) >= window_of(old)
+
+
+def _relation(target: Target) -> object:
+    return target.relation if isinstance(target, UserLevel) else None
+
+
+def _covers(new: Target, old: Target) -> bool:
+    """Whether all events of the old unit, a user or a period of one, are in one new unit."""
+    if not (isinstance(new, UserLevel) and isinstance(old, UserLevel)) or new.per is None:
+        return True
+    return old.per is not None and new.per % old.per == 0
 
 
 def _targets(old: Plan, new: Plan) -> Iterator[Change]:
@@ -69,7 +81,8 @@ def _loss(old: Target, same: list[Target]) -> str:
         (number > before, "a larger number promises less"),
         (delta > delta_before, "a larger delta promises less"),
         (window_of(new) < window_of(old), "fewer steps are covered together"),
-        (relation_words(new) != relation_words(old), "other data sets are compared"),
+        (_relation(new) != _relation(old), "other data sets are compared"),
+        (not _covers(new, old), "less of a user is covered together"),
     ]
     return "; ".join(words for holds, words in reasons if holds) or "the promises cannot be compared"
 
@@ -87,6 +100,8 @@ def _unit(old: Plan, new: Plan) -> Iterator[Change]:
         ("the cells", _cells(old), _cells(new), "other values of an event are hard to tell apart, and published"),
         ("the column of time", before.time_column, after.time_column, "steps are told from something else"),
     ]
+    if before.start != after.start and any(isinstance(t, UserLevel) and t.per is not None for t in new.targets):
+        rows.append(("when periods begin", before.start, after.start, "other events are covered together"))
     for what, was, now, reason in rows:
         if was != now:
             yield Change("promise", what, was, now, Effect.WEAKER, f"{reason}; the two cannot be compared")

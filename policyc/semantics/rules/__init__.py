@@ -15,6 +15,7 @@ from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
 from policyc.semantics.rules.names import check_names
 from policyc.semantics.rules.participation import check_participation
+from policyc.semantics.rules.period import check_periods
 from policyc.semantics.rules.planned import check_planned
 from policyc.semantics.rules.postprocess import check_postprocess
 from policyc.semantics.rules.release import check_releases
@@ -24,6 +25,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_targets,
     check_correlation,
     check_participation,
+    check_periods,
     check_releases,
     check_postprocess,
     check_delivery,

@@ -8,22 +8,25 @@ from typing import NamedTuple
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import Participation, Policy, UserLevelTarget
+from policyc.semantics.reading import written
 
 ONE_EVENT = "the first event of a step"
+PERIODS = tuple(86_400_000 * days for days in (365, 28, 7, 1))  # milliseconds
 
 
 def check_participation(policy: Policy) -> Iterator[Diagnostic]:
     """Whether user-level targets have a bound, and whether it fits the horizon."""
-    horizon, bound = policy.stream.horizon, policy.participation
+    most, bound = policy.longest_part, policy.participation
     if bound is not None:
-        if horizon is not None and bound.steps > horizon:
+        if most is not None and bound.steps > most:
+            within = "the horizon" if most == policy.stream.horizon else "the period"
             yield Diagnostic(
                 "E0502",
-                f"a user cannot take part in {bound.steps} of {horizon} steps",
+                f"a user cannot take part in {bound.steps} of {counted(most)}",
                 bound.span,
-                because="a bound beyond the horizon bounds nothing, and one of the two numbers is not what was meant",
-                help=f"write `at_most({horizon} steps, ...)` or fewer",
-                labels=(Label(policy.stream.horizon_span, "the horizon"),),
+                because=f"a bound beyond {within} bounds nothing, and one of the two numbers is not what was meant",
+                help=f"write `at_most({counted(most)}, ...)`{' or fewer' if most > 1 else ''}",
+                labels=(Label(policy.stream.horizon_span, "the horizon"),) if within == "the horizon" else (),
             )
         elif bound.enforced is not None and any(isinstance(target, UserLevelTarget) for target in policy.targets):
             yield from _dropping(policy, bound, bound.span)
@@ -31,23 +34,26 @@ def check_participation(policy: Policy) -> Iterator[Diagnostic]:
     for target in policy.targets:
         if not isinstance(target, UserLevelTarget):
             continue
-        if horizon is None:
+        if most is None:
             yield Diagnostic(
                 "E0501",
                 "no noise can hide a user who takes part for ever",
                 target.span,
                 because="the promise covers all events of a user, and over an unbounded horizon they have no bound",
-                help="add `participation at_most(50 steps, enforced = keep_first)`, or give a horizon",
+                help="add `participation at_most(50 steps, enforced = keep_first)`, or give a horizon; or promise "
+                "less, "
+                "all events of a user in one period, which any step can keep: `per = 1d` in the target",
                 labels=(Label(policy.stream.horizon_span, "the stream never ends"),),
             )
         else:
             yield Diagnostic(
                 "W0501",
-                f"every user is taken to be there in all {horizon} steps",
+                f"every user is taken to be there in all {counted(most)}{_of_a_period(policy)}",
                 target.span,
                 because="without a bound the noise must hide a user who takes part in every step",
-                help="add `participation at_most(50 steps, enforced = keep_first)` for less noise, or "
-                f'`at_most({horizon} steps, assumed = "once a step")` to say that this is meant',
+                help=f"add `participation at_most({min(50, most)} steps, {_per(policy)}enforced = keep_first)` for "
+                "less "
+                f'noise, or `at_most({most} steps, {_per(policy)}assumed = "once a step")` to say that this is meant',
             )
             yield from _dropping(policy, None, target.span)
 
@@ -71,7 +77,7 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
         return
     signed = any(release.clamp is not None and release.clamp[0] < 0 for release in policy.releases)
     kept = " and ".join(one.kept for one in found)
-    nothing = found == [steps] and policy.stream.horizon is not None
+    nothing = found == [steps] and policy.longest_part is not None
     yield Diagnostic(
         "W0502",
         f"of users who {' or '.join(one.of for one in found)} only {kept} {'counts' if kept == ONE_EVENT else 'count'}",
@@ -79,24 +85,55 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
         because=f"all others are dropped, so what is published is {'wrong' if signed else 'too low'}{found[0].course}; "
         "how much that is depends on the data, so the stated error is that of kept events alone",
         help=f"write {' and '.join(one.less for one in found)}, which drops {'nothing' if nothing else 'little'} and "
-        'takes more noise, or `assumed = "why nobody exceeds it"`; what a run drops stands in its private file, for '
-        "the owner alone",
+        'takes more noise, or `assumed = "why nobody exceeds '
+        f'it"`{_period_instead(policy, bound, found == [steps])}; what a '
+        "run drops stands in its private file, for the owner alone",
     )
+
+
+def _period_instead(policy: Policy, bound: Participation | None, steps_alone: bool) -> str:
+    """The longest usual period in which so many steps are part of more, where the promise is about a whole stream."""
+    if bound is None or policy.period is not None or not steps_alone:
+        return ""
+    step, horizon = policy.stream.step_milliseconds, policy.stream.horizon
+    for length in PERIODS:
+        period = length // step * step
+        if bound.steps * step < period and (horizon is None or period < horizon * step):
+            return (
+                f"; or promise less, all events of a user in one period, which bounds every period anew: "
+                f"`per = {written(period)}` in both"
+            )
+    return ""
 
 
 def _steps_dropped(policy: Policy, bound: Participation) -> _Dropped | None:
     """What is dropped of users who take part in too many steps."""
-    horizon = policy.stream.horizon
-    if horizon is not None and bound.steps >= horizon and bound.spacing == 1:
+    most = policy.longest_part
+    if most is not None and bound.steps >= most and bound.spacing == 1:
         return None
-    of = "" if horizon is None else f" of {horizon:,}"
+    of = "" if most is None else f" of {most:,}"
     apart = f", or twice within {bound.spacing:,} steps," if bound.spacing > 1 else ""
     kept, course = "a sample of these", ", in all steps alike"
     if bound.enforced == "keep_first":
-        late = ", falls from step to step, in the long run to zero" if horizon is None else ", the more so the later"
-        kept, course = "the first of these", late
-    less = "a bound that hardly anybody exceeds" if horizon is None else f"`at_most({horizon} steps, ...)`"
-    return _Dropped(f"take part in more than {bound.steps:,}{of} steps{apart}", kept, course, less)
+        late = ", falls from step to step, in the long run to zero" if most is None else ", the more so the later"
+        kept, course = "the first of these", f"{late}{' in a period' if bound.per is not None else ''}"
+    less = "a bound that hardly anybody exceeds" if most is None else f"`at_most({most} steps, {_per(policy)}...)`"
+    steps = f"take part in more than {bound.steps:,}{of} steps{_of_a_period(policy)}{apart}"
+    return _Dropped(steps, kept, course, less)
+
+
+def counted(steps: int) -> str:
+    """`1 step`, `24 steps`."""
+    return "1 step" if steps == 1 else f"{steps} steps"
+
+
+def _per(policy: Policy) -> str:
+    """What a bound has to say of periods, to be written."""
+    return "" if policy.period is None else f"per = {written(policy.period)}, "
+
+
+def _of_a_period(policy: Policy) -> str:
+    return " of a period" if policy.period is not None else ""
 
 
 def _events_dropped(policy: Policy, bound: Participation | None) -> _Dropped | None:

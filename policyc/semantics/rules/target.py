@@ -260,7 +260,7 @@ def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
 
 
 def _no_start(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
-    if policy.stream.start is None:
+    if policy.stream.start is None and target.per is None:
         yield Diagnostic(
             "W0503",
             "the stream does not say when step 0 begins",

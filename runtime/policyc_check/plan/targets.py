@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from policyc_check.records import PositiveDecimal, Record, Steps
+from policyc_check.records import UNSAID, PositiveDecimal, Record, Steps
 
 
 class NeighboringRelation(StrEnum):
@@ -50,10 +50,11 @@ class WEvent(Record):
 
 
 class UserPromise(Record):
-    """All events of one user, whatever their correlation, in everything released."""
+    """All events of one user, whatever their correlation, in everything released.
 
-    kind: str
-    relation: NeighboringRelation
+    With a period, `per` milliseconds: all events of one user in one period, counted from step 0 on. Fields are those of
+    the kinds, in the order in which plans of earlier versions have them.
+    """
 
 
 class UserLevel(UserPromise):
@@ -65,6 +66,8 @@ class UserLevel(UserPromise):
     kind: Literal["user_level"] = "user_level"
     epsilon: PositiveDecimal
     delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    relation: NeighboringRelation
+    per: Annotated[int, Field(gt=0)] | None = UNSAID
 
 
 Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel, Field(discriminator="kind")]

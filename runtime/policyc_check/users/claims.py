@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
+from typing import Literal
 
 from policyc_check.claims import Claim
 from policyc_check.plan.plan import Plan
@@ -21,6 +22,10 @@ from policyc_check.rounding import rounded_down
 from policyc_check.users.participation import Participation
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
+
+DAY = 86_400_000  # milliseconds
+STRETCHES = (7, 31, 366)  # days of a week, a month and a year, at most
+_WORKLOADS: dict[type, Literal["prefix", "window"]] = {PrefixQuery: "prefix", WindowQuery: "window"}
 
 
 def promised_user_level(plan: Plan) -> list[UserLevel]:
@@ -59,26 +64,55 @@ def largest_units(query: SumQuery) -> int:
     return math.ceil(max(abs(Fraction(query.low)), abs(Fraction(query.high))) / Fraction(query.grid))
 
 
+def period_of(plan: Plan) -> Fraction | None:
+    """How many steps the period has that a promise is about, or which part of one; None for promises about all of it.
+
+    Raises:
+        ValueError: a period and a step overlap, or two promises are about different ones.
+    """
+    per, *others = {target.per for target in promised_user_level(plan)} or {None}
+    if others:
+        raise ValueError("what is kept of one period cannot be bounded for two lengths")
+    if per is None:
+        return None
+    steps = Fraction(per, plan.stream.step_milliseconds)
+    if 1 not in (steps.numerator, steps.denominator):
+        raise ValueError("a period is a whole number of steps, or a step of periods")
+    return steps
+
+
+def own_bound(plan: Plan) -> int:
+    """In how many steps a user takes part at most: in one period where the promise is about one."""
+    record, period = plan.participation, period_of(plan)
+    if record is None:
+        raise ValueError("a plan without a participation bound has no user-level setting")
+    return record.bound if period is None else min(record.bound, math.ceil(period / record.spacing))
+
+
 def setting_of(
     plan: Plan, release: ReleasePlan, relation: NeighboringRelation, participation_bound: int | None = None
 ) -> Setting:
-    """What the noise of a release has to hide, in a plan with a participation bound, or under another bound."""
-    record = plan.participation
-    if record is None:
-        raise ValueError("a plan without a participation bound has no user-level setting")
-    query, own = source_release(plan, release).query, release.query
-    assert isinstance(query, CountQuery | SumQuery), "what others are made of is a count or a sum"
-    bound = participation_bound or record.bound
+    """What the noise of a release has to hide, in a plan with a participation bound, or under another bound.
+
+    What a user does in one period moves the steps of that period alone. Several periods of one step add up there.
+    """
+    own, record = own_bound(plan), plan.participation
+    assert record is not None, "it has a bound"
+    counted, query = source_release(plan, release).query, release.query
+    assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
+    bound = participation_bound or own
+    in_a_step = min(bound, math.ceil(1 / (period_of(plan) or 1)))
+    steps = -(-bound // in_a_step)
     return Setting(
-        participation=Participation(bound, plan.stream.horizon, 1 if bound > record.bound else record.spacing),
-        contribution=contribution_of(query, record.per_step),
-        per_step=record.per_step,
+        participation=Participation(steps, plan.stream.horizon, 1 if bound > own else record.spacing),
+        contribution=contribution_of(counted, record.per_step) * in_a_step,
+        per_step=record.per_step * in_a_step,
         replaced=relation is NeighboringRelation.REPLACE_ONE,
-        signed=isinstance(query, SumQuery) and query.low < 0 < query.high,
+        signed=isinstance(counted, SumQuery) and counted.low < 0 < counted.high,
         cells=len(release.cells),
         wait=plan.delivery.longest_wait,
-        workload="prefix" if isinstance(own, PrefixQuery) else "window" if isinstance(own, WindowQuery) else "identity",
-        window=own.steps if isinstance(own, WindowQuery) else None,
+        workload=_WORKLOADS.get(type(query), "identity"),
+        window=query.steps if isinstance(query, WindowQuery) else None,
     )
 
 
@@ -95,13 +129,25 @@ def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
 
 
 def beyond_bounds(plan: Plan) -> list[int]:
-    """Participation bounds for which the certificate says what is left: two and four times as many, and all steps."""
-    record = plan.participation
-    if record is None:
+    """Participation bounds for which the certificate says what is left: two and four times as many, and all steps.
+
+    Of a promise about a period: those of several, as many as any stretch of its length touches, a week, a month and a
+    year have, and all.
+    """
+    if plan.participation is None:
         return []
-    last = plan.stream.horizon or 16 * record.bound
-    larger = {min(record.bound * factor, last) for factor in (2, 4)} | {last}
-    return sorted(larger - {record.bound})
+    own, horizon, period = own_bound(plan), plan.stream.horizon, period_of(plan)
+    if period is None:
+        last = horizon or 16 * own
+        larger = {min(own * factor, last) for factor in (2, 4)} | {last}
+        return sorted(larger - {own})
+    length = period * plan.stream.step_milliseconds
+    periods = [2, *(math.ceil(days * DAY / length) for days in STRETCHES)]
+    periods = [count for count in periods if count > 1]
+    if horizon is not None:
+        last = math.ceil(horizon / period)
+        periods = [min(count, last) for count in (*periods, last)]
+    return sorted({own * count for count in periods} - {own})
 
 
 def check_user_level(plan: Plan) -> Iterator[Claim]:
@@ -123,11 +169,17 @@ def _check_participation(plan: Plan) -> Iterator[Claim]:
     if record is None:
         yield Claim("a user takes part in a limited number of steps", False, "no bound is stated", "participation")
         return
+    try:
+        period = period_of(plan)
+    except ValueError as error:
+        yield Claim("all promises are about the same whole periods", False, str(error), "targets")
+        return
     fits = horizon is None or record.bound <= horizon
     early = record.enforced != "keep_sample" or plan.delivery.kind == "offline"
     how = f"enforced by {record.enforced}" if record.enforced else "assumed, not enforced"
     detail = how if fits else f"the horizon has {horizon} steps"
-    yield Claim(f"a user takes part in at most {record.bound:,} steps", fits and early, detail, "participation")
+    counted = f"in at most {record.bound:,} steps{'' if period is None else ' of a period'}"
+    yield Claim(f"a user takes part {counted}", fits and early, detail, "participation")
 
 
 def _check_releases(plan: Plan) -> Iterator[Claim]:
@@ -181,7 +233,8 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
             yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
             return
         failing = _delta_at(plan, target.relation, claim.epsilon)
-        name = f"all events of one user together leak at most {claim.epsilon} nats at delta {claim.delta}"
+        one = "one user" if target.per is None else f"one user in one period of {target.per:,} ms"
+        name = f"all events of {one} together leak at most {claim.epsilon} nats at delta {claim.delta}"
         holds = Fraction(failing) <= Fraction(claim.delta)
         detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"

@@ -6,6 +6,7 @@ They carry a column `simulated`, which marks the ledger of the run that reads th
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from policyc_check.errors import KernelError
 from policyc_check.plan.queries import SumQuery
-from policyc_check.users.claims import promised_user_level
+from policyc_check.users.claims import own_bound, period_of, promised_user_level
 from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
 from policyc_runtime.files import draft, followed, is_full, place
@@ -21,7 +22,7 @@ from policyc_runtime.laboratory.streams import USERS
 from policyc_runtime.output import NOT_A_RELEASE, output_paths, require_writable
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds, whole_step_before
-from policyc_runtime.sources.participation import measured_releases, sum_columns
+from policyc_runtime.sources.participation import measured_releases, period_microseconds, sum_columns
 from policyc_runtime.sources.step_counts import check_request, check_steps
 from policyc_runtime.sources.tables import (
     SIMULATED,
@@ -52,11 +53,12 @@ MOST_OF_CLAMP = 0.7  # of the largest value that one event adds to a sum whose c
 
 
 class Events(NamedTuple):
-    """Drawn events, one an entry: who, in which step, in which cell (index into the policy's)."""
+    """Drawn events, one an entry: who, in which step, in which cell (index into the policy's), in which period of it."""
 
     user: Numbers
     step: Numbers
     cell: Numbers
+    period: Numbers | int = 0
 
 
 def write_events(
@@ -188,19 +190,30 @@ def _courses(chain: Chain, users: int, steps: int, generator: np.random.Generato
 
 
 def _taking_part(plan: Plan, steps: int, generator: np.random.Generator) -> Events:
-    """Users who take part at random, each in one to as many steps as the bound allows, with as many events in each."""
-    record = _bound(plan)
+    """Users who take part at random, each in one to as many steps as the bound allows, with as many events in each.
+
+    Under a promise about periods that is so in every one of them.
+    """
+    record, length, several = _bound(plan), *_periods(plan, steps)
     users = plan.stream.population or USERS
-    most = min(record.bound, -(-steps // record.spacing))
-    _require_few(users * (most + 1) // 2 * record.per_step)
-    times = generator.integers(1, most + 1, users)
-    room = steps - (times - 1) * record.spacing
-    user = np.repeat(np.arange(users), times)
-    turn = np.arange(len(user)) - np.repeat(np.cumsum(times) - times, times)
-    drawn = np.floor(generator.random(len(user)) * room[user]).astype(np.int64)
-    step = drawn[np.lexsort((drawn, user))] + turn * record.spacing
-    user, step = np.repeat(user, record.per_step), np.repeat(step, record.per_step)
-    return Events(user, step, generator.integers(0, _listed(plan.stream), len(user)))
+    most = min(own_bound(plan), -(-length // record.spacing))
+    parts = users * several * -(-steps // length)
+    _require_few(parts * (most + 1) // 2 * record.per_step)
+    times = generator.integers(1, most + 1, parts)
+    room = length - (times - 1) * record.spacing
+    part = np.repeat(np.arange(parts), times)
+    turn = np.arange(len(part)) - np.repeat(np.cumsum(times) - times, times)
+    drawn = np.floor(generator.random(len(part)) * room[part]).astype(np.int64)
+    step = drawn[np.lexsort((drawn, part))] + turn * record.spacing + part // (users * several) * length
+    part, step = np.repeat(part[step < steps], record.per_step), np.repeat(step[step < steps], record.per_step)
+    cells = generator.integers(0, _listed(plan.stream), len(part))
+    return Events(part // several % users, step, cells, part % several)
+
+
+def _periods(plan: Plan, steps: int) -> tuple[int, int]:
+    """The steps of a period, and the periods of a step; without periods the stream is one."""
+    period = period_of(plan)
+    return (steps, 1) if period is None else (math.ceil(period), math.ceil(1 / period))
 
 
 def _following(
@@ -208,9 +221,10 @@ def _following(
 ) -> tuple[Events, Array | None]:
     """Users whose number in every step, or the sum of whose values, is a course of the signal; None for a count.
 
-    They take turns, so that everybody rests as long as possible; whoever would exceed the bound stays away.
+    They take turns, so that everybody rests as long as possible; whoever would exceed the bound stays away. Of several
+    periods in a step each is one's turn by itself.
     """
-    record = _bound(plan)
+    record, bound, length, several = _bound(plan), own_bound(plan), *_periods(plan, steps)
     (release,) = measured_releases(plan)
     series = [_course(signal, steps, generator) for _ in release.cells]
     course = np.column_stack(series)
@@ -222,21 +236,26 @@ def _following(
     _require_few(int(wanted.sum()))
     together = wanted.sum(axis=1)
     windows = np.convolve(together, np.ones(record.spacing, dtype=np.int64))
-    users = plan.stream.population or max(-(-int(together.sum()) // record.bound), int(windows.max()), 1)
+    starts = np.cumsum(together) - together
+    begins = starts[np.arange(steps) // length * length]  # how many had their turns before a step's period
+    most = int((starts + together - begins).max())
+    users = (
+        plan.stream.population or max(-(-most // bound // several), -(-int(windows.max()) // several), 1)
+    ) * several
     cells = np.arange(len(release.cells))
     step = np.repeat(np.arange(steps), together)
     cell = np.concatenate([np.repeat(cells, row) for row in wanted]) if len(step) else np.zeros(0, dtype=np.int64)
     turn = np.arange(len(step))
     rested = np.ones(len(step), dtype=np.bool_)
     rested[users:] = step[users:] - step[: max(len(step) - users, 0)] >= record.spacing
-    kept = rested & (turn // users < record.bound)
+    kept = rested & ((turn - begins[step]) // users < bound)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.where(wanted > 0, course / wanted, 0.0)
     values = shares[step, cell][kept] if isinstance(release.query, SumQuery) else None
-    user, step, cell = turn[kept] % users, step[kept], cell[kept]
+    part, step, cell = turn[kept] % users, step[kept], cell[kept]
     if release.query.by is None:
         cell = generator.integers(0, _listed(plan.stream), len(cell))
-    return Events(user, step, cell), values
+    return Events(part // several, step, cell, part % several), values
 
 
 def _course(signal: SeriesProcess | Array, steps: int, generator: np.random.Generator) -> Array:
@@ -269,8 +288,9 @@ def _start(plan: Plan) -> int:
 def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, generator: np.random.Generator) -> None:
     """A file in order of time, whole or not at all."""
     stream, length, start = plan.stream, step_microseconds(plan), _start(plan)
-    unit = SECOND if length % SECOND == 0 else 1000
-    offset = generator.integers(0, length // unit, len(events.step)) * unit
+    period = min(length, period_microseconds(plan) or length)
+    unit = SECOND if period % SECOND == 0 else 1000
+    offset = generator.integers(0, period // unit, len(events.step)) * unit + events.period * period
     drawn = {"person": events.user, "moment": start + events.step * length + offset, "code": events.cell, **columns}
     form = "%Y-%m-%dT%H:%M:%S" if unit == SECOND else "%Y-%m-%dT%H:%M:%S.%g"
     moment = "make_timestamp(moment)" if is_parquet(file) else f"strftime(make_timestamp(moment), {quoted(form)})"

@@ -5,13 +5,14 @@ Nothing of this is a release, and nothing of it looks at protected data.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import source_release, unit_of
+from policyc_check.users.claims import own_bound, period_of, source_release, unit_of
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
@@ -151,11 +152,31 @@ def taking_part(users: int, bound: int, spacing: int, steps: int, generator: np.
     """
     most = min(bound, -(-steps // spacing))
     found = np.zeros((users, steps), dtype=np.bool_)
-    for user, times in enumerate(generator.integers(1, most + 1, users).tolist()):
-        room = steps - (times - 1) * (spacing - 1)  # places, were the steps between taken out
-        places = np.sort(generator.choice(room, times, replace=False))
-        found[user, places + np.arange(times) * (spacing - 1)] = True
+    needed = generator.integers(1, most + 1, users)
+    room = steps - (needed - 1) * (spacing - 1)  # places, were the steps between taken out
+    taken = np.zeros(users, dtype=np.int64)
+    for place in range(steps):  # each set of places is as likely as any other (KNUTH97, algorithm S)
+        who = np.flatnonzero(generator.random(users) * (room - place) < needed)
+        who = who[needed[who] > 0]
+        found[who, place + taken[who] * (spacing - 1)] = True
+        taken[who] += 1
+        needed[who] -= 1
     return found
+
+
+def _parts(
+    plan: Plan, users: int, bound: int, spacing: int, steps: int, generator: np.random.Generator
+) -> tuple[Counts, Counts]:
+    """Who takes part, and in which step, (rows,) each, in order: every user in every period is one of its own."""
+    period = period_of(plan)
+    if period is None:
+        who, when = np.nonzero(taking_part(users, bound, spacing, steps, generator))
+        return who, when
+    length, units = math.ceil(period), users * math.ceil(1 / period)
+    periods = -(-steps // length)
+    part, when = np.nonzero(taking_part(units * periods, min(bound, length), spacing, length, generator))
+    when += part // units * length
+    return part[when < steps], when[when < steps]
 
 
 def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
@@ -168,7 +189,8 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     assert record is not None, "a user-level plan has a bound"
     users = plan.stream.population or USERS
     cells = max(len(source.cells) for source in sources)
-    most, spacing = (2 * record.bound, 1) if plan.drops_steps else (record.bound, record.spacing)
+    own = own_bound(plan)
+    most, spacing = (2 * own, 1) if plan.drops_steps else (own, record.spacing)
     crowded = any(plan.drops_events(source) for source in sources)
 
     def summed(source: ReleasePlan, step: Counts, cell: Counts, values: Array) -> Counts:
@@ -177,7 +199,7 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
         return sums.astype(np.int64)
 
     def draw(generator: np.random.Generator) -> Drawn:
-        who, when = np.nonzero(taking_part(users, most, spacing, steps, generator))
+        who, when = _parts(plan, users, most, spacing, steps, generator)
         counted = _counted(plan, who, when, generator)
         events = np.full(when.size, record.per_step)
         if crowded:
@@ -196,8 +218,9 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
             drawn.kept[source.name] = summed(source, step[counted], cell[counted], values[counted])
         return drawn
 
-    often = min(most, -(-steps // spacing))
-    said = f"{users:,} users, each in 1 to {often:,} steps at random; the policy does not say how values move"
+    often = min(most, -(-min(steps, plan.longest_part or steps) // spacing))
+    of = "" if period_of(plan) is None else " of every period"
+    said = f"{users:,} users, each in 1 to {often:,} steps{of} at random; the policy does not say how values move"
     if plan.drops:
         said += (
             f"; {counted_words(plan, crowded=crowded)} count, and errors are against the values with all events: "
@@ -213,8 +236,8 @@ def _counted(plan: Plan, users: Counts, steps: Counts, generator: np.random.Gene
         return np.ones(users.size, np.bool_)
     if record.enforced == "keep_sample":
         ranks = generator.permutation(users.size).astype(np.uint64)
-        return keep_sample(users, steps, ranks, record.bound, record.spacing)
-    return keep_first(users, steps, record.bound, record.spacing)
+        return keep_sample(users, steps, ranks, own_bound(plan), record.spacing)
+    return keep_first(users, steps, own_bound(plan), record.spacing)
 
 
 def counted_words(plan: Plan, *, crowded: bool) -> str:
@@ -222,7 +245,9 @@ def counted_words(plan: Plan, *, crowded: bool) -> str:
     record, told = plan.participation, []
     assert record is not None, "a user-level plan has a bound"
     if plan.drops_steps:
-        told.append(f"{record.bound:,} of these" + (f", {record.spacing:,} steps apart," if record.spacing > 1 else ""))
+        told.append(
+            f"{own_bound(plan):,} of these" + (f", {record.spacing:,} steps apart," if record.spacing > 1 else "")
+        )
     if crowded:
         told.append("1 event in a step" if record.per_step == 1 else f"{record.per_step:,} events in a step")
     return f"only {' and '.join(told)}"

@@ -14,6 +14,7 @@ run leaves one of two files that the ledger knows; a file that was altered other
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import shutil
 import sqlite3
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_check.users.claims import period_of
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.files import PRIVATE_MODE, draft, is_full, place
 from policyc_runtime.ledger_file import overtaken, policy_hash
@@ -248,8 +250,8 @@ class History:
             return
         key = [self._meta["key"]]
         kept = connection.execute(
-            "SELECT md5(concat(?, folded)), step FROM kept JOIN person USING (id) JOIN spelling USING (person) "
-            f"WHERE step >= {done} AND step < {new.steps}",
+            "SELECT DISTINCT md5(concat(?, folded)), step FROM kept JOIN person USING (id) "
+            f"JOIN spelling USING (person) WHERE step >= {done} AND step < {new.steps}",
             key,
         ).fetchall()
         self._file.executemany("INSERT INTO kept VALUES (?, ?)", kept)
@@ -261,12 +263,21 @@ class History:
         self._file.executemany("INSERT OR IGNORE INTO written VALUES (?, ?)", written)
         cut = connection.execute(
             "SELECT DISTINCT md5(concat(?, folded)) FROM part JOIN person USING (id) JOIN spelling USING (person) "
-            "ANTI JOIN kept USING (id, step)",
+            "ANTI JOIN kept USING (id, period, step)",
             key,
         ).fetchall()
         self._file.executemany("INSERT OR IGNORE INTO cut VALUES (?)", cut)
+        self._forget(new.steps)
         for name in ("participations", "events"):
             self._set(name, str(int(self._meta.get(name, "0")) + (new.dropped or {}).get(name, 0)))
+
+    def _forget(self, steps: int) -> None:
+        """Whatever was kept in periods that are over: no later one depends on it."""
+        period = period_of(self._plan)
+        if period is not None:
+            begun = math.floor(math.floor(steps / period) * period)  # the first step of the period that goes on
+            self._file.execute("DELETE FROM kept WHERE step < ?", (begun,))
+            self._file.execute("DELETE FROM written WHERE person NOT IN (SELECT person FROM kept)")
 
     def _all(self, start: int, steps: int | None) -> StepCounts:
         rows = self._file.execute(

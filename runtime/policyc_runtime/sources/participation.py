@@ -5,6 +5,9 @@ the bound is not reached. So what is kept never depends on later steps, and a ru
 of the part that was released. Of a kept step the first `per_step` events count; those of one moment are taken in the
 order of their cells and values, so that the order of rows in a file does not matter. `keep_sample` takes the steps of
 a user in an order that a hash of user and step gives, which favours no time of the stream; it needs all of it.
+
+Under a promise about periods all this holds of a user in one period, whatever happens in others: what is kept of one
+never depends on another, so that removing one moves counts by what it added and by nothing else.
 """
 # ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
@@ -16,7 +19,7 @@ import numpy as np
 
 from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
-from policyc_check.users.claims import largest_units
+from policyc_check.users.claims import largest_units, period_of
 from policyc_runtime.plan import Plan, ReleasePlan
 from policyc_runtime.sources.moments import step_microseconds
 from policyc_runtime.sources.step_counts import StepCounts
@@ -52,19 +55,21 @@ def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, step
     listed = len(plan.stream.cell.cells) if plan.stream.cell else 1
     columns = sum_columns(plan)
     units = "".join(f", {_units(name, query)} AS {name}" for name, query in columns)
+    period = period_microseconds(plan)
     connection.execute(
-        f"CREATE TABLE part AS SELECT id, (moment - {start}) // {length} AS step, code, moment"
+        f"CREATE TABLE part AS SELECT id, (moment - {start}) // {length} AS step, "
+        f"{'0' if period is None else f'(moment - {start}) // {period}'} AS period, code, moment"
         f"{units} FROM event JOIN person USING (person) WHERE moment < {start + steps * length} AND code < {listed}"
     )
-    dropped = _keep_steps(connection, record)
+    dropped = _keep_steps(connection, record, "0" if period is None else f"step * {length} // {period}")
     # of a user's events in a step the latest says the cell when one counts, the first ones count when several do
     late = "DESC" if record.per_step == 1 and not columns else ""
     limit = record.per_step if record.enforced or (record.per_step == 1 and not columns) else 2**62
     order = ", ".join([f"moment {late}", "code", *(name for name, _ in columns)])
     connection.execute(
         "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
-        f"(PARTITION BY id, step ORDER BY {order}) AS event_in_step "
-        f"FROM part JOIN kept USING (id, step)) WHERE event_in_step <= {limit}"
+        f"(PARTITION BY id, period, step ORDER BY {order}) AS event_in_step "
+        f"FROM part JOIN kept USING (id, period, step)) WHERE event_in_step <= {limit}"
     )
     counts = {release.name: _values(connection, plan, release, steps, record) for release in measured_releases(plan)}
     if record.enforced:
@@ -79,29 +84,36 @@ def _units(name: str, query: SumQuery) -> str:
     return f"least(greatest(round({clamped}::DOUBLE / {query.grid})::BIGINT, -{most}), {most})"
 
 
-def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord) -> dict[str, int]:
-    """The table `kept` of users' steps that count, and how many were dropped.
+def period_microseconds(plan: Plan) -> int | None:
+    """The length of the period that a promise is about; None for promises about all of a user."""
+    period = period_of(plan)
+    return None if period is None else int(period * step_microseconds(plan))
+
+
+def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord, period: str) -> dict[str, int]:
+    """The table `kept` of users' steps that count, and how many were dropped; `period` is SQL for that of a `step`.
 
     Steps that earlier runs kept stand in `before`: going forward, what is kept of later ones is the same with nothing
     else of the earlier ones.
     """
     connection.execute("CREATE TABLE IF NOT EXISTS before (person VARCHAR, step BIGINT)")
     rows = connection.execute(
-        "SELECT id, step, md5_number_lower(concat(low, ':', high, ':', step)) AS rank "
-        "FROM (SELECT id, step FROM part UNION SELECT id, step FROM before JOIN person USING (person)) "
-        "JOIN person USING (id) ORDER BY id, step"
+        "SELECT id, period, step, md5_number_lower(concat(low, ':', high, ':', step)) AS rank FROM (SELECT id, period, "
+        f"step FROM part UNION SELECT id, {period} AS period, step FROM before JOIN person USING (person)) "
+        "JOIN person USING (id) ORDER BY id, period, step"
     ).fetchnumpy()
-    users, steps = np.asarray(rows["id"], dtype=np.int64), np.asarray(rows["step"], dtype=np.int64)
+    ids, steps, periods = (np.asarray(rows[name], dtype=np.int64) for name in ("id", "step", "period"))
+    users = np.cumsum((np.diff(ids, prepend=-1) != 0) | (np.diff(periods, prepend=-1) != 0))  # each in one period
     keep = np.ones(len(users), dtype=np.bool_)
     if record.enforced == "keep_first":
         keep = keep_first(users, steps, record.bound, record.spacing)
     elif record.enforced == "keep_sample":
         keep = keep_sample(users, steps, np.asarray(rows["rank"]), record.bound, record.spacing)
-    kept = {"id": users[keep], "step": steps[keep]}
+    kept = {"id": ids[keep], "period": periods[keep], "step": steps[keep]}
     connection.register("kept_rows", kept)
-    connection.execute("CREATE TABLE kept AS SELECT id, step FROM kept_rows")
+    connection.execute("CREATE TABLE kept AS SELECT id, period, step FROM kept_rows")
     connection.unregister("kept_rows")
-    return {"users": len(np.unique(users[~keep])), "participations": int((~keep).sum())}
+    return {"users": len(np.unique(ids[~keep])), "participations": int((~keep).sum())}
 
 
 def keep_first(users: Steps, steps: Steps, bound: int, spacing: int) -> NDArray[np.bool_]:
@@ -151,7 +163,8 @@ def _values(
         name = next(name for name, known in sum_columns(plan) if known is query)
         value = f"sum({name})"
     else:
-        value = "count(*)" if record.per_step > 1 else "count(DISTINCT id)"
+        several = (period_of(plan) or 1) < 1  # periods of one user in a step
+        value = "count(*)" if record.per_step > 1 else f"count(DISTINCT {'(id, period)' if several else 'id'})"
     code = "0" if query.by is None else "code"
     rows = connection.execute(
         f"SELECT step, {code} AS code, {value}::BIGINT AS value FROM counted GROUP BY ALL"

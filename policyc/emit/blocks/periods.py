@@ -1,0 +1,60 @@
+"""The words of promises about periods: one day of a user, or one year, hidden by itself."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from policyc.emit.blocks.wording import JsonValue, in_period
+from policyc.emit.numbers import counted, duration, exact, shown
+from policyc_check.plan.claims import UserLevelClaim
+from policyc_check.users.claims import own_bound, promised_user_level
+from policyc_runtime.plan import Plan
+
+
+def other_periods(plan: Plan) -> str:
+    """What else an adversary may know, of a promise about periods."""
+    return ", and all that this user does in other periods" if in_period(plan) else ""
+
+
+def habits(plan: Plan) -> list[JsonValue]:
+    """What a promise about periods leaves of more than one of them."""
+    (claim, *_), (target, *_) = plan.claims.user_level, promised_user_level(plan)
+    if target.per is None:
+        return []
+    length = duration(target.per)
+    for_ever = "; over a lifetime nothing is promised, as every further period adds to it"
+    return [
+        {
+            "title": "What a user does in several periods",
+            "text": f"Each period of {length} is hidden by itself, counted from step 0 on ({plan.stream.start}). A "
+            f"habit shows in many, and any {length} that begins at another moment touches two. Of what a user does in "
+            f"several is promised: {several_periods(plan, claim)}, at delta {exact(claim.delta)}"
+            f"{for_ever if plan.stream.horizon is None else ''}.",
+        }
+    ]
+
+
+def several_periods(plan: Plan, claim: UserLevelClaim) -> str:
+    """What is left of what a user does in several periods: `8 nats in 7 periods (7 days), ...`."""
+    return ", ".join(
+        f"{kept_words(point.epsilon)} in {counted(count, 'period')} ({stretch})"
+        for point, (count, stretch) in zip(claim.beyond, _stretches(plan, claim), strict=True)
+    )
+
+
+def _stretches(plan: Plan, claim: UserLevelClaim) -> list[tuple[int, str]]:
+    """Periods of each of the claim's points, with what has so many."""
+    (target, *_) = promised_user_level(plan)
+    per, own, horizon = target.per or 1, own_bound(plan), plan.stream.horizon
+    end = None if horizon is None else math.ceil(horizon * plan.stream.step_milliseconds / per)
+    found = []
+    for count in (point.participation // own for point in claim.beyond):
+        stretch = f"any stretch of {duration(per)}" if count == 2 else duration(count * per)
+        found.append((count, "all there are" if count == end else stretch))
+    return found
+
+
+def kept_words(epsilon: Decimal | None) -> str:
+    """What is left of the promise, in words."""
+    return "nothing" if epsilon is None else f"{shown(epsilon)} nats"

@@ -1,0 +1,49 @@
+"""Promises about periods: what a user does in one day, or in one year."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.policy import Policy, UserLevelTarget
+
+
+def check_periods(policy: Policy) -> Iterator[Diagnostic]:
+    """Whether a promise and its bound are about the same periods, made of whole steps, from a moment that is said."""
+    bound, step = policy.participation, policy.stream.step_milliseconds
+    for target in policy.targets:
+        if not isinstance(target, UserLevelTarget):
+            continue
+        if bound is not None and bound.per != target.per:
+            yield Diagnostic(
+                "E0505",
+                "the promise and the participation bound are not about the same period",
+                bound.span,
+                because="a bound on all that a user does lets one period change what is kept of others; one on other "
+                "periods does not bound what is promised",
+                help="write the same `per = ...` in both, or in neither",
+                labels=(Label(target.span, "promised here"),),
+            )
+        if target.per is None:
+            continue
+        if target.per % step and step % target.per:
+            yield Diagnostic(
+                "E0506",
+                "periods and steps overlap",
+                target.span,
+                because="what one user does in one period would lie in parts of steps, and be in more of them than the "
+                "period is long",
+                help=f"write a period of whole steps of {policy.stream.step_text}, or of which a step has a whole "
+                "number",
+                labels=(Label(policy.stream.span, "the step is declared here"),),
+            )
+        if policy.stream.start is None:
+            yield Diagnostic(
+                "E0507",
+                "nobody says when periods begin",
+                policy.stream.span,
+                because="periods follow each other from step 0 on, so that what is promised depends on when that is",
+                help='add `start "2026-01-01"` to the stream: midnight UTC for days, a Monday for weeks',
+                labels=(Label(target.span, "promised here"),),
+            )
