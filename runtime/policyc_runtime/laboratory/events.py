@@ -53,7 +53,7 @@ MOST_OF_CLAMP = 0.7  # of the largest value that one event adds to a sum whose c
 
 
 class Events(NamedTuple):
-    """Drawn events, one an entry: who, in which step, in which cell (index into the policy's), in which period of it."""
+    """Drawn events, one an entry: who, in which step, in which cell (index into the policy's) and period."""
 
     user: Numbers
     step: Numbers
