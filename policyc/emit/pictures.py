@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import pairwise
 from typing import Any
@@ -86,7 +87,8 @@ def _at(value: float) -> str:
 def line_picture(picture: dict[str, Any]) -> str:
     """A line for every series of points (step, value), with an optional level (such as alpha) drawn across.
 
-    Heights start at 0, or at the picture's `low`. Steps are marked by their dates where the picture has `dates`.
+    Heights start at 0, or at the picture's `low`. Steps are marked by their dates where the picture has `dates`. A
+    series with `gaps` has no line over steps without a point.
     """
     series = [[(float(x), float(y)) for x, y in s["points"]] for s in picture["series"]]
     xs = [x for line in series for x, _ in line]
@@ -100,7 +102,7 @@ def line_picture(picture: dict[str, Any]) -> str:
         y = _at(frame.y(float(level["value"])))
         parts.append(f'<line class="level" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y}" y2="{y}"/>')
     for index, line in enumerate(series):
-        path = _path(frame, line, stepped=picture["stepped"])
+        path = _path(frame, line, stepped=picture["stepped"], gaps=picture["series"][index].get("gaps", False))
         parts.append(f'<path class="line s{index}" d="{path}"/>')
         if picture["stepped"]:  # the first and the last budget are often the largest, and one step wide
             parts += [
@@ -115,7 +117,9 @@ def ends(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return [line[0], line[-1]]
 
 
-def _path(frame: Frame, line: Sequence[tuple[float, float]], *, stepped: bool) -> str:
+def _path(frame: Frame, line: Sequence[tuple[float, float]], *, stepped: bool, gaps: bool) -> str:
+    if gaps:
+        return "".join(map(partial(_piece, frame), _without_gaps(line)))
     if len(line) == 1:
         return f"M{_at(LEFT)} {_at(frame.y(line[0][1]))}H{_at(WIDTH - RIGHT)}"
     pieces = [f"M{_at(frame.x(line[0][0]))} {_at(frame.y(line[0][1]))}"]
@@ -125,6 +129,23 @@ def _path(frame: Frame, line: Sequence[tuple[float, float]], *, stepped: bool) -
         else:
             pieces.append(f"L{_at(frame.x(x))} {_at(frame.y(y))}")
     return "".join(pieces)
+
+
+def _without_gaps(line: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """The stretches of a line whose steps follow each other."""
+    pieces = [[line[0]]]
+    for point in line[1:]:
+        if point[0] - pieces[-1][-1][0] > 1:
+            pieces.append([])
+        pieces[-1].append(point)
+    return pieces
+
+
+def _piece(frame: Frame, line: Sequence[tuple[float, float]]) -> str:
+    """One stretch; a short dash for a single point."""
+    if len(line) == 1:
+        return f"M{_at(frame.x(line[0][0]) - 2)} {_at(frame.y(line[0][1]))}h4"
+    return "L".join(f"{_at(frame.x(x))} {_at(frame.y(y))}" for x, y in line).join(["M", ""])
 
 
 def _y_axis(frame: Frame, ticks: Iterable[float]) -> list[str]:

@@ -52,7 +52,12 @@ def registry_record(content: Json) -> dict[str, Any]:
             "deployment_model": _deployment_model(c),
             "accounting": {
                 "post_processing": _sentences(
-                    f"`{i['release']}`: {i['estimator']}. {i['description']}" for i in c["postprocessing"]
+                    part
+                    for i in c["postprocessing"]
+                    for part in (
+                        f"`{i['release']}`: {i['estimator']}. {i['description']}",
+                        *([i["suppression"]["sentence"]] if "suppression" in i else []),
+                    )
                 ),
                 "composition": _sentences(p["derivation"] for p in c["promises"]),
             },

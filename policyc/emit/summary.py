@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
 from policyc.emit.blocks.mechanism import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
+from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import chance, in_period
 from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
@@ -85,6 +86,8 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
         f"  estimator  {release.estimator.described()}",
         f"  expected   {errors}",
     ]
+    if left_out := left_out_words(plan, release):
+        lines.append(f"  left out   {left_out}; errors are those of all values, before any are left out")
     if plan.drops_from(release):
         lines.append(
             f"  of what    kept events: {dropped(plan, release)} are dropped, and no error tells of it (W0502)"

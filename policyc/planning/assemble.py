@@ -38,6 +38,7 @@ from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, FileRecord, Notice, Plan, PolicyRecord, Scheduled
+from policyc_runtime.suppression_rule import SuppressionRule
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
@@ -76,6 +77,13 @@ def constraint_rows(policy: Policy, release: Release) -> tuple[tuple[ConstraintR
     if demanded is None:
         return (), False
     return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
+
+
+def suppression_rules(policy: Policy, release: Release) -> tuple[SuppressionRule, ...]:
+    """Which of a release's values are left out, as the plan has it."""
+    demanded = policy.constraints_of(release.name)
+    rules = () if demanded is None else demanded.suppressions
+    return tuple(SuppressionRule(text=rule.text, line=rule.line, below=rule.below) for rule in rules)
 
 
 def constraint_row(constraint: LinearConstraint) -> ConstraintRow:
@@ -136,6 +144,7 @@ def _release(policy: Policy, release: Release, choice: Choice) -> Scheduled:
         estimator=choice.estimator,
         constraints=rows,
         integer=integer,
+        suppressions=suppression_rules(policy, release),
         predicted=choice.predicted,
         candidates=choice.candidates,
     )

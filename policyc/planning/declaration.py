@@ -17,6 +17,7 @@ from policyc.planning.assemble import (
     sensitivity,
     step_mechanism,
     stream_record,
+    suppression_rules,
     target_record,
 )
 from policyc.planning.series import modelled_signal
@@ -27,7 +28,7 @@ from policyc_check.plan.stream import Delivery
 from policyc_runtime.mechanisms import window_mechanism_kinds
 from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan, Scheduled
 
-RELEASED = ("name", "query", "cells", "l1_sensitivity", "sensitivity_reason", "constraints", "integer")
+RELEASED = ("name", "query", "cells", "l1_sensitivity", "sensitivity_reason", "constraints", "integer", "suppressions")
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")
 
 
@@ -103,6 +104,7 @@ def _released(policy: Policy, release: Release) -> dict[str, Any]:
         "sensitivity_reason": reason,
         "constraints": [row.model_dump(mode="json") for row in rows],
         "integer": integer,
+        "suppressions": [rule.model_dump(mode="json") for rule in suppression_rules(policy, release)],
     }
 
 

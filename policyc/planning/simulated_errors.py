@@ -100,6 +100,7 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
     How far noise and counts of a stream are spread by chance is known beforehand, and errors follow it: they are moved
     along their regression on it (control variates).
     """
+    plan = plan.model_copy(update={"releases": tuple(map(_with_all_values, plan.releases))})
     moments = {part.name: _moments(plan, part, steps) for part in tried}
     squared = plan.objective == "mean_squared_error"
     noises = {part.name: _noise(part, steps, squared=squared) for part in tried}
@@ -124,6 +125,11 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
         tables = {name: np.array(table) for name, table in rows.items()}
         found = {name: controlled(table[:, 0], table[:, 1:]) for name, table in tables.items()}
     return found, {name: float(np.mean(errors)) for name, errors in alone.items()}
+
+
+def _with_all_values(part: ReleasePlan) -> ReleasePlan:
+    """The release with no values left out: errors are those of all values."""
+    return part.model_copy(update={"suppressions": ()})
 
 
 def _noise(part: Scheduled, steps: int, *, squared: bool) -> float | None:

@@ -13,7 +13,13 @@ from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers.calibration import least_near, log_excess
-from policyc.planning.assemble import constraint_rows, policy_record, release_cells, stream_record
+from policyc.planning.assemble import (
+    constraint_rows,
+    policy_record,
+    release_cells,
+    stream_record,
+    suppression_rules,
+)
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
@@ -97,6 +103,7 @@ def _draft_release(policy: Policy, release: Release, notices: Sequence[Diagnosti
         estimator=_estimator(policy, ConstraintSet.of_rows(rows, len(cells), integer=integer), notices),
         constraints=rows,
         integer=integer,
+        suppressions=suppression_rules(policy, release),
         predicted=PredictedError(
             kind="expected",
             published=0.0,

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
 from policyc.semantics.linear import Coefficients, Form, Forms, added_up, joined
-from policyc.semantics.policy import LinearConstraint, Postprocess, Release
+from policyc.semantics.policy import LinearConstraint, Postprocess, Release, Suppression
 from policyc.semantics.reading import LARGEST_NUMBER
 from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.suppressions import resolve_suppression
 from policyc.syntax.tree import (
     Cell,
     Comparison,
@@ -25,6 +26,7 @@ from policyc.syntax.tree import (
     Total,
 )
 from policyc.syntax.tree import Postprocess as PostprocessTree
+from policyc.syntax.tree import Suppression as SuppressionTree
 
 MOST_COEFFICIENTS = 10_000_000
 _EXACT = Context(prec=200, traps=[])  # exact for every number a policy can hold; overflow is found by looking
@@ -69,14 +71,21 @@ def resolve_postprocess(
     cells = states if release.by_cell else ("",)
     target = Target(release.name, cells, release.by_cell, population, others)
     rows: list[LinearConstraint] = []
+    suppressions: list[Suppression] = []
     integer = False
     for constraint in tree.constraints:
+        if isinstance(constraint, SuppressionTree):
+            name = constraint.call.arguments[0].value
+            assert isinstance(name, Name), "the grammar has nothing else there"
+            if _is_own(scope, name, target):
+                suppressions += resolve_suppression(scope, constraint, suppressions)
+            continue
         if isinstance(constraint, IntegerConstraint):
             integer = integer or _is_own(scope, constraint.release, target)
             continue
         with localcontext(_EXACT):
             rows.extend(_rows(scope, constraint, target, len(rows)))
-    return Postprocess(release.name, tuple(rows), integer, tree.span)
+    return Postprocess(release.name, tuple(rows), integer, tree.span, tuple(suppressions))
 
 
 def _is_own(scope: Scope, name: Name, target: Target) -> bool:

@@ -188,13 +188,27 @@ class LinearConstraint:
 
 
 @dataclass(frozen=True)
+class Suppression:
+    """Which values of a release are left out: those below a threshold.
+
+    `text` is the policy's own words, `line` its 1-based line.
+    """
+
+    text: str
+    line: int
+    below: Decimal
+    span: Span
+
+
+@dataclass(frozen=True)
 class Postprocess:
-    """Constraints on the released values of one release."""
+    """Constraints on the released values of one release, and which of these are then left out."""
 
     release: str
     constraints: tuple[LinearConstraint, ...]
     integer: bool
     span: Span
+    suppressions: tuple[Suppression, ...] = ()
 
 
 @dataclass(frozen=True)

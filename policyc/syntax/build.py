@@ -15,7 +15,11 @@ from policyc.syntax.scan import DURATION, MAX_DEPTH, too_deep
 from policyc.syntax.spelling import nearest
 
 Raw = Token | RawTree[Token]
-FUNCTIONS = ("sum", "previous", "integer")
+FUNCTIONS = ("sum", "previous", "integer", "suppress")
+ALONE = {
+    "integer": "integer(NAME)",
+    "suppress": "suppress(NAME, below = 90)",
+}  # what stands by itself, as it is written
 
 
 class TreeBuilder:
@@ -94,6 +98,8 @@ class TreeBuilder:
         if _rule(node) == "comparison":
             left, operator, right = parts
             return tree.Comparison(_span(node), self._total(left), str(operator), self._total(right))
+        if _rule(node) == "suppression":
+            return self._suppression(node)
         function, argument = _name(parts[0]), self._total(parts[1])
         if function.text != "integer":
             self._refuse_function(function, standing_alone=True)
@@ -105,6 +111,14 @@ class TreeBuilder:
             )
         release = argument if isinstance(argument, tree.Name) else tree.Name(argument.span, "")
         return tree.IntegerConstraint(_span(node), release)
+
+    def _suppression(self, node: Raw) -> tree.Suppression:
+        function, release, *others = _children(node)
+        if _name(function).text != "suppress":
+            self._refuse_function(_name(function), standing_alone=True, arguments=True)
+        named = tree.Argument(_span(release), None, _name(release))
+        arguments = (named, *(self._argument(part) for part in others))
+        return tree.Suppression(_span(node), tree.Call(_span(node), _name(function), arguments))
 
     def _total(self, node: Raw) -> tree.Expression:
         terms: list[tree.Signed] = []
@@ -151,14 +165,21 @@ class TreeBuilder:
             self._refuse_function(function, standing_alone=False)
         return tree.SumOf(_span(node), argument)
 
-    def _refuse_function(self, function: tree.Name, *, standing_alone: bool) -> None:
+    def _refuse_function(self, function: tree.Name, *, standing_alone: bool, arguments: bool = False) -> None:
         guess = nearest(function.text, FUNCTIONS)
-        message, remedy = f"unknown function `{function.text}`", "constraints know `sum`, `previous` and `integer`"
-        if function.text in FUNCTIONS and standing_alone:
+        message = f"unknown function `{function.text}`"
+        remedy = "constraints know `sum`, `previous`, `integer` and `suppress`"
+        if function.text in FUNCTIONS and arguments:
+            message = f"`{function.text}` takes one argument"
+            remedy = f"write `{function.text}(NAME)`; what leaves values out is `{ALONE['suppress']}`"
+        elif function.text == "suppress" and standing_alone:
+            message, remedy = "`suppress` does not say which values are left out", f"write `{ALONE['suppress']}`"
+        elif function.text in FUNCTIONS and standing_alone:
             message = f"`{function.text}(...)` alone demands nothing"
             remedy = f"compare it: `{function.text}(NAME) == 100`"
-        elif function.text in FUNCTIONS:
-            message, remedy = "`integer` is a constraint of its own", "write `integer(NAME)`, and a comma after it"
+        elif function.text in ALONE:
+            message = f"`{function.text}` is a constraint of its own"
+            remedy = f"write `{ALONE[function.text]}`, and a comma after it"
         elif guess:
             remedy = f"did you mean `{guess}`?"
         self.findings.append(Diagnostic("E0120", message, function.span, help=remedy))

@@ -133,7 +133,7 @@ def containers(unit: tree.Node) -> list[Container]:
         return [unit]
     if isinstance(unit, tree.Release):
         return [unit.query]
-    if isinstance(unit, tree.Correlation):
+    if isinstance(unit, tree.Correlation | tree.Suppression):
         return [unit.call]
     if isinstance(unit, tree.CellField):
         return [unit.cells]

@@ -242,6 +242,8 @@ class _Formatter:
     def _constraint(self, constraint: tree.Constraint) -> str:
         if isinstance(constraint, tree.IntegerConstraint):
             return f"integer({constraint.release.text})"
+        if isinstance(constraint, tree.Suppression):
+            return self._call(constraint.call, len(INDENT), len(INDENT), 1)
         return f"{self._expression(constraint.left)} {constraint.operator} {self._expression(constraint.right)}"
 
     def _expression(self, expression: tree.Expression) -> str:

@@ -177,7 +177,14 @@ class IntegerConstraint(Node):
     release: Name
 
 
-Constraint = Comparison | IntegerConstraint
+@dataclass(frozen=True)
+class Suppression(Node):
+    """`suppress(occupancy, below = 90)`: the release is the call's first argument, without a name."""
+
+    call: Call
+
+
+Constraint = Comparison | IntegerConstraint | Suppression
 
 # ---------------------------------------------------------------- statements
 
@@ -253,7 +260,7 @@ class WordStatement(Node):
 
 @dataclass(frozen=True)
 class Postprocess(Node):
-    """`postprocess NAME { constraint, ... }`."""
+    """`postprocess NAME { constraint, ... }`; what is suppressed stands among the constraints."""
 
     release: Name
     constraints: tuple[Constraint, ...]

@@ -37,7 +37,8 @@ class Series:
         column: the cell column, None for one number a step.
         cells: names of the cells, in order.
         noisy: (steps, cells) as drawn, whole numbers wherever the release has no others; 0 where nothing was.
-        released: (steps, cells) published values; whole numbers where the policy says so.
+        released: (steps, cells) published values; whole numbers where the policy says so. Both are masked arrays where
+            the plan leaves values out, with 0 under the mask: these fields of a file are empty.
         processes: by step, what the estimator took users to move like, as the noisy values speak for it; empty texts
             where it does not ask them.
         skipped: (steps,) whether nothing was drawn at a step; the field `noisy` of a file is empty there.
@@ -303,7 +304,8 @@ class ReadRelease:
         cells: the cell of each row, "" without cells.
         noisy: (rows,); 0 where the field is empty.
         skipped: (rows,) whether it is.
-        released: (rows,).
+        released: (rows,); 0 where the field is empty.
+        left_out: (rows,) whether it is.
         simulated: whether it says that it is not a release.
     """
 
@@ -313,6 +315,7 @@ class ReadRelease:
     noisy: NDArray[np.int64]
     skipped: NDArray[np.bool_]
     released: NDArray[np.float64]
+    left_out: NDArray[np.bool_]
     simulated: bool
 
 
@@ -342,7 +345,8 @@ def read_release(path: str | Path, column: str | None, *, whole: bool = True) ->
                 f"AS time, {cell}::VARCHAR AS cell, CASE WHEN "
                 f"coalesce({noisy}::VARCHAR, '') = '' THEN 0 ELSE TRY_CAST({noisy} AS {kind}) END AS noisy, "
                 f"coalesce({noisy}::VARCHAR, '') = '' AS skipped, "
-                f"TRY_CAST({released} AS DOUBLE) AS released FROM {table.source}"
+                f"CASE WHEN coalesce({released}::VARCHAR, '') = '' THEN 0 ELSE TRY_CAST({released} AS DOUBLE) END "
+                f"AS released, coalesce({released}::VARCHAR, '') = '' AS left_out FROM {table.source}"
             ).fetchnumpy()
             table.require_all(len(found["step"]))
     finally:
@@ -364,6 +368,7 @@ def read_release(path: str | Path, column: str | None, *, whole: bool = True) ->
         noisy=columns["noisy"],
         skipped=columns["skipped"],
         released=columns["released"],
+        left_out=columns["left_out"],
         simulated="simulated" in table.types,
     )
 

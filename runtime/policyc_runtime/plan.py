@@ -32,6 +32,7 @@ from policyc_runtime.mechanisms import (
     StreamMechanism,
     WindowMechanism,
 )
+from policyc_runtime.suppression_rule import SuppressionRule
 
 PLAN = "plan.json"
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
@@ -75,6 +76,8 @@ ErrorKind = Literal["expected", "simulated", "noise", "at_least", "unconstrained
 
 class PredictedError(Record):
     """Mean over steps and cells of the expected error, in the objective's unit, known before any data.
+
+    It is the error of values before any are left out.
 
     Args:
         kind: what `published` is. "expected": an expectation, computed from what the policy declares and the noise.
@@ -139,6 +142,7 @@ class ReleasePlan(checked_release.ReleasePlan):
     expected_errors: tuple[ErrorRun, ...] = ()
     estimator: AnyEstimator
     constraints: tuple[ConstraintRow, ...]
+    suppressions: tuple[SuppressionRule, ...] = ()
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,39 +19,56 @@ from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_file import SYSTEM
 from policyc_runtime.noisy_values import stored_noisy, whole_values
 from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
 from policyc_runtime.sources.moments import moment_of, step_times
 from policyc_runtime.sources.tables import place_of, require_here
+from policyc_runtime.suppression import suppressed_values, suppresses
+
+Values: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 
 
 def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
     """The first steps of a ledger as a release; what is published comes from there alone."""
-    series = {}
     steps = min(steps, book.steps)  # the last ones may wait for others
     entries = book.entries[: steps * len(plan.releases)]
+    rows = {part.name: [entry for entry in entries if entry.release == part.name] for part in plan.releases}
+    noisy: dict[str, Values] = {}
+    published: dict[str, Values] = {}
     for part in plan.releases:
-        rows = [entry for entry in entries if entry.release == part.name]
-        shape = (len(rows), len(part.cells))
-        values = [json.loads(entry.published) for entry in rows]
-        noisy = stored_noisy(plan, part, [json.loads(entry.noisy) for entry in rows])
-        skipped = np.array(np.isnan(noisy).any(axis=1), dtype=np.bool_)
+        values = [json.loads(entry.published) for entry in rows[part.name]]
         released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
-        series[part.name] = Series(
-            name=part.name,
-            column=part.query.by,
-            cells=part.cells,
-            noisy=_as_written(plan, part, noisy),
-            released=released.reshape(shape),
-            skipped=skipped,
-            processes=tuple(entry.process for entry in rows),
-        )
+        published[part.name] = released.reshape(len(values), len(part.cells))
+        noisy[part.name] = stored_noisy(plan, part, [json.loads(entry.noisy) for entry in rows[part.name]])
+    series = {
+        name: replace(one, processes=tuple(entry.process for entry in rows[name]))
+        for name, one in as_written(plan, noisy, published).items()
+    }
     return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == SYSTEM)
 
 
-def _as_written(plan: Plan, part: ReleasePlan, noisy: NDArray[np.float64]) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Noisy values as files have them: whole numbers where the release has no others, 0 where there is none."""
-    values = np.nan_to_num(noisy)
-    return np.rint(values).astype(np.int64) if whole_values(plan, part) else values
+def as_written(plan: Plan, noisy: Mapping[str, Values], published: Mapping[str, Values]) -> dict[str, Series]:
+    """Values of every release as files have them.
+
+    Args:
+        plan: whose releases they are.
+        noisy: (steps, cells) by release, NaN where nothing was drawn.
+        published: (steps, cells) by release, before any are left out.
+    """
+    left_out = suppressed_values(plan, published)
+    found = {}
+    for part in plan.releases:
+        drawn = _numbers(np.asarray(np.nan_to_num(noisy[part.name]), np.float64), whole=whole_values(plan, part))
+        released = _numbers(published[part.name], whole=part.integer)
+        if suppresses(plan, part):
+            gaps = left_out[part.name]
+            drawn, released = (np.ma.MaskedArray(np.where(gaps, 0, values), gaps) for values in (drawn, released))
+        skipped = np.array(np.isnan(noisy[part.name]).any(axis=1), dtype=np.bool_)
+        found[part.name] = Series(part.name, part.query.by, part.cells, drawn, released, skipped)
+    return found
+
+
+def _numbers(values: Values, *, whole: bool) -> Values:
+    return np.rint(values).astype(np.int64) if whole and values.dtype.kind == "f" else values
 
 
 class Compared(NamedTuple):
@@ -124,12 +142,14 @@ def require_stored(series: Series, times: tuple[str, ...], file: Path, marked: b
     known = series.noisy.size
     size = min(rows, known)
     moments = [moment_of(time) for time in times]
+    left_out = np.ma.getmaskarray(series.released).ravel()[:size]
     wrong = (
         (found.steps[:size] != np.arange(size) // cells)
         | (found.times[:size] != np.repeat(moments, cells)[:size])
-        | (found.noisy[:size] != series.noisy.ravel()[:size])
-        | (found.skipped[:size] != np.repeat(series.skipped, cells)[:size])
-        | (found.released[:size] != series.released.ravel()[:size])
+        | (found.noisy[:size] != np.ma.getdata(series.noisy).ravel()[:size])
+        | (found.skipped[:size] != (np.repeat(series.skipped, cells)[:size] | left_out))
+        | (found.released[:size] != np.ma.getdata(series.released).ravel()[:size])
+        | (found.left_out[:size] != left_out)
         | (np.array(found.cells[:size]) != np.array(series.cells * (size // cells + 1))[:size])
     )
     row = int(np.argmax(wrong)) if wrong.any() else size

@@ -117,6 +117,8 @@ CONSTRAINTS = {
     "whole": ("r >= 0", "integer(r)"),
     "total": ("sum(r) == population", "r >= 0", "integer(r)"),
     "steady": ("r - previous(r) <= 8",),
+    "few shown": ("suppress(r, below = 12)",),
+    "whole shown": ("r >= 0", "integer(r)", "suppress(r, below = 15.5)"),
 }
 HORIZONS = ("ends", "unbounded")
 CHAINS = ("mixing", "ring", "groups", "drawn start")
@@ -165,6 +167,11 @@ class Combination:
         if self.user_level:
             return ("chain",)
         return ("participation", "signal") if self.target in LEAKS else ("participation", "signal", "chain")
+
+    @property
+    def demands(self) -> bool:
+        """Whether anything is demanded of values, not only which of them are shown."""
+        return any(not text.startswith("suppress") for text in CONSTRAINTS[self.constraint])
 
     @property
     def by_cell(self) -> bool:
@@ -275,7 +282,7 @@ def _planned(one: Combination) -> Iterator[str]:
         needs_chain = estimate in ("joint_map", "filter", "smoother")
         usual = estimate in ("auto", "none", "mle") or (beliefs and chains == 1)
         usual = usual or (beliefs and chains == 0 and not needs_chain and "initial" not in one.estimate)
-        if not usual or one.estimate in ("linear()", ESTIMATES[9]) or (estimate == "none" and one.constraint != "none"):
+        if not usual or one.estimate in ("linear()", ESTIMATES[9]) or (estimate == "none" and one.demands):
             yield "E0752"
         if "budget_" in mechanism and one.estimate != "auto":
             yield "E0752"
@@ -285,7 +292,7 @@ def _planned(one: Combination) -> Iterator[str]:
     single = len(RELEASES[one.release]) == 1 + (one.release in TOTALS) + (one.release == "window of totals")
     known = single and one.signal in ("declared", "seasonal", "binomial", "pilot")  # of what it is the signal
     sums = any("sum(" in text for text in RELEASES[one.release])
-    if estimate == "none" and one.constraint != "none":
+    if estimate == "none" and one.demands:
         yield "E0752"
     if (estimate == "filter" and one.wait is None) or (estimate in ("smoother", "linear") and one.wait is not None):
         yield "E0752"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,28 +33,33 @@ def example_picture(plan: Plan) -> Json | None:
     step = exact(unit_of(plan, part)) if any(isinstance(target, UserLevel) for target in plan.targets) else "1"
     cell = f", {part.query.by} {part.cells[0]}" if part.query.by is not None else ""
     shown = slice(0, SHOWN)
-    noisy = np.where(made.skipped, np.nan, made.noisy[:, 0].astype(np.float64))[shown]
+    noisy = np.where(made.skipped, np.nan, _with_gaps(made.noisy[:, 0]))[shown]
     columns = {
         "true": np.asarray(result.truth[part.name][shown, 0], dtype=np.float64),
         "noisy": noisy,
-        "published": np.asarray(made.released[shown, 0], dtype=np.float64),
+        "published": _with_gaps(made.released[shown, 0]),
     }
-    if np.array_equal(columns["noisy"], columns["published"]):
+    if np.array_equal(columns["noisy"], columns["published"], equal_nan=True):
         del columns["noisy"]
+    gaps: Json = {"gaps": True} if np.ma.is_masked(made.released) else {}
     values = np.concatenate(list(columns.values()))
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     return {
         "id": "example",
         "title": f"An example on simulated values, {NOT_A_RELEASE}: {part.name}{cell}",
         "description": f"True and published values, and noisy ones where they differ, of the "
-        f"first {len(noisy)} steps of a simulated run. "
+        f"first {len(noisy)} steps of a simulated run{', with gaps where they are left out' if gaps else ''}. "
         f"{'; '.join(result.said)}. Values are in multiples of {quoted(step)}.",
         **steps_axis(plan),
         "y": "value",
         "stepped": False,
         "level": None,
         "low": about(low - 0.08 * (high - low), 3) if low > 0.3 * high else about(min(0.0, low), 3),
-        "series": [{"name": name, "points": _points(column)} for name, column in columns.items()],
+        "series": [
+            {"name": name, "points": _points(column), **(gaps if name != "true" else {})}
+            for name, column in columns.items()
+            if not np.isnan(column).all()
+        ],
     }
 
 
@@ -73,6 +79,11 @@ def same_example(recorded: JsonValue, drawn: JsonValue) -> bool:
         return math.isclose(float(recorded), float(drawn), rel_tol=ANOTHER_MACHINE)
     except ValueError:
         return False
+
+
+def _with_gaps(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Values as numbers, NaN where they are left out."""
+    return np.ma.filled(values.astype(np.float64), np.nan)
 
 
 def _points(values: NDArray[np.float64]) -> list[JsonValue]:

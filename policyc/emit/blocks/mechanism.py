@@ -25,6 +25,7 @@ from policyc_runtime.plan import (
     ReleasePlan,
     Scheduled,
 )
+from policyc_runtime.suppression import suppresses
 
 LARGEST_STRETCHES = 8
 GENERATOR = "the operating system's cryptographic generator; no seed exists outside simulation"
@@ -214,7 +215,8 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
         + _common_sentence(plan, release)
         + _stretch_sentence(plan, release)
         + _signal_sentence(plan, release)
-        + _dropped_sentence(plan, release),
+        + _dropped_sentence(plan, release)
+        + (" That is of all values, before any are left out." if suppresses(plan, release) else ""),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.mechanism import described, objective_words, parameters
+from policyc.emit.blocks.suppression import suppression
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.numbers import about, grouped
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
@@ -23,7 +24,9 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         errors = [run.error for run in release.expected_errors]
     kind = release.predicted.kind
     least = release.predicted.least
+    left_out = suppression(plan, release)
     return {
+        **({} if left_out is None else {"suppression": left_out}),
         "release": release.name,
         "privacy": "It uses the noisy values and public numbers only, so it costs no privacy.",
         "estimator": release.estimator.name,

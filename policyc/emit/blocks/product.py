@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from policyc.emit.blocks.mechanism import where_released
 from policyc.emit.blocks.public_numbers import unprotected
+from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
 from policyc_check.users.claims import period_of
 from policyc_runtime.plan import BudgetedRelease, DerivedRelease, MeasuredRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.suppression import suppresses
 
 LONGEST_LIST = 12
 
@@ -84,8 +86,11 @@ def _published(plan: Plan) -> str:
     what = listed([_what(plan, release) for release in plan.releases])
     own = [release for release in plan.releases if not isinstance(release, DerivedRelease)]
     same = len({_noise(plan, release, "") for release in own}) == 1
+    gaps = [f"{left_out_words(plan, one)} ({quoted(one.name)})" for one in plan.releases if suppresses(plan, one)]
     noise = " ".join(_noise(plan, one, "" if same else f" of {quoted(one.name)}") for one in (own[:1] if same else own))
-    return f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}. {noise}"
+    left_out = f" Left out are {listed(gaps)}: their fields are empty." if gaps else ""
+    published = f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}."
+    return f"{published} {noise}{left_out}"
 
 
 def _noise(plan: Plan, release: ReleasePlan, of: str) -> str:

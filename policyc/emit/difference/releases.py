@@ -35,6 +35,10 @@ def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
         for what, left, right in rows:
             if left != right:
                 yield Change("release", f"{what} of {name}", left, right, Effect.NEITHER, "the promise is not about it")
+        left, right = _suppressions(was), _suppressions(now)
+        if left != right:
+            reason = "other values are shown; neither more nor less is promised"
+            yield Change("release", f"what is left out of {name}", left, right, Effect.NEITHER, reason)
         if old.objective == new.objective:
             yield from _error(name, was.predicted, now.predicted, old.objective)
     if old.delivery != new.delivery:
@@ -47,6 +51,10 @@ def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
 
 def _constraints(rows: Iterable[ConstraintRow]) -> str | None:
     return ", ".join(dict.fromkeys(row.text for row in rows)) or None
+
+
+def _suppressions(release: ReleasePlan) -> str | None:
+    return ", ".join(rule.text for rule in release.suppressions) or None
 
 
 def _error(name: str, before: PredictedError, after: PredictedError, objective: str) -> Iterator[Change]:

@@ -19,6 +19,7 @@ from policyc.semantics.rules.period import check_periods
 from policyc.semantics.rules.planned import check_planned
 from policyc.semantics.rules.postprocess import check_postprocess
 from policyc.semantics.rules.release import check_releases
+from policyc.semantics.rules.suppression import check_suppression
 from policyc.semantics.rules.target import check_targets
 
 RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
@@ -28,6 +29,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_periods,
     check_releases,
     check_postprocess,
+    check_suppression,
     check_delivery,
     check_belief,
     check_names,

@@ -33,6 +33,7 @@ class ReleasePlan(Record):
     estimator: Opaque
     constraints: Opaque
     integer: bool
+    suppressions: Opaque = ()
     predicted: Opaque
     candidates: Opaque
     share: PositiveDecimal | None = None

@@ -23,11 +23,13 @@ from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
-from policyc_runtime.noisy_values import ready_steps, whole_values
-from policyc_runtime.output import NOT_A_RELEASE, Release, Series
+from policyc_runtime.noisy_values import ready_steps
+from policyc_runtime.output import NOT_A_RELEASE, Release
 from policyc_runtime.plan import AdaptiveRelease, Scheduled
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.released_file import as_written
 from policyc_runtime.sources.moments import declared_start, step_times, steps_in_calendar
+from policyc_runtime.suppression import suppressed_values, suppresses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,12 +63,22 @@ class SimulatedError:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """Of the plan's values those that are not left out: which share they are, and their mean errors; nan for none."""
+
+    share: float
+    mean_squared_error: float
+    mean_absolute_error: float
+
+
+@dataclass(frozen=True)
 class SimulationResult:
     """What a simulation found. NOT A RELEASE.
 
     Args:
         errors: for every release `prior alone`, where the policy declares a law, `dropping alone`, where events were
-            drawn beyond the participation bound, and then the estimators.
+            drawn beyond the participation bound, and then the estimators; of all values, before any are left out.
+        shown: for every release of which values are left out, what is shown.
         predicted: for every release, the error the plan predicts for what it publishes, in the objective's unit.
         objective: which error the plan minimises.
         limits: by release, what its prediction leaves open, as a phrase; those of published values have none.
@@ -79,6 +91,7 @@ class SimulationResult:
     """
 
     errors: tuple[SimulatedError, ...]
+    shown: dict[str, Shown]
     predicted: dict[str, float]
     objective: str
     limits: dict[str, str]
@@ -105,6 +118,11 @@ class SimulationResult:
                 absolute = _with_stderr(error.mean_absolute_error, error.mean_absolute_error_stderr)
                 mark = "  <- the plan's" if error.chosen else ""
                 lines.append(f"  {error.estimator:<{width}}{squared:>24}{absolute:>24}{mark}")
+            if (shown := self.shown.get(release)) is not None:
+                title = f"shown, {100 * shown.share:.3g} % of values"
+                errors_shown = (shown.mean_squared_error, shown.mean_absolute_error)
+                told = [f"{error:.4g}" if shown.share else "-" for error in errors_shown]
+                lines.append(f"  {title:<{width}}{told[0]:>24}{told[1]:>24}  (the others are left out)")
         return lines
 
 
@@ -148,9 +166,12 @@ def simulate(
     world = _of_streams(plan, length, estimators, signal) if streams else _of_chains(plan, length, estimators)
     randomness = SimulationRandomness(seed) if isinstance(seed, int) else seed
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    example: dict[str, Series] = {}
+    example: dict[str, tuple[Array, Array]] = {}
     truth: dict[str, NDArray[Any]] = {}
+    distances: dict[str, list[Array]] = {part.name: [] for part in plan.releases if suppresses(plan, part)}
     for turn in range(repeat):
+        published: dict[str, Array] = {}
+        away: dict[str, Array] = {}
         for name, (true, kept, noisy) in world.draw(randomness).items():
             part = plan.release_named(name)
             tried = {PRIOR_ALONE: world.priors[name]} if name in world.priors else {}
@@ -161,13 +182,19 @@ def simulate(
             for title, values in tried.items():
                 distance = np.abs(values - true)
                 found.setdefault((name, title), []).append((float((distance**2).mean()), float(distance.mean())))
+            published[name] = tried[part.estimator.described()]
+            away[name] = np.abs(published[name] - true)
             if turn == 0:
                 truth[name] = true
-                example[name] = _series(plan, part, noisy, tried[part.estimator.described()])
+                example[name] = noisy, published[name]
+        for name, left_out in suppressed_values(plan, published).items() if distances else ():
+            if name in distances:
+                distances[name].append(np.where(left_out, np.nan, away[name]).ravel())
         if progress is not None:
             progress(turn + 1, repeat)
     return SimulationResult(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
+        shown={name: _shown(np.concatenate(rows)) for name, rows in distances.items()},
         predicted={part.name: part.predicted.published for part in plan.releases},
         objective=plan.objective,
         limits={part.name: _limits(plan, part) for part in plan.releases},
@@ -175,7 +202,11 @@ def simulate(
         steps=world.steps,
         repeat=repeat,
         said=world.said,
-        example=Release(example, step_times(plan, declared_start(plan), world.steps), is_release=False),
+        example=Release(
+            as_written(plan, *({name: pair[place] for name, pair in example.items()} for place in (0, 1))),
+            step_times(plan, declared_start(plan), world.steps),
+            is_release=False,
+        ),
         truth=truth,
     )
 
@@ -306,11 +337,12 @@ def _noisy(part: Scheduled, raw: NDArray[np.int64], randomness: SimulationRandom
     return noisy
 
 
-def _series(plan: Plan, part: ReleasePlan, noisy: Array, values: Array) -> Series:
-    released = np.rint(values).astype(np.int64) if part.integer else values
-    skipped, drawn = np.isnan(noisy[:, 0]), np.nan_to_num(noisy)
-    kept = np.rint(drawn).astype(np.int64) if whole_values(plan, part) else drawn
-    return Series(part.name, part.query.by, part.cells, kept, released, skipped)
+def _shown(distances: Array) -> Shown:
+    """From the absolute errors of all values, nan where they are left out."""
+    shown = distances[~np.isnan(distances)]
+    if not shown.size:
+        return Shown(0.0, math.nan, math.nan)
+    return Shown(shown.size / distances.size, float((shown**2).mean()), float(shown.mean()))
 
 
 def _limits(plan: Plan, release: ReleasePlan) -> str:

@@ -94,10 +94,18 @@ def _balanced_moments(scale: float, cells: int) -> tuple[float, float]:
     """Mean absolute value and variance of one of several discrete Laplace draws that add up to zero.
 
     Beyond `COARSE` they grow as scale and scale^2.
+    """
+    stated, scale = scale, min(scale, COARSE)
+    weights = balanced_sizes(scale, cells)
+    x = np.arange(len(weights))
+    return float(weights @ x) * (stated / scale), float(weights @ (x * x)) * (stated / scale) ** 2
+
+
+def balanced_sizes(scale: float, cells: int) -> NDArray[np.float64]:
+    """Pr(|x| = 0, 1, ...) of one of several discrete Laplace draws that add up to zero, each within 1e-15 or so.
 
     Pr(x) is proportional to Pr(one is x) Pr(the others add up to -x), the latter by Fourier inversion.
     """
-    stated, scale = scale, min(scale, COARSE)
     ratio = math.exp(-1.0 / scale)
     size = 2 ** math.ceil(math.log2(64 + 16 * scale * (4 + math.sqrt(cells))))
     angles = 2 * np.pi * np.arange(size // 2 + 1) / size
@@ -105,5 +113,4 @@ def _balanced_moments(scale: float, cells: int) -> tuple[float, float]:
     others = np.maximum(np.fft.irfft(factor ** (cells - 1), size)[: size // 2], 0.0)
     x = np.arange(size // 2)
     weights = others * np.exp(-x / scale) * np.where(x > 0, 2.0, 1.0)
-    weights /= weights.sum()
-    return float(weights @ x) * (stated / scale), float(weights @ (x * x)) * (stated / scale) ** 2
+    return np.asarray(weights / weights.sum())

@@ -220,6 +220,24 @@ def more_steps(told: Told, nats: str, steps: str) -> None:
     assert curve(number(nats)) <= allowed < curve(0.99 * number(nats))
 
 
+def threshold(told: Told, found: str) -> None:
+    assert any(number(found) == float(rule.below) for part in told.plan.releases for rule in part.suppressions)
+
+
+def seldom(told: Told, found: str) -> None:
+    assert "shown" in told.parent
+    assert number(found) == 1e-12
+
+
+def tails(told: Told, *found: str) -> None:
+    """A sum of both columns that is 1, at the steps with the least noise and with the most."""
+    both = [
+        [number(text.removeprefix("less than ")) for text in told.parent[name].split(" to ")]
+        for name in ("shown", "left_out")
+    ]
+    assert all(abs(one + other - 1) < 0.006 for one, other in zip(both[0], reversed(both[1]), strict=True))
+
+
 def all_budgets(told: Told, found: str) -> None:
     """The budgets of all steps, or what the rule of a mechanism lets as many windows as there are spend."""
     whole = float(sum(told.budgets))
@@ -844,7 +862,10 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"at most {N} units? in a step, {N} in L2 norm over all steps", hidden),
     (rf"^{N} to {N}, every {N} steps$", stretch),
     (rf"^{N} on, every {N} steps$", onward),
-    (rf"^{N} to {N}$", from_to),
+    (
+        rf"^(?:less than )?{N} to {N}$",
+        lambda told, *found: (tails if "shown" in told.parent else from_to)(told, *found),
+    ),
     (rf"^{N} on$", onward),
     (
         rf"\((?:weight|rate =|every =|period =) {N}|\({N} samples|(?:mean|stddev|autocorrelation) = {N}",
@@ -856,6 +877,8 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"counts {N} times as dispersed", dispersion),
     (rf"within {N} of the least \(or after {N} rounds\)", solver),
     (rf"{N}-bit floating point", double_precision),
+    (rf"values below {N}", threshold),
+    (rf"^less than {N}$", seldom),
     # simulated examples
     (rf"{N} users, each in {N} to {N} steps", simulated),
     (rf"among {N} groups", groups),

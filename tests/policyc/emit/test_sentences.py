@@ -78,6 +78,10 @@ WRITTEN = {
     "several": MOVING + "release all = count(visits)\n",
     "two groups": MOVING.replace('"survey")\n', '"survey") for adults\n')
     + CHAIN.replace("0.8, 0.1, 0.1", "0.6, 0.2, 0.2").replace('"survey")', '"school") for children'),
+    "suppressed": ADDED
+    + TOTALS
+    + "mechanism gaussian()\nestimate none()\npostprocess there { suppress(there, below = 40) }",
+    "suppressed counts": SUMMED.replace("integer(there)", "integer(there), suppress(there, below = 300.5)"),
     "large": MOVING.replace("alpha = 1.0", "alpha = 30.0"),
 }
 

@@ -120,7 +120,12 @@ expressions = st.recursive(
     max_leaves=6,
 )
 comparisons = st.tuples(expressions, st.sampled_from(["==", "<=", ">="]), expressions).map(" ".join)
-constraints = st.one_of(comparisons, comparisons.map(lambda c: f"-{c}"), names.map(lambda n: f"integer({n})"))
+suppressions = st.tuples(names, st.lists(st.tuples(names, values).map(" = ".join), min_size=1, max_size=2)).flatmap(
+    lambda p: joined([p[0], *p[1]], "suppress(", ")")
+)
+constraints = st.one_of(
+    comparisons, comparisons.map(lambda c: f"-{c}"), names.map(lambda n: f"integer({n})"), suppressions
+)
 columns = st.one_of(names, texts)
 call = calls(values)
 fields = st.one_of(

@@ -1,0 +1,109 @@
+"""Which values are left out, how often that happens to which true values, and what it means for errors and totals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from policyc.emit.blocks.wording import Json, listed, quoted
+from policyc.emit.numbers import about, exact, grouped
+from policyc_check.users.claims import unit_of
+from policyc_runtime.estimates import published_values
+from policyc_runtime.noise_tails import Normal, at_least, noise_laws
+from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.suppression import suppresses
+from policyc_runtime.suppression_rule import SuppressionRule
+
+SELDOM = 1e-12  # of smaller probabilities no more is said
+
+
+def suppression(plan: Plan, release: ReleasePlan) -> Json | None:
+    """What is left out of one release; None where nothing is."""
+    if not suppresses(plan, release):
+        return None
+    return {
+        "rules": [{"text": rule.text, "line": str(rule.line)} for rule in release.suppressions],
+        "sentence": f"Left out are {left_out_words(plan, release)}: of such a cell and step neither the published nor "
+        f"the noisy value is shown, both fields are empty.{_of_totals(plan, release)}",
+        "privacy": "What is left out follows from published values alone, never from true ones. So it costs no "
+        "privacy; nor does it protect anybody: it keeps readers from values that are mostly noise.",
+        "chances": [_chances(plan, release, rule) for rule in release.suppressions],
+        "errors": "Errors that are stated are those of all values, before any are left out. Those of the values that "
+        "are shown are others, since noise upwards is shown more often than noise downwards: `policyc simulate` "
+        "finds them on simulated streams.",
+    }
+
+
+def left_out_words(plan: Plan, release: ReleasePlan) -> str:
+    """Which values are left out, as a phrase; empty for none."""
+    told = [f"values below {grouped(exact(rule.below))}" for rule in release.suppressions]
+    if isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of)):
+        told.append(f"totals of values of {quoted(release.query.of)} that are left out")
+    return listed(told) if told else ""
+
+
+def _of_totals(plan: Plan, release: ReleasePlan) -> str:
+    """Why totals are left out."""
+    if not isinstance(release, DerivedRelease) or not suppresses(plan, plan.release_named(release.query.of)):
+        return ""
+    return " Of such totals the difference from one step to the next would show what is left out."
+
+
+def publishes_noisy_values(release: ReleasePlan, rule: SuppressionRule) -> bool:
+    """Whether a value's own noisy value alone decides: it is published, or the nearest one above a bound."""
+    bounded = all(
+        row.relation == ">=" and not row.previous and len(row.current) == 1 and row.current[0][1] == 1
+        and row.bound <= rule.below
+        for row in release.constraints
+    )  # fmt: skip
+    return release.estimator.name in ("none", "mle") and bounded
+
+
+def _chances(plan: Plan, release: ReleasePlan, rule: SuppressionRule) -> Json:
+    """How likely 0, the threshold and twice as much are shown, as true values."""
+    laws = noise_laws(plan, release) if publishes_noisy_values(release, rule) else None
+    if laws is None:
+        return {
+            "rows": [],
+            "method": "How often a value is left out is not known before the data: what is published is what "
+            f"`{release.estimator.described()}` makes of several noisy values, or values that are kept until counts "
+            "move. `policyc simulate` counts it on simulated streams.",
+        }
+    unit = Fraction(1) if isinstance(release, Scheduled) else Fraction(unit_of(plan, release))
+    least = least_shown(plan, release, rule, unit)
+    once = math.ceil(Fraction(rule.below) / unit)
+    normal = any(isinstance(law, Normal) for law in laws)
+    return {
+        "rows": [
+            {
+                "true": grouped(about(float(true * unit), 15)),
+                "shown": _probabilities([at_least(law, least - true) for law in laws]),
+                "left_out": _probabilities([at_least(law, 1 - least + true) for law in laws]),
+            }
+            for true in (0, once, 2 * once)
+        ],
+        "method": ("From a normal law with the variance of the noise" if normal else "From the exact law of the noise")
+        + (", at the steps with the least noise and with the most." if len(laws) > 1 else "."),
+    }
+
+
+def least_shown(plan: Plan, release: ReleasePlan, rule: SuppressionRule, unit: Fraction) -> int:
+    """The least noisy value that is published as one that is shown, in whole units."""
+
+    def shown(noisy: int) -> bool:
+        row = np.full((1, len(release.cells)), float(noisy * unit))
+        return bool(published_values(plan, release, row, row[:0])[0, 0] >= float(rule.below))
+
+    low, high = 0, 2 * math.ceil(Fraction(rule.below) / unit) + 1  # nothing at 0 is shown, twice the threshold is
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if shown(middle) else (middle, high)
+    return high
+
+
+def _probabilities(found: Sequence[float]) -> str:
+    """Of the steps with the least and with the most noise."""
+    return " to ".join(dict.fromkeys("less than 1e-12" if p < SELDOM else about(p) for p in sorted(found)))

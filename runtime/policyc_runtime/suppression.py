@@ -1,0 +1,50 @@
+"""Which published values are left out: a function of the plan and of published values alone.
+
+Raw values are not even at hand here. The ledger keeps what was drawn and estimated, before anything is left out, so
+that whoever has it can say again what is shown; files have neither the noisy nor the published value of a cell that is
+left out, as a reader would else put it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from policyc_runtime.noisy_values import derived_values
+from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Places = NDArray[np.bool_]
+
+
+def suppresses(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether values of a release may be left out: by its own rules, or by those of what it is made of."""
+    if release.suppressions:
+        return True
+    return isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of))
+
+
+def suppressed_values(plan: Plan, published: Mapping[str, NDArray[Any]]) -> dict[str, Places]:
+    """Where values are left out, (steps, cells), of every release.
+
+    A total is left out where one of the values that it is made of is: their difference from step to step would else
+    show that one. Totals that are measured by themselves have noise of their own, and nothing of others in them.
+
+    Args:
+        plan: whose rules count.
+        published: (steps, cells) values of every release, before anything is left out; in published units.
+    """
+    found: dict[str, Places] = {}
+    for release in plan.releases:
+        values = np.asarray(published[release.name], dtype=np.float64)
+        left_out = np.zeros(values.shape, dtype=np.bool_)
+        for rule in release.suppressions:
+            left_out |= values < float(rule.below)
+        if isinstance(release, DerivedRelease):
+            left_out |= derived_values(release, found[release.query.of].astype(np.float64)) > 0
+        found[release.name] = left_out
+    return found
