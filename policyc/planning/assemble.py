@@ -23,6 +23,7 @@ from policyc.semantics.policy import (
     MarkovCorrelation,
     Policy,
     Release,
+    Suppression,
     WEventTarget,
 )
 from policyc.version import __version__
@@ -38,7 +39,7 @@ from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, FileRecord, Notice, Plan, PolicyRecord, Scheduled
-from policyc_runtime.suppression_rule import SuppressionRule
+from policyc_runtime.suppression_rule import AnySuppressionRule, Below, Where
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
@@ -79,11 +80,18 @@ def constraint_rows(policy: Policy, release: Release) -> tuple[tuple[ConstraintR
     return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
 
 
-def suppression_rules(policy: Policy, release: Release) -> tuple[SuppressionRule, ...]:
+def suppression_rules(policy: Policy, release: Release) -> tuple[AnySuppressionRule, ...]:
     """Which of a release's values are left out, as the plan has it."""
     demanded = policy.constraints_of(release.name)
-    rules = () if demanded is None else demanded.suppressions
-    return tuple(SuppressionRule(text=rule.text, line=rule.line, below=rule.below) for rule in rules)
+    return () if demanded is None else tuple(map(suppression_rule, demanded.suppressions))
+
+
+def suppression_rule(rule: Suppression) -> AnySuppressionRule:
+    """What one `suppress` leaves out, as the plan has it."""
+    if rule.where is not None:
+        return Where(text=rule.text, line=rule.line, where=rule.where)
+    assert rule.below is not None, "one of the two is given"
+    return Below(text=rule.text, line=rule.line, below=rule.below)
 
 
 def constraint_row(constraint: LinearConstraint) -> ConstraintRow:

@@ -78,7 +78,7 @@ def resolve_postprocess(
             name = constraint.call.arguments[0].value
             assert isinstance(name, Name), "the grammar has nothing else there"
             if _is_own(scope, name, target):
-                suppressions += resolve_suppression(scope, constraint, suppressions)
+                suppressions += resolve_suppression(scope, constraint, suppressions, others)
             continue
         if isinstance(constraint, IntegerConstraint):
             integer = integer or _is_own(scope, constraint.release, target)

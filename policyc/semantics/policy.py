@@ -189,15 +189,16 @@ class LinearConstraint:
 
 @dataclass(frozen=True)
 class Suppression:
-    """Which values of a release are left out: those below a threshold.
+    """Which values of a release are left out: those below a threshold, or where those of another release are.
 
-    `text` is the policy's own words, `line` its 1-based line.
+    `text` is the policy's own words, `line` its 1-based line. One of `below` and `where` is given.
     """
 
     text: str
     line: int
-    below: Decimal
     span: Span
+    below: Decimal | None = None
+    where: str | None = None
 
 
 @dataclass(frozen=True)

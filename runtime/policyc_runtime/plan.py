@@ -32,7 +32,7 @@ from policyc_runtime.mechanisms import (
     StreamMechanism,
     WindowMechanism,
 )
-from policyc_runtime.suppression_rule import SuppressionRule
+from policyc_runtime.suppression_rule import AnySuppressionRule, Where
 
 PLAN = "plan.json"
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
@@ -142,7 +142,7 @@ class ReleasePlan(checked_release.ReleasePlan):
     expected_errors: tuple[ErrorRun, ...] = ()
     estimator: AnyEstimator
     constraints: tuple[ConstraintRow, ...]
-    suppressions: tuple[SuppressionRule, ...] = ()
+    suppressions: tuple[AnySuppressionRule, ...] = ()
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
 
@@ -274,6 +274,30 @@ class Plan(checked.Plan):
             reason = _reason_against(self, release)
             if reason is not None:
                 raise ValueError(f"`{release.name}` is not measured by `{release.mechanism.name}`: {reason}")
+        return self
+
+    @model_validator(mode="after")
+    def _shows_where_others_show(self) -> Plan:
+        """Values may be left out where those of another release are: there is one, with the same cells, and no circle.
+
+        A total is left out where what it is made of is, so that this counts as well.
+        """
+        by_name = {release.name: release for release in self.releases}
+        follows = {
+            release.name: [rule.where for rule in release.suppressions if isinstance(rule, Where)]
+            + ([release.query.of] if isinstance(release, DerivedRelease) else [])
+            for release in self.releases
+        }
+        for release in self.releases:
+            for rule in release.suppressions:
+                if isinstance(rule, Where) and getattr(by_name.get(rule.where), "cells", None) != release.cells:
+                    raise ValueError(f"`{release.name}` has no other release `{rule.where}` with the same cells")
+        settled: set[str] = set()
+        while waiting := [name for name in follows if name not in settled]:
+            ready = [name for name in waiting if settled.issuperset(set(follows[name]) & follows.keys())]
+            if not ready:
+                raise ValueError(f"whether values of `{waiting[0]}` are left out depends on itself")
+            settled |= set(ready)
         return self
 
     @cached_property

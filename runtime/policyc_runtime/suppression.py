@@ -14,6 +14,7 @@ import numpy as np
 
 from policyc_runtime.noisy_values import derived_values
 from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
+from policyc_runtime.suppression_rule import Where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def suppresses(plan: Plan, release: ReleasePlan) -> bool:
-    """Whether values of a release may be left out: by its own rules, or by those of what it is made of."""
+    """Whether values of a release may be left out: by its own rules, or by those of what it is a total of."""
     if release.suppressions:
         return True
     return isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of))
@@ -39,12 +40,19 @@ def suppressed_values(plan: Plan, published: Mapping[str, NDArray[Any]]) -> dict
         published: (steps, cells) values of every release, before anything is left out; in published units.
     """
     found: dict[str, Places] = {}
-    for release in plan.releases:
-        values = np.asarray(published[release.name], dtype=np.float64)
-        left_out = np.zeros(values.shape, dtype=np.bool_)
-        for rule in release.suppressions:
-            left_out |= values < float(rule.below)
-        if isinstance(release, DerivedRelease):
-            left_out |= derived_values(release, found[release.query.of].astype(np.float64)) > 0
-        found[release.name] = left_out
-    return found
+
+    def of(release: ReleasePlan) -> Places:
+        if release.name not in found:
+            values = np.asarray(published[release.name], dtype=np.float64)
+            left_out = np.zeros(values.shape, dtype=np.bool_)
+            for rule in release.suppressions:
+                if isinstance(rule, Where):
+                    left_out |= of(plan.release_named(rule.where))
+                else:
+                    left_out |= values < float(rule.below)
+            if isinstance(release, DerivedRelease):
+                left_out |= derived_values(release, of(plan.release_named(release.query.of)).astype(np.float64)) > 0
+            found[release.name] = left_out
+        return found[release.name]
+
+    return {release.name: of(release) for release in plan.releases}

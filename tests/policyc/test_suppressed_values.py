@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from policyc import compile_policy
+from policyc.diagnostics import PolicyError
 from policyc.emit import verify_directory
 from policyc.emit.blocks.suppression import least_shown, suppression
 from policyc.emit.context import certificate_content
@@ -269,6 +271,102 @@ def test_promises_about_single_steps_leave_out_as_well(wishes, make, tmp_path):
     (exact, as_bytes) = release_claims(plan, tmp_path / "run" / "ledger.sqlite", tmp_path / "run" / "out.parquet")
     assert exact.holds
     assert as_bytes.holds
+
+
+EDITS = """
+policy edits "edits by country"
+stream seen {
+  user editor
+  time at
+  cell country in {"A", "B", "C"}
+  step 1h
+  horizon 6 steps
+  start "2026-01-01"
+}
+release bytes = sum(seen.bytes, clamp = 0 .. 10) by country
+release editors = count(seen) by country
+release lately = window(bytes, 2 steps)
+target user_level(epsilon = 2.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(2 steps, assumed = "two visits")
+mechanism gaussian()
+estimate none()
+postprocess bytes { suppress(bytes, where = editors) }
+postprocess editors { suppress(editors, below = 20) }
+"""
+
+
+def test_values_are_shown_where_another_release_is(make, tmp_path):
+    """Sums are left out where counts are, whatever the sums are, and so are windows of them; nowhere else."""
+    plan = make(EDITS.replace("{", "{{").replace("}", "}}"), name="edits")
+    rows = [
+        f"{step}{cell}{user},2026-01-01T{step:02}:10:00,{cell},9"
+        for step in range(STEPS)
+        for cell in "ABC"
+        for user in range(20)
+    ]
+    (tmp_path / "events.csv").write_text("\n".join(["editor,at,country,bytes", *rows]) + "\n")
+    done = release(plan, tmp_path / "events.csv", tmp_path / "ledger.sqlite", pin=None)
+    write_release(done, tmp_path / "out.csv")
+    gaps = {name: np.ma.getmaskarray(series.released) for name, series in done.series.items()}
+    with Ledger.open_read_only(tmp_path / "ledger.sqlite") as book:
+        few = [json.loads(entry.published) for entry in book.entries if entry.release == "editors"]
+    assert np.array_equal(gaps["editors"], np.array(few) < 20)
+    assert gaps["editors"].any()
+    assert not gaps["editors"].all()
+    assert np.array_equal(gaps["bytes"], gaps["editors"])
+    before = np.vstack([gaps["bytes"][:1], gaps["bytes"][:-1]])
+    assert np.array_equal(gaps["lately"], gaps["bytes"] | before)
+    claims = list(release_claims(plan, tmp_path / "ledger.sqlite", tmp_path / "out.csv"))
+    assert all(claim.holds for claim in claims)
+    said: Any = certificate_content(plan, {})
+    assert "where `editors` is left out" in said["product"]["sentence"]
+
+
+def test_a_plan_whose_releases_wait_for_each_other_is_none(make):
+    """Two releases each shown where the other is, one with other cells, and one that does not exist."""
+    content = json.loads(make(EDITS.replace("{", "{{").replace("}", "}}"), name="edits").to_json())
+    names = [part["name"] for part in content["releases"]]
+    rule = {"kind": "where", "text": "by hand", "line": 1, "where": "bytes"}
+    for where, message in (("bytes", "depends on itself"), ("nobody", "no other release"), ("editors", "on itself")):
+        content["releases"][names.index("editors")]["suppressions"] = [{**rule, "where": where}]
+        with pytest.raises(ValidationError, match=message):
+            Plan.model_validate(content)
+
+
+@pytest.mark.parametrize(
+    ("editors", "bytes_", "code"),
+    [
+        ("suppress(editors, where = bytes)", "suppress(bytes, where = editors)", "E0712"),
+        ("suppress(editors, where = editors)", "bytes >= 0", "E0204"),
+        ("suppress(editors, where = nobody)", "bytes >= 0", "E0204"),
+        ("suppress(editors, where = bytes)", "bytes >= 0", "E0712"),
+        ("suppress(editors, where = bytes, below = 3)", "bytes >= 0", "E0711"),
+        ("suppress(editors, chance = 3)", "bytes >= 0", "E0205"),
+        ("suppress(editors, below = 3), suppress(editors, below = 4)", "bytes >= 0", "E0207"),
+        ("suppress(bytes, below = 3)", "bytes >= 0", "E0601"),
+        ("suppress(editors, below = -3)", "bytes >= 0", "E0710"),
+        ("suppress(editors, below = lately)", "bytes >= 0", "E0208"),
+        ("suppress(editors, where = 3)", "bytes >= 0", "E0208"),
+        ("suppress(editors, where = lately)", "bytes >= 0", "E0712"),
+    ],
+)
+def test_what_says_nothing_is_refused(editors, bytes_, code, tmp_path):
+    """Circles, unknown names, two conditions, thresholds that leave nothing out: a finding, which says what to do."""
+    text = EDITS.replace("suppress(editors, below = 20)", editors).replace("suppress(bytes, where = editors)", bytes_)
+    (tmp_path / "edits.policy").write_text(text)
+    with pytest.raises(PolicyError) as caught:
+        compile_policy(tmp_path / "edits.policy")
+    assert {found.code for found in caught.value.diagnostics if found.code.startswith("E")} == {code}
+    assert all(found.help for found in caught.value.diagnostics)
+
+
+def test_a_total_cannot_decide_over_what_it_is_made_of(tmp_path):
+    """A window that is shown where its values are says nothing about when these are shown."""
+    text = EDITS.replace("where = editors", "where = lately") + "postprocess lately { suppress(lately, below = 9) }"
+    (tmp_path / "edits.policy").write_text(text)
+    with pytest.raises(PolicyError) as caught:
+        compile_policy(tmp_path / "edits.policy")
+    assert [found.code for found in caught.value.diagnostics] == ["E0712"]
 
 
 LAWS = [

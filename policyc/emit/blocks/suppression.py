@@ -15,7 +15,7 @@ from policyc_runtime.estimates import published_values
 from policyc_runtime.noise_tails import Normal, at_least, noise_laws
 from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan, Scheduled
 from policyc_runtime.suppression import suppresses
-from policyc_runtime.suppression_rule import SuppressionRule
+from policyc_runtime.suppression_rule import AnySuppressionRule, Below, Where
 
 SELDOM = 1e-12  # of smaller probabilities no more is said
 
@@ -39,7 +39,12 @@ def suppression(plan: Plan, release: ReleasePlan) -> Json | None:
 
 def left_out_words(plan: Plan, release: ReleasePlan) -> str:
     """Which values are left out, as a phrase; empty for none."""
-    told = [f"values below {grouped(exact(rule.below))}" for rule in release.suppressions]
+    told = [
+        f"values where {quoted(rule.where)} is left out"
+        if isinstance(rule, Where)
+        else f"values below {grouped(exact(rule.below))}"
+        for rule in release.suppressions
+    ]
     if isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of)):
         told.append(f"totals of values of {quoted(release.query.of)} that are left out")
     return listed(told) if told else ""
@@ -52,7 +57,7 @@ def _of_totals(plan: Plan, release: ReleasePlan) -> str:
     return " Of such totals the difference from one step to the next would show what is left out."
 
 
-def publishes_noisy_values(release: ReleasePlan, rule: SuppressionRule) -> bool:
+def publishes_noisy_values(release: ReleasePlan, rule: Below) -> bool:
     """Whether a value's own noisy value alone decides: it is published, or the nearest one above a bound."""
     bounded = all(
         row.relation == ">=" and not row.previous and len(row.current) == 1 and row.current[0][1] == 1
@@ -62,8 +67,13 @@ def publishes_noisy_values(release: ReleasePlan, rule: SuppressionRule) -> bool:
     return release.estimator.name in ("none", "mle") and bounded
 
 
-def _chances(plan: Plan, release: ReleasePlan, rule: SuppressionRule) -> Json:
+def _chances(plan: Plan, release: ReleasePlan, rule: AnySuppressionRule) -> Json:
     """How likely 0, the threshold and twice as much are shown, as true values."""
+    if isinstance(rule, Where):
+        return {
+            "rows": [],
+            "method": f"As often as values of {quoted(rule.where)} are left out, however large they are.",
+        }
     laws = noise_laws(plan, release) if publishes_noisy_values(release, rule) else None
     if laws is None:
         return {
@@ -90,7 +100,7 @@ def _chances(plan: Plan, release: ReleasePlan, rule: SuppressionRule) -> Json:
     }
 
 
-def least_shown(plan: Plan, release: ReleasePlan, rule: SuppressionRule, unit: Fraction) -> int:
+def least_shown(plan: Plan, release: ReleasePlan, rule: Below, unit: Fraction) -> int:
     """The least noisy value that is published as one that is shown, in whole units."""
 
     def shown(noisy: int) -> bool:

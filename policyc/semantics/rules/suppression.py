@@ -12,8 +12,14 @@ KEPT = "the promise is not touched: values that are left out protect nobody, the
 
 
 def check_suppression(policy: Policy) -> Iterator[Diagnostic]:
-    """W0706 where values that are shown tell one that is not, W0707 where totals are left out for good."""
+    """E0712 where another release says nothing, W0706 where values that are shown tell one that is not.
+
+    W0707 where totals are left out for good.
+    """
     by_name = {release.name: release for release in policy.releases}
+    for block in policy.postprocess:
+        if block.release in by_name:
+            yield from _says_nothing(policy, block, by_name)
     for block in policy.postprocess:
         if not block.suppressions or block.release not in by_name:
             continue
@@ -32,6 +38,44 @@ def check_suppression(policy: Policy) -> Iterator[Diagnostic]:
                     f"left it; or leave no values of `{release.name}` out",
                     labels=(Label(total.span, "made of it"),),
                 )
+
+
+def _says_nothing(policy: Policy, block: Postprocess, by_name: dict[str, Release]) -> Iterator[Diagnostic]:
+    """E0712: `where` names a release with other cells, one of which nothing is left out, or one that asks back."""
+    release = by_name[block.release]
+    for rule in block.suppressions:
+        other = by_name.get(rule.where or "")
+        if other is None:
+            continue
+        asked = policy.constraints_of(other.name)
+        because = "a value is left out where that of the same cell and step is"
+        if other.by_cell != release.by_cell:
+            problem = f"`{other.name}` has other cells than `{release.name}`"
+            remedy = "name a release that is split in the same way"
+        elif asked is None or not asked.suppressions:
+            problem = f"nothing is left out of `{other.name}`"
+            remedy = f"write `postprocess {other.name} {{ suppress({other.name}, below = 90) }}` too, or leave this out"
+        elif release.name in _followed(policy, other, by_name):
+            problem = f"`{other.name}` is shown where `{release.name}` is, and `{release.name}` where `{other.name}` is"
+            because, remedy = "neither of the two says when", "keep one `where`, and a threshold for the other release"
+        else:
+            continue
+        label = Label(other.span, "this release")
+        yield Diagnostic("E0712", problem, rule.span, because=because, help=remedy, labels=(label,))
+
+
+def _followed(policy: Policy, release: Release, by_name: dict[str, Release]) -> set[str]:
+    """The releases that must be shown where one is, directly or not: a total is shown where what it is made of is."""
+    found: set[str] = set()
+    ahead = [release.name]
+    while ahead:
+        name = ahead.pop()
+        block = policy.constraints_of(name)
+        asked = {rule.where for rule in block.suppressions} if block else set()
+        new = ({*asked, by_name[name].base} & by_name.keys()) - found
+        found |= new
+        ahead += new
+    return found
 
 
 def _filled_in(policy: Policy, block: Postprocess, release: Release, first: Suppression) -> Iterator[Diagnostic]:
