@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -12,6 +13,8 @@ import pytest
 
 if TYPE_CHECKING:
     from policyc.pipeline import Compilation
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one worker a core: threads of two would wait for each other
 
 ROOT = Path(__file__).parent.parent
 GOLDENS = Path(__file__).parent / "goldens"

@@ -7,6 +7,7 @@ and the constraints of the policy. One template writes the file; the modules her
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from policyc.emit.map_model.measured import Likelihood
 from policyc.emit.map_model.prior import Prior, prior_of, published_words
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from policyc_runtime.plan import Plan, ReleasePlan
 
 
@@ -63,33 +66,42 @@ def render_map_model(plan: Plan) -> str:
 
     A function of the plan alone. Runs with Pyomo and the standard library: `python map_model.py OUT.csv`.
     """
+    several = len(plan.releases) > 1
+    releases = [release_text(plan, release, f"_{release.name}" if several else "") for release in plan.releases]
+    return (
+        _templates()
+        .get_template("map_model.py.jinja")
+        .render(
+            plan=plan,
+            purpose=comment(plan.policy.purpose),
+            source=comment(plan.policy.source.name),
+            releases=releases,
+            paragraph=_paragraph,
+            literal=literal,
+            likelihoods={release.likelihood.kind for release in releases},
+            priors={release.prior.kind for release in releases},
+            curves=any(release.curves or (release.nearest and release.integer) for release in releases),
+            nearest=any(release.nearest and release.integer for release in releases),
+            ties=any(release.ties or release.nearest for release in releases),
+            laplace=any(not release.curves and (release.likelihood.laplace or release.nearest) for release in releases),
+            totals=any(release.likelihood.totals for release in releases),
+            signal=any(release.prior.kind == "signal" for release in releases),
+            named=any(release.likelihood.combines for release in releases),
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    """Read once: a template takes longer to compile than to fill."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(  # noqa: S701  the output is Python, not HTML; every value is a Python literal
+    return Environment(  # noqa: S701  the output is Python, not HTML; every value is a Python literal
         loader=PackageLoader("policyc.emit", "templates/map_model"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-    )
-    several = len(plan.releases) > 1
-    releases = [release_text(plan, release, f"_{release.name}" if several else "") for release in plan.releases]
-    return environment.get_template("map_model.py.jinja").render(
-        plan=plan,
-        purpose=comment(plan.policy.purpose),
-        source=comment(plan.policy.source.name),
-        releases=releases,
-        paragraph=_paragraph,
-        literal=literal,
-        likelihoods={release.likelihood.kind for release in releases},
-        priors={release.prior.kind for release in releases},
-        curves=any(release.curves or (release.nearest and release.integer) for release in releases),
-        nearest=any(release.nearest and release.integer for release in releases),
-        ties=any(release.ties or release.nearest for release in releases),
-        laplace=any(not release.curves and (release.likelihood.laplace or release.nearest) for release in releases),
-        totals=any(release.likelihood.totals for release in releases),
-        signal=any(release.prior.kind == "signal" for release in releases),
-        named=any(release.likelihood.combines for release in releases),
     )
 
 
