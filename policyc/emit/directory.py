@@ -112,7 +112,7 @@ def _certificate(
         pictures["example"] = example
     text = render_json(content)
     code = recorded(directory, "integrity", "code_sha256")
-    if isinstance(code, str) and SHA256.fullmatch(code):
+    if isinstance(code, str) and SHA256.fullmatch(code) and code != content["integrity"]["code_sha256"]:
         other = {**content, "integrity": {**content["integrity"], "code_sha256": code}}
         if render_json(other).encode() == content_of(directory, CERTIFICATE):
             content, text = other, render_json(other)

@@ -15,6 +15,7 @@ Curve = Callable[[float], float]
 
 FINEST = 24  # halvings of epsilon, by the root of 2 each, at which the curve is read
 ROUNDING = 1e-12  # of a few products and exponentials, upward
+FAR_BELOW = -2.0  # of the log of a delta over that allowed, where it may fall to nothing: enough to interpolate by
 NEAR = 1e-4  # relative width within which an epsilon for several is looked for
 LARGEST = 700.0  # nats, whose exponential is still a number
 
@@ -71,7 +72,7 @@ def group_epsilon(profile: PrivacyProfile, delta: float, size: int) -> float:
 
     def root(growth: float) -> float:
         def excess(epsilon: float) -> float:
-            return log_excess(_one_by_one(curve, epsilon, size, growth), delta)
+            return max(log_excess(_one_by_one(curve, epsilon, size, growth), delta), FAR_BELOW)
 
         low, high = 0.0, start * 1.01
         while excess(high) > 0:
