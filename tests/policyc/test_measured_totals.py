@@ -114,6 +114,7 @@ def test_a_billionth_less_noise_is_refused(make: Make, mechanism: str, neighbors
             verify(Plan.model_validate_json(json.dumps(content)).sealed())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", ["toeplitz", "binary_tree"])
 @pytest.mark.parametrize("deliver", ["realtime", "offline"])
 def test_a_run_verifies_and_continues(make: Make, tmp_path: Path, mechanism: str, deliver: str) -> None:

@@ -65,6 +65,7 @@ NAMED = {"sign": "el.plan/", "audit": "el.plan/", "certificate": "el.plan/", "co
 NAMED |= {"fmt": "el.policy", "new key": "new.pem", "init": "begun.policy", "events": "e.csv", "simulate": "s.csv"}
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_cannot_be_written_leaves_everything_as_it_was(

@@ -121,8 +121,8 @@ SIGNAL = (
 )
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize(("mechanism", "deliver"), [*MOVING, *PLAIN, ("toeplitz()", "realtime")])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("mechanism", "deliver"), [("toeplitz()", "realtime"), *PLAIN, *MOVING])
 def test_what_noisy_values_alone_err_is_what_runs_have_without_post_processing(
     mechanism: str, deliver: str, tmp_path: Path
 ) -> None:
@@ -169,7 +169,8 @@ def test_plain_noise_is_expected_and_what_filters_gain_is_left_open(
         assert "noise_error" in step_rows(plan).columns
 
 
-@pytest.mark.parametrize("estimate", ["auto", "none()"])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("estimate", ["none()", "auto"])
 def test_the_page_says_which_signal_errors_are_for_and_who_says_so(estimate: str, tmp_path: Path) -> None:
     """A declared signal beside its evidence, where the error is one of it; without a signal nothing of the kind."""
     plan = planned(tmp_path, mechanism="dft(coefficients = 6)", deliver="offline", signal=SIGNAL, estimate=estimate)
@@ -198,6 +199,7 @@ def test_what_a_filter_learns_is_what_the_policy_leaves_open(
     assert ("of the mean nothing is assumed" in page) == (signal != SIGNAL)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mechanism", "signal", "said"),
     [

@@ -51,6 +51,7 @@ def test_cells_that_come_again_are_told_five_times_and_then_counted(tmp_path: Pa
     assert "19,985 more cells are listed again" in [message for _, message in findings]
 
 
+@pytest.mark.law
 def test_more_cells_than_a_plan_has_room_for_are_refused_before_they_are_looked_at(tmp_path: Path) -> None:
     """A million lines, the same ones too: one finding, and no time."""
     begun = time.monotonic()

@@ -93,6 +93,7 @@ def errors_of(name: str, factor: float, seed: int) -> tuple[np.ndarray, np.ndarr
 MEASURED = [name if name != "lmmse" else pytest.param(name, marks=pytest.mark.law) for name in KINDS]  # takes seconds
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MEASURED)
 def test_noise_is_as_large_as_is_said_and_neither_5_percent_less_nor_more(name: str) -> None:
     """The mean square error of 100,000 values fits the variance; with 0.95 or 1.05 times the noise it does not."""
@@ -103,6 +104,7 @@ def test_noise_is_as_large_as_is_said_and_neither_5_percent_less_nor_more(name: 
         assert bool(abs(score) < 4) is accepted
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MEASURED)
 def test_values_have_no_bias(name: str) -> None:
     """On a stream that does not move, noisy values are right on average."""

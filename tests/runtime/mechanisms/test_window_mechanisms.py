@@ -93,6 +93,7 @@ def test_a_rule_that_overspends_draws_nothing(name: str, monkeypatch: pytest.Mon
     assert rule.free_units([most, most, 0, 0, 0]) == most
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("cells", [1, 3])
 def test_likelihoods_of_neighbors_differ_by_what_windows_spend(name: str, cells: int) -> None:
