@@ -25,6 +25,7 @@ from policyc_check.users.setting import Moves
 MOST_CHANGES = 10**6
 MOST_LOSSES = 4 * 10**6  # of Laplace noise, that are convolved: more are taken for the largest
 WIDEST = 2**21  # points of a sum that are added one by one
+NEARLY_NORMAL = 10**5  # variance from which the closed bound is hardly more: by 3 parts in 100,000 of the variance
 SMOOTH = 9  # variance from which the law of a sum of discrete Gaussians is known in closed form
 REACH = 20  # standard deviations of noise that are looked at; what is beyond, below exp(-200), loses everything
 
@@ -106,6 +107,14 @@ class DiscreteGaussianLoss:
     v: float
     changes: int
     shift: int = 1
+
+    @property
+    def mu(self) -> float | None:
+        """By the bound for any change, where noise is wide."""
+        if self.v < NEARLY_NORMAL:
+            return None
+        noise = DiscreteGaussian(Fraction(math.nextafter(self.v, 0.0)))  # v may have been rounded up
+        return noise.any_way(Moves(self.changes * self.shift**2)).mu
 
     @cached_property
     def laws(self) -> Laws:

@@ -27,6 +27,10 @@ class Loss(Protocol):
     def laws(self) -> Laws:
         """Of independent losses that add up to it, or above it, each with how often."""
 
+    @property
+    def mu(self) -> float | None:
+        """Of Gaussian noise that loses more, and hardly more; None where it would be more than hardly."""
+
     def delta(self, epsilon: float) -> float:
         """Upper bound on delta at `epsilon` (nats, >= 0), where it is known without the laws; else NaN."""
 
@@ -36,6 +40,10 @@ class SumLoss:
     """A loss of which nothing but the laws is known."""
 
     laws: Laws
+
+    @property
+    def mu(self) -> None:
+        """None: nothing of the kind is known."""
 
     def delta(self, epsilon: float) -> float:  # noqa: ARG002
         """It takes the laws."""
@@ -86,7 +94,19 @@ class PrivacyProfile:
         if not self.losses:
             return gaussian_delta(epsilon, self.mu)
         known = self.losses[0].delta(epsilon) if self.mu == 0 and len(self.losses) == 1 else math.nan
-        return composed_delta(epsilon, self._on_one_lattice) if math.isnan(known) else known
+        if not math.isnan(known):
+            return known
+        mixed = self._mixed
+        return composed_delta(epsilon, mixed._on_one_lattice) if mixed.losses else gaussian_delta(epsilon, mixed.mu)
+
+    @cached_property
+    def _mixed(self) -> PrivacyProfile:
+        """The same where losses that are hardly less than of Gaussian noise are told as its: one number in all."""
+        found = PrivacyProfile(self.mu, tuple(loss for loss in self.losses if loss.mu is None), self.fineness)
+        for loss in self.losses:
+            if loss.mu is not None:
+                found = found.compose(PrivacyProfile(loss.mu, fineness=self.fineness))
+        return found
 
     @cached_property
     def _on_one_lattice(self) -> list[tuple[LossLaw, int]]:

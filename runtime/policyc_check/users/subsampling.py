@@ -137,6 +137,10 @@ class SampledGaussianLoss:
     noise: Fraction
     shift: int = 1
 
+    @property
+    def mu(self) -> None:
+        """None: a mixture is no Gaussian noise."""
+
     def delta(self, epsilon: float) -> float:
         """What is public mixes the curves."""
         return self.sample.mean(lambda m: self._case(m).delta(epsilon) if m else 0.0)

@@ -15,7 +15,7 @@ from policyc.offers.calibration import discrete_gaussian_stddev, discrete_laplac
 from policyc_check.users.composition import LossLaw, composed_delta
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.users.noise import DiscreteGaussian, DiscreteLaplace
-from policyc_check.users.profile import FINENESS, PrivacyProfile, normal_law, pure_profile
+from policyc_check.users.profile import FINENESS, PrivacyProfile, SumLoss, normal_law, pure_profile
 from policyc_check.users.setting import Moves
 
 Law = dict[int, mpmath.mpf]
@@ -192,6 +192,25 @@ def test_different_discrete_gaussians_compose() -> None:
     assert both.delta(1.0) == pytest.approx(gaussian_delta(1.0, math.sqrt(40 / 900 + 10 / 400)), rel=1e-3)
     same = DiscreteGaussian(900.0).alike(40).compose(DiscreteGaussian(900.0).alike(10))
     assert same.delta(1.0) == pytest.approx(DiscreteGaussian(900.0).alike(50).delta(1.0), rel=1e-9)
+
+
+def test_wide_noise_composes_in_closed_form_above_the_convolution() -> None:
+    """Two different ones are one Gaussian: above their sums on a fine lattice, by 3e-5 of the variance at most.
+
+    Beside another loss they are one law on its lattice, and never less than the convolution of all.
+    """
+    variances, other = (Fraction(330) ** 2, Fraction(800) ** 2), DiscreteLaplace(Fraction(40)).alike(3, 2)
+    wide = [DiscreteGaussian(variance).alike(20, 27) for variance in variances]
+    both = wide[0].compose(wide[1])
+    apart = PrivacyProfile(losses=tuple(SumLoss(one.laws) for one in wide))
+    mu = math.sqrt(sum(20 * 27**2 / float(variance) for variance in variances))
+    for epsilon in (0.1, 0.5, 2.0):
+        exact = gaussian_delta(epsilon, mu)  # of noise so wide, to a part in a million or so
+        assert exact <= both.delta(epsilon) <= gaussian_delta(epsilon, mu * (1 + 1.6e-5))
+        assert both.delta(epsilon) >= apart.delta(epsilon) * (1 - 1e-5)
+        mixed, convolved = both.compose(other), apart.compose(other)
+        assert mixed.delta(epsilon) == pytest.approx(convolved.delta(epsilon), rel=1e-3)
+        assert mixed.delta(epsilon) >= convolved.delta(epsilon) * (1 - 1e-5)
 
 
 def test_randomised_response_composes_exactly() -> None:
