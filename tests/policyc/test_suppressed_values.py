@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -512,3 +514,42 @@ def test_records_of_deployments_say_what_is_left_out(make):
     """The registry's record has the threshold among post-processing."""
     content = certificate_content(make(), {})
     assert "Left out are values below 20" in render_registry(content)
+
+
+def solved(plan: Path, file: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(plan / "map_model.py"), str(file), str(file.with_name("optimum.csv"))]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("wishes", ["estimate none()", "demands", "estimate joint_map()"])
+def test_models_are_of_what_is_shown(wishes, make, tmp_path):
+    """The emitted model takes what is left out for not measured: it stays empty, or is what the chain makes likely."""
+    demands = "" if wishes == "estimate none()" else "sum(views) == population, views >= 0, integer(views),"
+    wishes = wishes.replace("demands", "estimate mle()")
+    plan = make(STEP_BY_STEP, wishes=f"deliver offline\nmechanism laplace()\n{wishes}", demands=demands, below=18)
+    file = run(plan, np.random.default_rng(2).multinomial(60, [0.4, 0.3, 0.3], 6), tmp_path / "run")
+    done = solved(tmp_path / "pages.plan", file)
+    assert done.returncode == 0, done.stderr
+    assert "left out" in (tmp_path / "pages.plan" / "map_model.py").read_text()
+    found, given = rows_of(file.with_name("optimum.csv")), rows_of(file)
+    assert any(row["released"] == "" for row in given)
+    for row, shown in zip(found, given, strict=True):
+        if shown["released"] == "":
+            assert (row["released"] == "") == ("joint_map" not in wishes)
+        elif wishes == "estimate none()":
+            assert float(row["released"]) == pytest.approx(float(shown["released"]), abs=1e-6)
+    if "joint_map" in wishes:
+        assert all(sum(float(row["released"]) for row in found[place : place + 3]) == 60 for place in range(0, 18, 3))
+
+
+def test_models_that_need_all_values_say_so(assumed, recorded, tmp_path):
+    """Totals are undone by differences: where one is left out, the model names what is missing and stops."""
+    plan = assumed(more="release lately = window(views, 2 steps)")
+    recorded(noisy_table(3))
+    run(plan, np.zeros((STEPS, CELLS), dtype=np.int64), tmp_path / "run")
+    done = solved(tmp_path / "pages.plan", tmp_path / "run" / "out-lately.csv")
+    assert done.returncode == 1
+    assert "left out" in done.stderr
+    done = solved(tmp_path / "pages.plan", tmp_path / "run" / "out-views.csv")
+    assert done.returncode == 0, done.stderr
+    assert {row["released"] == "" for row in rows_of(tmp_path / "run" / "optimum.csv")} == {True, False}

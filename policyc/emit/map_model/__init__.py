@@ -6,7 +6,7 @@ and the constraints of the policy. One template writes the file; the modules her
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from policyc.emit.map_model.likelihood import likelihood_of
 from policyc.emit.map_model.literals import LINE_LENGTH, comment, listed, literal
 from policyc.emit.map_model.measured import Likelihood
 from policyc.emit.map_model.prior import Prior, prior_of, published_words
+from policyc_runtime.suppression import suppresses
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,7 +31,8 @@ class ReleaseText:
     `users`: what all cells add up to, for the flows of users. `curves`: whether every value has a cost of its own and
     is a whole number, so that the best whole numbers are found; else values are real numbers first, and `nearest` says
     whether the nearest ones that are allowed are sought afterwards. `step_by_step`: whether a value must not wait for
-    those that constraints couple it with.
+    those that constraints couple it with. `gaps`: where values are left out, whether each has a likelihood of its
+    "own", so that those of the others stand without it, or they stand as a "whole"; else empty.
     """
 
     name: str
@@ -44,6 +46,18 @@ class ReleaseText:
     integer: bool
     couples_steps: bool
     step_by_step: bool
+    gaps: str
+
+    @property
+    def said_of_gaps(self) -> str:
+        """What the model makes of values that a run leaves out."""
+        if self.gaps == "whole":
+            return (
+                "values that a run leaves out are missing here: this model needs the noisy values of all steps, as a "
+                "ledger has them."
+            )
+        known = "stay empty" if self.prior.kind == "flat" else "are found from what is known of them beforehand"
+        return f"values that a run leaves out count as not measured: they {known}. That they were small is not used."
 
     @property
     def curves(self) -> bool:
@@ -87,6 +101,7 @@ def render_map_model(plan: Plan) -> str:
             totals=any(release.likelihood.totals for release in releases),
             signal=any(release.prior.kind == "signal" for release in releases),
             named=any(release.likelihood.combines for release in releases),
+            gaps=any(release.gaps for release in releases),
         )
     )
 
@@ -110,6 +125,13 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
     population = plan.stream.population
     likelihood = likelihood_of(plan, release, suffix)
     prior = prior_of(plan, release, suffix)
+    gaps = ""
+    if suppresses(plan, release):
+        alone = (
+            likelihood.kind in ("laplace_steps", "laplace", "gaussian", "common", "filtered") and not likelihood.totals
+        )
+        gaps = "own" if alone and prior.start != "frequency" else "whole"
+        likelihood = replace(likelihood, options={**likelihood.options, "skips": True})
     constraints, users = constraint_texts(plan, release, suffix)
     coupled = any(row.previous for row in release.constraints)
     return ReleaseText(
@@ -128,6 +150,7 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         ),
         constraints=constraints,
         integer=release.integer,
+        gaps=gaps,
         couples_steps=coupled,
         step_by_step=coupled
         and plan.delivery.kind != "offline"

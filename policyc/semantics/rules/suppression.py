@@ -71,8 +71,8 @@ def _followed(policy: Policy, release: Release, by_name: dict[str, Release]) -> 
     while ahead:
         name = ahead.pop()
         block = policy.constraints_of(name)
-        asked = {rule.where for rule in block.suppressions} if block else set()
-        new = ({*asked, by_name[name].base} & by_name.keys()) - found
+        asked = [by_name[name].base, *(rule.where for rule in (block.suppressions if block else ()))]
+        new = {other for other in asked if other in by_name and other is not None} - found
         found |= new
         ahead += new
     return found
