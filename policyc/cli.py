@@ -319,14 +319,13 @@ def simulate(
     """
     from policyc.pipeline import declared_signal
     from policyc_runtime.laboratory.simulation import simulate as simulate_plan
-    from policyc_runtime.output import output_paths, require_own, write_release
+    from policyc_runtime.output import own_outputs, write_release
     from policyc_runtime.randomness import SimulationRandomness
     from policyc_runtime.refusal import computed_with
 
     plan = _plan_of(target)
     if output is not None:
-        for name, path in output_paths((release.name for release in plan.releases), output).items():
-            require_own(path, plan.release_named(name).query.by, simulated=True)
+        own_outputs(plan, output, simulated=True)
     signal = declared_signal(target, plan)
     if events is not None:
         from policyc.emit.summary import render_events

@@ -10,6 +10,7 @@ from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.bounds import implied_bounds
 from policyc.emit.blocks.correlation import correlation
+from policyc.emit.blocks.made import made_blocks
 from policyc.emit.blocks.meaning import meaning
 from policyc.emit.blocks.mechanism import accuracy, choice, mechanisms
 from policyc.emit.blocks.operation import checks, integrity, operation, sources
@@ -49,6 +50,7 @@ def certificate_content(plan: Plan, attachments: dict[str, str], checked: list[J
         "accuracy": accuracy(plan),
         "choice": choice(plan),
         "postprocessing": postprocessing(plan, attachments),
+        "made": made_blocks(plan),
         "data": data(plan),
         "operation": operation(plan),
         "notices": [{"code": notice.code, "message": notice.message} for notice in plan.notices],

@@ -52,12 +52,17 @@ def registry_record(content: Json) -> dict[str, Any]:
             "deployment_model": _deployment_model(c),
             "accounting": {
                 "post_processing": _sentences(
-                    part
-                    for i in c["postprocessing"]
-                    for part in (
-                        f"`{i['release']}`: {i['estimator']}. {i['description']}",
-                        *([i["suppression"]["sentence"]] if "suppression" in i else []),
-                    )
+                    [
+                        *(
+                            part
+                            for i in c["postprocessing"]
+                            for part in (
+                                f"`{i['release']}`: {i['estimator']}. {i['description']}",
+                                *([i["suppression"]["sentence"]] if "suppression" in i else []),
+                            )
+                        ),
+                        *(f"`{m['release']}` = {m['formula']}: {m['what']}. {m['empty']}" for m in c["made"]),
+                    ]
                 ),
                 "composition": _sentences(p["derivation"] for p in c["promises"]),
             },

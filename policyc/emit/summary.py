@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
+from policyc.emit.blocks.made import formula
 from policyc.emit.blocks.mechanism import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import chance, in_period
@@ -25,6 +26,7 @@ def render_summary(plan: Plan, directory: Path) -> str:
     lines += [f"  promise    {_promise(plan, index)}" for index in range(len(plan.targets))]
     for release in plan.releases:
         lines += _release_lines(plan, release)
+    lines += [f"  made       {made.name} = {formula(made)}, of released values: no cost" for made in plan.made]
     for release in plan.releases:
         lines += ["", *([f"  {release.name}"] if plan.sharing else []), *_candidates(release)]
     lines.append("")

@@ -16,6 +16,7 @@ from policyc.planning.assemble import (
 )
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.comparison import Choice, Comparison
+from policyc.planning.made import made_records
 from policyc.planning.plausibility import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
@@ -58,10 +59,12 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
             plan = plan_user_level(policy, notices)
             more = list(user_level_warnings(policy, plan))
             noted = tuple(Notice(code=warning.code, message=warning.message) for warning in more)
-            plan = plan.model_copy(update={"notices": (*plan.notices, *noted)}).sealed()
-            verify(plan)
-            return plan, more
-        return _planned(policy, notices)
+            plan = plan.model_copy(update={"notices": (*plan.notices, *noted)})
+        else:
+            plan, more = _planned(policy, notices)
+        plan = plan.model_copy(update={"made": made_records(policy)}).sealed()
+        verify(plan)
+        return plan, more
     except KernelError as error:
         raise PolicyError(policy.source, [*notices, _refused(policy, error)]) from error
 
@@ -92,9 +95,7 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         for release, choice in zip(policy.releases, choices, strict=True)
         for warning in utility_warnings(policy, release, choice.predicted, broken.get(release.name, ()))
     ]
-    plan = assemble_plan(policy, choices, words, (*notices, *more))
-    verify(plan)
-    return plan, more
+    return assemble_plan(policy, choices, words, (*notices, *more)), more
 
 
 def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Comparison:

@@ -20,6 +20,7 @@ from policyc.semantics.policy import (
     AlphaDPTTarget,
     EventLevelTarget,
     LinearConstraint,
+    Made,
     MarkovCorrelation,
     Policy,
     Release,
@@ -52,7 +53,7 @@ def round_up(value: Fraction, digits: int = 15) -> Decimal:
     return Decimal(math.ceil(value * Fraction(10) ** shift)).scaleb(-shift)
 
 
-def release_cells(policy: Policy, release: Release) -> tuple[str, ...]:
+def release_cells(policy: Policy, release: Release | Made) -> tuple[str, ...]:
     """The published values of a step, in order; the one name "" where a release is not by cell."""
     return policy.stream.cell.states if release.by_cell and policy.stream.cell is not None else ("",)
 

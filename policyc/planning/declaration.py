@@ -20,6 +20,7 @@ from policyc.planning.assemble import (
     suppression_rules,
     target_record,
 )
+from policyc.planning.made import made_records
 from policyc.planning.series import modelled_signal
 from policyc.planning.user_level import draft_user_level
 from policyc.semantics.policy import Policy, Release, UserLevelTarget
@@ -56,6 +57,8 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
             yield from compared(f"releases.{index}.{name}", said[name], release[name])
     if len(declared["releases"]) != len(found["releases"]):
         yield Difference("releases", len(declared["releases"]), len(found["releases"]))
+    made = [one.model_dump(mode="json", exclude={"predicted"}) for one in made_records(policy)]
+    yield from compared("made", made, [one.model_dump(mode="json", exclude={"predicted"}) for one in plan.made])
     for index, part in enumerate(plan.releases[: len(declared["releases"])]):
         yield from _mechanism(policy, index, part)
     if policy.signal is None or policy.signal.kind != "pilot":  # a pilot's is fitted, and rounded as a machine does

@@ -12,10 +12,10 @@ from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.numerals import numeral_around, plain
 from policyc.syntax.tree import Argument, Call, Name, Value
 
-MEAN = "release a `sum(...)` and a `count(...)`: who divides one by the other has the mean, at no further cost"
+MEAN = "release a `sum(...)`, a `count(...)`, and `mean(my_sum, my_count)` of them, which costs no privacy"
 STEP = "how often something is published is the stream's `step`; write `realtime`, `within` or `offline`"
 MEANT = {
-    **{("release", word): MEAN for word in ("mean", "average", "avg")},
+    **{("release", word): MEAN for word in ("average", "avg")},
     **{("deliver", word): STEP for word in ("hourly", "daily", "weekly", "monthly", "yearly")},
 }
 """What to write for words that say clearly what was wanted."""

@@ -65,6 +65,38 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """The median of values at fixed steps, that values of later steps are held against.
+
+    Of a value at step t: those of the steps `first` to `last` that are a whole multiple of `every` steps from t.
+    """
+
+    every: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Made:
+    """What is made of released values alone: a total of blocks, a ratio, a mean, or the change from a baseline.
+
+    `of` is the release it is made of, `over` what a ratio or mean divides by (None: the population). One row is
+    published of every `steps` steps, from step `first` on. `times` multiplies a ratio.
+    """
+
+    name: str
+    kind: Literal["total", "ratio", "mean", "change"]
+    of: str
+    by_cell: bool
+    span: Span
+    over: str | None = None
+    times: Decimal = Decimal(1)
+    steps: int = 1
+    first: int = 0
+    baseline: Baseline | None = None
+
+
+@dataclass(frozen=True)
 class AlphaDPTTarget:
     """One event of one user, against an adversary who knows the correlation (CAO17). `window` in steps."""
 
@@ -240,6 +272,7 @@ class Policy:
     estimate: Wish
     postprocess: tuple[Postprocess, ...]
     files: tuple[PolicyFile, ...]
+    made: tuple[Made, ...] = ()
 
     @property
     def chains(self) -> tuple[MarkovCorrelation, ...]:

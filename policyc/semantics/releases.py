@@ -9,7 +9,8 @@ from decimal import Decimal
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
-from policyc.semantics.policy import Release
+from policyc.semantics.made import MADE_QUERIES, check_operands, made_of
+from policyc.semantics.policy import Made, Release
 from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import Attribute, Call, Name, Range, Text, Value
 from policyc.syntax.tree import Release as ReleaseTree
@@ -64,11 +65,17 @@ _QUERIES: Mapping[str, tuple[Parameter, ...]] = {
 }  # fmt: skip
 
 
-def resolve_release(scope: Scope, tree: ReleaseTree, names: Names | None) -> Release | None:
+def resolve_release(scope: Scope, tree: ReleaseTree, names: Names | None) -> Release | Made | None:
     """The release, or None after reporting what is wrong; names are looked up when the stream is known."""
-    call = kind_of(scope, tree.query, _QUERIES, "release")
+    call = kind_of(scope, tree.query, {**_QUERIES, **MADE_QUERIES}, "release")
     if call is None:
         return None
+    resolve = _resolve_made if call.function.text in MADE_QUERIES else _resolve_measured
+    return resolve(scope, tree, call, names)
+
+
+def _resolve_measured(scope: Scope, tree: ReleaseTree, call: Call, names: Names | None) -> Release | None:
+    """A count or sum, or what is made of the noisy values of one."""
     kind = call.function.text
     if kind == "sum" and not any(a.name is not None or isinstance(a.value, Range) for a in call.arguments):
         scope.refuse(
@@ -103,6 +110,17 @@ def resolve_release(scope: Scope, tree: ReleaseTree, names: Names | None) -> Rel
     )
 
 
+def _resolve_made(scope: Scope, tree: ReleaseTree, call: Call, names: Names | None) -> Made | None:
+    """A release that is made of released values."""
+    kind = call.function.text
+    bound = bind(scope, call, MADE_QUERIES[kind])
+    if bound is None or (names is not None and not check_operands(scope, tree, bound, names.releases)):
+        return None
+    if tree.by is not None and not _by_cell(scope, tree, kind, names):
+        return None
+    return made_of(tree, bound)
+
+
 def _known(scope: Scope, tree: ReleaseTree, kind: str, owner: Name, names: Names) -> bool:
     """Whether the stream or release that a query names exists (E0204)."""
     of_release = kind in ("prefix", "window")
@@ -123,7 +141,7 @@ def _by_cell(scope: Scope, tree: ReleaseTree, kind: str, names: Names | None) ->
     if names is None or tree.by is None:
         return True
     column = tree.by.value if isinstance(tree.by, Text) else tree.by.text
-    if kind in ("prefix", "window"):
+    if kind in ("prefix", "window", *MADE_QUERIES):
         hint = "leave `by` out: the release it is made of decides"
         scope.refuse("E0220", f"a {kind} is split as its release is", tree.by.span, hint=hint)
         return False
@@ -140,13 +158,25 @@ def _by_cell(scope: Scope, tree: ReleaseTree, kind: str, names: Names | None) ->
     return False
 
 
-def inherit_cells(scope: Scope, releases: list[Release]) -> list[Release]:
-    """Gives a prefix or window the cells of the release it is made of; a circle is refused (E0222)."""
+def inherit_cells(scope: Scope, releases: list[Release], made: list[Made]) -> list[Release]:
+    """Gives a prefix or window the cells of the release it is made of; a circle is refused (E0222).
+
+    So is one of what is `made` of released values (E0231): its noise is measured or added up before.
+    """
     from dataclasses import replace
 
     by_name = {release.name: release for release in releases}
+    later = {one.name: one for one in made}
     result = []
     for release in releases:
+        if release.base in later:
+            one = later[release.base]
+            scope.refuse(
+                "E0231", f"a {release.kind} cannot be made of `{one.name}`, a {one.kind} of released values",
+                release.span, because="running totals and windows are made of noisy values, before any estimate",
+                hint=f"name a count or a sum, such as `{one.of}`, or write `total(...)`",
+                labels=(Label(one.span, "made of this"),),
+            )  # fmt: skip
         base, seen = release, {release.name}
         while base.base is not None and base.base in by_name and base.base not in seen:
             base = by_name[base.base]

@@ -13,7 +13,8 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.constraints import resolve_postprocess
 from policyc.semantics.correlations import resolve_correlation
-from policyc.semantics.policy import Delivery, Policy, Postprocess, Release, Stream, Wish
+from policyc.semantics.made import with_rows
+from policyc.semantics.policy import Delivery, Made, Policy, Postprocess, Release, Stream, Wish
 from policyc.semantics.releases import Names, inherit_cells, resolve_release
 from policyc.semantics.scope import Scope, suggest
 from policyc.semantics.statements import (
@@ -61,7 +62,7 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
     header = cast(list[PolicyHeader], statements.get("policy", []))
     stream_trees = cast(list[syntax.Stream], statements.get("stream", []))
     stream = resolve_stream(scope, stream_trees[0]) if stream_trees else None
-    releases = _releases(scope, statements, stream_trees)
+    releases, made = _releases(scope, statements, stream_trees)
     states = stream.cell.states if stream is not None and stream.cell is not None else None
     correlations = [resolve_correlation(scope, cast(Correlation, s), states) for s in statements.get("correlation", [])]
     targets = [resolve_target(scope, cast(CallStatement, s)) for s in statements.get("target", [])]
@@ -73,7 +74,7 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
     budget = _one(scope, statements, "budget", resolve_wish) or Wish("auto")
     mechanism = _one(scope, statements, "mechanism", resolve_wish) or Wish("auto")
     estimate = _one(scope, statements, "estimate", resolve_wish) or Wish("auto")
-    postprocess = _postprocess(scope, statements, releases, stream)
+    postprocess = _postprocess(scope, statements, releases, made, stream)
     if stream is None or not header:
         return None
     return Policy(
@@ -93,6 +94,7 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
         estimate=estimate,
         postprocess=tuple(postprocess),
         files=tuple(scope.files[name] for name in sorted(scope.files)),
+        made=tuple(made),
     )
 
 
@@ -139,7 +141,10 @@ def _one(
     return resolve(scope, cast(CallStatement, found[0])) if found else None
 
 
-def _releases(scope: Scope, statements: ByKeyword, stream_trees: list[syntax.Stream]) -> list[Release]:
+def _releases(
+    scope: Scope, statements: ByKeyword, stream_trees: list[syntax.Stream]
+) -> tuple[list[Release], list[Made]]:
+    """What is measured or made of noisy values, and what is made of released ones."""
     trees = cast(list[syntax.Release], statements.get("release", []))
     taken: dict[str, Span] = {"population": Span(0, 0)}
     if stream_trees:
@@ -150,7 +155,9 @@ def _releases(scope: Scope, statements: ByKeyword, stream_trees: list[syntax.Str
     if stream_trees:
         names = Names(stream_trees[0].name.text, _cell_column(stream_trees[0]), tuple(tree.name.text for tree in trees))
     resolved = [resolve_release(scope, tree, names) for tree in trees]
-    return inherit_cells(scope, [release for release in resolved if release is not None])
+    made = [one for one in resolved if isinstance(one, Made)]
+    releases = inherit_cells(scope, [one for one in resolved if isinstance(one, Release)], made)
+    return releases, with_rows(scope, made, releases)
 
 
 def _claim(scope: Scope, name: Name, taken: dict[str, Span]) -> None:
@@ -180,12 +187,13 @@ def _cell_column(tree: syntax.Stream) -> str | None:
 
 
 def _postprocess(
-    scope: Scope, statements: ByKeyword, releases: list[Release], stream: Stream | None
+    scope: Scope, statements: ByKeyword, releases: list[Release], made: list[Made], stream: Stream | None
 ) -> list[Postprocess]:
     """Constraints, one block a release. Without a stream nothing is known about cells, so nothing is said."""
     trees = cast(list[syntax.Postprocess], statements.get("postprocess", []))
     written = [s.name.text for s in cast(list[syntax.Release], statements.get("release", []))]
     by_name = {release.name: release for release in releases}
+    made_by_name = {one.name: one for one in made}
     states = stream.cell.states if stream is not None and stream.cell is not None else ("",)
     first: dict[str, Span] = {}
     blocks = []
@@ -197,6 +205,14 @@ def _postprocess(
             scope.refuse(
                 "E0202", f"`{name}` has two `postprocess` blocks", tree.release.span,
                 hint="write all its constraints in one block", labels=(Label(first[name], "the first one"),),
+            )  # fmt: skip
+        elif name in made_by_name:
+            one = made_by_name[name]
+            scope.refuse(
+                "E0236", f"`{name}` is made of released values, and has no constraints of its own", tree.span,
+                because="it has to agree with the values that it is made of",
+                hint=f"write them for `{one.of}`: `postprocess {one.of} {{ ... }}`",
+                labels=(Label(one.span, "made here"),),
             )  # fmt: skip
         elif stream is not None and name in by_name:
             others = tuple(other for other in written if other != name)

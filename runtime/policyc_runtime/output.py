@@ -8,9 +8,9 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from policyc_runtime.sources.tables import connect, open_table, opened, place_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from policyc_runtime.plan import Plan
 
 OUTPUT_SUFFIXES = (".csv", ".parquet")
 NOT_A_RELEASE = "NOT A RELEASE"
@@ -54,11 +56,42 @@ class Series:
 
 
 @dataclass(frozen=True)
+class MadeSeries:
+    """The rows of what is made of released values; it has no noise of its own.
+
+    Args:
+        name: the release's name.
+        column: the cell column, None for one number a row.
+        cells: names of the cells, in order.
+        released: (rows, cells), masked where a field of a file is empty.
+        steps: of how many steps a row is.
+        first: at which step the first one begins.
+    """
+
+    name: str
+    column: str | None
+    cells: tuple[str, ...]
+    released: np.ma.MaskedArray[Any, Any]
+    steps: int
+    first: int
+
+    def rows(self, steps: int) -> int:
+        """How many rows there are of so many steps."""
+        return max(steps - self.first, 0) // self.steps
+
+    @property
+    def begins(self) -> range:
+        """At which step each row begins."""
+        return range(self.first, self.first + self.steps * len(self.released), self.steps)
+
+
+@dataclass(frozen=True)
 class Release:
     """What a run published: steps 0, 1, ... of every release of a plan.
 
     Args:
         series: by release name, in the plan's order.
+        made: the same of what is made of released values.
         times: the moment each step begins, ISO; empty texts when nobody said.
         is_release: False when the noise, or the events, came from a seed: such values protect nobody.
         before: how many of the steps were not released by this run, but before it, or by another at the same time.
@@ -68,6 +101,12 @@ class Release:
     times: tuple[str, ...]
     is_release: bool
     before: int = 0
+    made: dict[str, MadeSeries] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, Series | MadeSeries]:
+        """Everything that has a file of its own, by name."""
+        return {**self.series, **self.made}
 
     @property
     def steps(self) -> range:
@@ -125,13 +164,28 @@ def output_paths(
     return {name: file.with_name(f"{file.stem}-{name}{file.suffix}") for name in names}
 
 
-def require_own(path: Path, column: str | None, *, simulated: bool = False) -> None:
+def own_outputs(plan: Plan, path: str | Path, *, simulated: bool = False) -> dict[str, Path]:
+    """Where everything of a plan that has a file is written, by name, where it may be.
+
+    Raises:
+        ReleaseError: as `output_paths` and `require_own` say.
+    """
+    made = {one.name: one.query.by for one in plan.made}
+    columns = {**{one.name: one.query.by for one in plan.releases}, **made}
+    paths = output_paths(columns, path)
+    for name, file in paths.items():
+        require_own(file, columns[name], simulated=simulated, made=name in made)
+    return paths
+
+
+def require_own(path: Path, column: str | None, *, simulated: bool = False, made: bool = False) -> None:
     """Nothing when a file can be written there, and none is there or one with the columns of this release.
 
     Args:
         path: where a release will be written.
         column: the cell column, None without cells.
         simulated: whether the one that is there has to say that it is simulated, or must not.
+        made: whether it is made of released values, and has no noisy ones.
 
     Raises:
         ReleaseError: its directory may not be written to, or another file is there, which is not written over.
@@ -147,8 +201,8 @@ def require_own(path: Path, column: str | None, *, simulated: bool = False) -> N
         found = set()
     finally:
         connection.close()
-    wanted = {"step", "time", "noisy", "released", *(() if column is None else (column,))}
-    if not wanted <= found or ("simulated" in found) != simulated:
+    wanted = {"step", "time", "released", *(() if column is None else (column,)), *(() if made else ("noisy",))}
+    if not wanted <= found or (made and "noisy" in found) or ("simulated" in found) != simulated:
         raise ReleaseError(
             OUTPUT,
             "this file exists and is no release of this plan",
@@ -190,8 +244,8 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
         ReleaseError: it cannot be written.
     """
     written = []
-    for name, file in output_paths(release.series, path).items():
-        series = release.series[name]
+    for name, file in output_paths(release.files, path).items():
+        series = release.files[name]
         try:
             target = followed(file)
             with draft(target) as new:
@@ -206,17 +260,18 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
     return written
 
 
-def _columns(release: Release, series: Series) -> dict[str, str]:
+def _columns(release: Release, series: Series | MadeSeries) -> dict[str, str]:
     """Names and duckdb types of the columns of a file."""
     columns = {"step": "BIGINT", "time": "TIMESTAMP"}
     if series.column is not None:
         columns[series.column] = "VARCHAR"
-    columns["noisy"] = "BIGINT" if series.noisy.dtype.kind == "i" else "DOUBLE"
+    if isinstance(series, Series):
+        columns["noisy"] = "BIGINT" if series.noisy.dtype.kind == "i" else "DOUBLE"
     columns |= {"released": "BIGINT" if series.released.dtype.kind == "i" else "DOUBLE"}
     return columns if release.is_release else columns | {"simulated": "VARCHAR"}
 
 
-def same_as_written(release: Release, series: Series, file: Path, steps: int) -> bool | None:
+def same_as_written(release: Release, series: Series | MadeSeries, file: Path, steps: int) -> bool | None:
     """Whether a file is, to the byte, what a run writes for its first `steps` steps.
 
     None for a Parquet file of another version of duckdb: it has its own way to write the same values.
@@ -256,11 +311,18 @@ def _writer(file: Path) -> str | None:
     return name if name.startswith("duckdb ") and f"v{name.removeprefix('duckdb ')} " in f"{made} " else None
 
 
-def _write_csv(release: Release, series: Series, file: Path, steps: int) -> None:
+def _write_csv(release: Release, series: Series | MadeSeries, file: Path, steps: int) -> None:
     mark = () if release.is_release else (NOT_A_RELEASE,)
     with file.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(_columns(release, series))
+        if isinstance(series, MadeSeries):
+            count = series.rows(steps)
+            for step, values in zip(series.begins[:count], series.released[:count].tolist(), strict=True):
+                for cell, published in zip(series.cells, values, strict=True):  # None where there is none
+                    place = (step, release.times[step]) if series.column is None else (step, release.times[step], cell)
+                    writer.writerow((*place, published, *mark))
+            return
         skipped = series.skipped.tolist()
         rows = zip(series.noisy[:steps].tolist(), series.released[:steps].tolist(), strict=True)
         for step, (noisy, released) in enumerate(rows):
@@ -270,7 +332,7 @@ def _write_csv(release: Release, series: Series, file: Path, steps: int) -> None
                 writer.writerow((*place, "" if skipped[step] else drawn, published, *mark))
 
 
-def _as_parquet(release: Release, series: Series, file: Path) -> Path:
+def _as_parquet(release: Release, series: Series | MadeSeries, file: Path) -> Path:
     """The same as Parquet, in a file beside; OSError when the system refuses."""
     import duckdb
 

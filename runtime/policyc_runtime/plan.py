@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, Val
 
 from policyc_check.errors import PlanFormatError
 from policyc_check.files import read_ordinary
+from policyc_check.plan import made as checked_made
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
@@ -207,6 +208,12 @@ KINDS = {"step": BudgetedRelease, "window": AdaptiveRelease, "stream": MeasuredR
 AnyRelease = SerializeAsAny[Annotated[ReleasePlan, BeforeValidator(told_apart(KINDS))]]
 
 
+class MadeRelease(checked_made.MadeRelease):
+    """One that is made of released values; `predicted` None where it depends on values that the policy does not say."""
+
+    predicted: PredictedError | None = None
+
+
 class Plan(checked.Plan):
     """An executable release plan.
 
@@ -217,6 +224,7 @@ class Plan(checked.Plan):
     signal: SignalModel | None = None
     signal_evidence: str | None = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
+    made: tuple[MadeRelease, ...] = ()
     notices: tuple[Notice, ...]
 
     @property

@@ -22,7 +22,7 @@ from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded
 from policyc_runtime.ledger_private import write_dropped
 from policyc_runtime.ledger_seal import PIN
-from policyc_runtime.output import Release, output_paths, require_own
+from policyc_runtime.output import Release, own_outputs
 from policyc_runtime.plan import MeasuredRelease, Plan, Scheduled
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.refusal import verify
@@ -99,10 +99,7 @@ def release(
     pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin
     source = randomness or SystemRandomness()
     simulated = isinstance(events_or_counts, str | Path) and says_simulated(events_or_counts)
-    outputs = {} if output is None else output_paths(_names(plan), output)
-    for part in plan.releases:
-        if outputs:
-            require_own(outputs[part.name], part.query.by, simulated=simulated or not source.is_release)
+    outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
     drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
     with Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pinned) as book:
         _check_outputs(plan, book, outputs)
@@ -210,8 +207,4 @@ def _check_outputs(plan: Plan, book: Ledger, outputs: Mapping[str, Path]) -> Non
         for name, file in outputs.items():
             if file.exists():
                 stored = stored_release(plan, book, book.steps)
-                require_stored(stored.series[name], stored.times, file, marked=not stored.is_release)
-
-
-def _names(plan: Plan) -> list[str]:
-    return [part.name for part in plan.releases]
+                require_stored(stored.files[name], stored.times, file, marked=not stored.is_release)

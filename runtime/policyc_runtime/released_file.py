@@ -17,11 +17,12 @@ from policyc_runtime.errors import LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_file import SYSTEM
+from policyc_runtime.made_file import made_series, require_made
 from policyc_runtime.noisy_values import stored_noisy, whole_values
-from policyc_runtime.output import Release, Series, output_paths, read_release, same_as_written
+from policyc_runtime.output import MadeSeries, Release, Series, output_paths, read_release, same_as_written
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources.moments import moment_of, step_times
-from policyc_runtime.sources.tables import place_of, require_here
+from policyc_runtime.sources.tables import place_of, require_here, says_simulated
 from policyc_runtime.suppression import suppressed_values, suppresses
 
 Values: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
@@ -43,7 +44,8 @@ def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
         name: replace(one, processes=tuple(entry.process for entry in rows[name]))
         for name, one in as_written(plan, noisy, published).items()
     }
-    return Release(series, step_times(plan, book.start, steps), book.meta["generator"] == SYSTEM)
+    times = step_times(plan, book.start, steps)
+    return Release(series, times, book.meta["generator"] == SYSTEM, made=made_series(plan, series))
 
 
 def as_written(plan: Plan, noisy: Mapping[str, Values], published: Mapping[str, Values]) -> dict[str, Series]:
@@ -92,11 +94,11 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
         if not book.meta:
             raise LedgerError("E0820", "there is no ledger here", where=str(ledger), help="name the ledger of the run")
         stored = stored_release(plan, book, book.steps)
-    files = output_paths([part.name for part in plan.releases], path)
+    files = output_paths(stored.files, path)
     marked = not stored.is_release
-    compared = [require_stored(stored.series[name], stored.times, file, marked) for name, file in files.items()]
+    compared = [require_stored(stored.files[name], stored.times, file, marked) for name, file in files.items()]
     same = [
-        same_as_written(stored, stored.series[name], file, steps)
+        same_as_written(stored, stored.files[name], file, steps)
         for (name, file), steps in zip(files.items(), compared, strict=True)
     ]
     for file, written in zip(files.values(), same, strict=True):
@@ -119,25 +121,13 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
     return Compared(min(compared), len(stored.steps), None not in same)
 
 
-def require_stored(series: Series, times: tuple[str, ...], file: Path, marked: bool) -> int:
+def require_stored(series: Series | MadeSeries, times: tuple[str, ...], file: Path, marked: bool) -> int:
     """How many steps a file has, all of them as in the ledger; `marked` when that says that they are simulated."""
+    if isinstance(series, MadeSeries):
+        _require_mark(marked, file, simulated=says_simulated(file))
+        return require_made(series, times, file)
     found = read_release(file, series.column, whole=series.noisy.dtype.kind == "i")
-    if marked and not found.simulated:
-        raise ReleaseError(
-            "E0828",
-            "the file does not say that its events were simulated",
-            where=str(file),
-            because="the ledger says so, and whoever reads the file would take it for a release",
-            help="move the file away and run again: steps that the ledger holds are written from it",
-        )
-    if found.simulated and not marked:
-        raise ReleaseError(
-            "E0828",
-            "these values are simulated, not released",
-            where=str(file),
-            because="their noise came from a seed, which anybody can draw again",
-            help="publish what `policyc run` wrote",
-        )
+    _require_mark(marked, file, simulated=found.simulated)
     rows, cells = len(found.steps), len(series.cells)
     known = series.noisy.size
     size = min(rows, known)
@@ -165,6 +155,26 @@ def require_stored(series: Series, times: tuple[str, ...], file: Path, marked: b
             "the ledger holds are written from it",
         )
     return rows // cells
+
+
+def _require_mark(marked: bool, file: Path, *, simulated: bool) -> None:
+    """Nothing where a file says of itself what the ledger says: that it is simulated, or is not."""
+    if marked and not simulated:
+        raise ReleaseError(
+            "E0828",
+            "the file does not say that its events were simulated",
+            where=str(file),
+            because="the ledger says so, and whoever reads the file would take it for a release",
+            help="move the file away and run again: steps that the ledger holds are written from it",
+        )
+    if simulated and not marked:
+        raise ReleaseError(
+            "E0828",
+            "these values are simulated, not released",
+            where=str(file),
+            because="their noise came from a seed, which anybody can draw again",
+            help="publish what `policyc run` wrote",
+        )
 
 
 def release_claims(plan: Plan, ledger: str | Path, path: str | Path) -> Iterator[Claim]:

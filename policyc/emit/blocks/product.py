@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policyc.emit.blocks.made import made_sentence
 from policyc.emit.blocks.mechanism import where_released
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.suppression import left_out_words
@@ -90,7 +91,7 @@ def _published(plan: Plan) -> str:
     noise = " ".join(_noise(plan, one, "" if same else f" of {quoted(one.name)}") for one in (own[:1] if same else own))
     left_out = f" Left out are {listed(gaps)}: their fields are empty." if gaps else ""
     published = f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}."
-    return f"{published} {noise}{left_out}"
+    return f"{published} {noise}{left_out}{made_sentence(plan)}"
 
 
 def _noise(plan: Plan, release: ReleasePlan, of: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from policyc.emit.blocks.made import formula
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import about, exact
 from policyc_check.plan.queries import Query, SumQuery, WindowQuery
@@ -41,12 +42,22 @@ def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
             yield Change("release", f"what is left out of {name}", left, right, Effect.NEITHER, reason)
         if old.objective == new.objective:
             yield from _error(name, was.predicted, now.predicted, old.objective)
+    yield from _compare_made(old, new)
     if old.delivery != new.delivery:
         reason = "values wait for other steps than before"
         yield Change("release", "delivery", _delivery(old.delivery), _delivery(new.delivery), Effect.NEITHER, reason)
     if old.objective != new.objective:
         reason = "expected errors are in another unit, and not compared"
         yield Change("accuracy", "objective", old.objective, new.objective, Effect.NEITHER, reason)
+
+
+def _compare_made(old: Plan, new: Plan) -> Iterator[Change]:
+    """What is made of released values, by name: it costs nothing, and hides nothing."""
+    before, after = ({made.name: formula(made) for made in plan.made} for plan in (old, new))
+    for name in (*before, *(name for name in after if name not in before)):
+        if before.get(name) != after.get(name):
+            reason = "it is made of released values alone"
+            yield Change("release", name, before.get(name), after.get(name), Effect.NEITHER, reason)
 
 
 def _constraints(rows: Iterable[ConstraintRow]) -> str | None:

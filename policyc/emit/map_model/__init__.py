@@ -11,6 +11,7 @@ from functools import cache
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from policyc.emit.blocks.made import formula
 from policyc.emit.map_model.constraints import ConstraintText, constraint_texts
 from policyc.emit.map_model.likelihood import likelihood_of
 from policyc.emit.map_model.literals import LINE_LENGTH, comment, listed, literal
@@ -90,6 +91,7 @@ def render_map_model(plan: Plan) -> str:
             purpose=comment(plan.policy.purpose),
             source=comment(plan.policy.source.name),
             releases=releases,
+        made=[(made.name, formula(made)) for made in plan.made],
             paragraph=_paragraph,
             literal=literal,
             likelihoods={release.likelihood.kind for release in releases},

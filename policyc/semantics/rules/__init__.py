@@ -13,6 +13,7 @@ from policyc.semantics.policy import Policy
 from policyc.semantics.rules.belief import check_belief
 from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
+from policyc.semantics.rules.made import check_made
 from policyc.semantics.rules.names import check_names
 from policyc.semantics.rules.participation import check_participation
 from policyc.semantics.rules.period import check_periods
@@ -28,6 +29,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_participation,
     check_periods,
     check_releases,
+    check_made,
     check_postprocess,
     check_suppression,
     check_delivery,

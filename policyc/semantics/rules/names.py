@@ -24,6 +24,7 @@ def check_names(policy: Policy) -> Iterator[Diagnostic]:
     named.append((PurePath(policy.source.name).name, "the file's name", Span(0, 1)))
     named += [(name, "a name in the stream", stream.span) for name in (stream.name, stream.user, stream.time)]
     named += [(release.name, "a release's name", release.span) for release in policy.releases]
+    named += [(made.name, "a release's name", made.span) for made in policy.made]
     named += [(release.column or "", "a column's name", release.span) for release in policy.releases]
     named += [(chain.group or "", "a group's name", chain.span) for chain in policy.chains]
     if PureWindowsPath(named[1][0]).name != named[1][0]:

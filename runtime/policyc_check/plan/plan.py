@@ -18,6 +18,7 @@ from policyc_check.errors import PlanFormatError
 from policyc_check.files import MOST_VALUES, read_ordinary
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import Correlation
+from policyc_check.plan.made import MadeRelease
 from policyc_check.plan.release import AnyRelease, MeasuredRelease, ReleasePlan, Scheduled
 from policyc_check.plan.stream import Delivery, ParticipationRecord, PolicyRecord, StreamRecord
 from policyc_check.plan.targets import Target
@@ -28,7 +29,7 @@ class Plan(Record):
     """An executable release plan. `digest` is the SHA-256 of everything else in it, canonically written.
 
     `signal`: how the released numbers move, as the policy says; for utility only. `sharing`: how the budgets were
-    divided between several releases; None for one.
+    divided between several releases; None for one. `made`: what is made of released values, and costs nothing.
     """
 
     format: Literal["policyc-plan"] = "policyc-plan"
@@ -45,6 +46,7 @@ class Plan(Record):
     signal_evidence: Opaque = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     sharing: str | None = None
+    made: tuple[MadeRelease, ...] = ()
     claims: Claims
     notices: Opaque
     digest: str = ""

@@ -1,0 +1,137 @@
+"""What is made of released values: totals of blocks, ratios, means and changes.
+
+A function of the plan and of what is released, for the run, for whoever verifies, and for simulations alike. What is
+masked is published empty: a denominator below 1, or a value that was itself left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_check.plan.made import BlockTotal, Change, Ratio
+from policyc_runtime.plan import MadeRelease, Plan
+
+Array = NDArray[np.float64]
+Values = NDArray[Any]
+Masked = np.ma.MaskedArray[Any, Any]
+
+LEAST_DENOMINATOR = 1.0  # a ratio to less is published empty: it would be noise
+DECIMALS = 6  # of ratios, means and changes, and the most that rounded values of a release have
+EXACT = 2.0**52  # whole numbers below it are floats without a gap
+
+
+def made_values(plan: Plan, released: Mapping[str, Values]) -> dict[str, Masked]:
+    """Rows of everything that the plan makes of released values.
+
+    Args:
+        plan: whose `made` is meant; they come in its order.
+        released: by release name, (steps, cells), steps 0, 1, ...; whole numbers or floats, masked where left out.
+
+    Returns:
+        By name, (rows, cells), one row of every block of steps all of which are there; whole numbers where they are
+        totals of whole numbers.
+    """
+    known: dict[str, Values] = dict(released)
+    found: dict[str, Masked] = {}
+    for made in plan.made:
+        found[made.name] = known[made.name] = _values(plan, made, known)
+    return found
+
+
+def _values(plan: Plan, made: MadeRelease, known: Mapping[str, Values]) -> Masked:
+    query, base = made.query, known[made.query.of]
+    steps, first = rows_of(plan, query.of)
+    if isinstance(query, BlockTotal):
+        return block_totals(base, made.steps // steps)
+    if isinstance(query, Change):
+        every, begin, end = (number // steps for number in (query.every, query.first - first, query.last + 1 - first))
+        return changes(base, every, begin, end)
+    over = np.full((len(base), 1), float(plan.stream.population or 0)) if query.over is None else known[query.over]
+    return quotients(base, over, float(query.times) if isinstance(query, Ratio) else 1.0)
+
+
+def rows_of(plan: Plan, name: str) -> tuple[int, int]:
+    """Of how many steps a row of a release is, and at which step the first one begins."""
+    return next(((made.steps, made.first) for made in plan.made if made.name == name), (1, 0))
+
+
+def row_count(steps: int, made: MadeRelease) -> int:
+    """How many rows there are once so many steps are released."""
+    return max(steps - made.first, 0) // made.steps
+
+
+def block_totals(values: Values, size: int) -> Masked:
+    """Sums over whole blocks of `size` rows, exactly those of the numbers as they are written.
+
+    Rounded values are decimals, and are added up as such; values with all their digits are added up without a loss.
+
+    Args:
+        values: (rows, cells).
+        size: rows a block, >= 1; what is left at the end is in none.
+    """
+    count = len(values) // size
+    shape = (count, size, values.shape[1])
+    empty = np.ma.getmaskarray(values)[: count * size].reshape(shape)
+    blocks = np.where(empty, 0, np.ma.getdata(values)[: count * size].reshape(shape))
+    unit = 10.0**DECIMALS
+    if blocks.dtype.kind == "i":
+        totals = blocks.sum(axis=1)
+    elif (np.rint(blocks * unit) / unit == blocks).all() and (np.abs(blocks * unit).sum(axis=1) < EXACT).all():
+        totals = np.rint(blocks * unit).sum(axis=1) / unit
+    else:
+        totals = np.array([[math.fsum(cell) for cell in block.T] for block in blocks]).reshape(count, shape[2])
+    return _masked(totals, np.asarray(empty.any(axis=1)))
+
+
+def quotients(values: Values, over: Values, times: float) -> Masked:
+    """`times` the values divided by others, rounded; empty where these are below 1.
+
+    Args:
+        values: (rows, cells).
+        over: (rows, cells), or (rows, 1) for all cells.
+        times: > 0.
+    """
+    divisors, small = _divisors(over)
+    return _rounded(times * np.ma.getdata(values) / divisors, np.logical_or(np.ma.getmaskarray(values), small))
+
+
+def changes(values: Values, every: int, begin: int, end: int) -> Masked:
+    """By how many percent the rows from `end` on are above the medians of earlier rows, rounded.
+
+    Args:
+        values: (rows, cells).
+        every: the baseline of row t has rows that are whole multiples of so many rows from t; begin + every <= end.
+        begin: the first row of the baseline.
+        end: one beyond its last row.
+    """
+    data, empty, cells = np.ma.getdata(values), np.ma.getmaskarray(values), values.shape[1]
+    if len(values) <= end:
+        return _rounded(np.empty((0, cells)), np.zeros((0, cells), np.bool_))
+    rows = [np.arange(begin + (turn - begin) % every, end, every) for turn in range(every)]
+    baselines = _masked(
+        np.array([np.median(data[one], axis=0) for one in rows]), np.array([empty[one].any(axis=0) for one in rows])
+    )
+    divisors, small = _divisors(baselines[np.arange(end, len(values)) % every])
+    return _rounded(100.0 * (data[end:] / divisors - 1.0), empty[end:] | small)
+
+
+def _divisors(values: Values) -> tuple[Array, NDArray[np.bool_]]:
+    """What may be divided by, 1 where nothing is, and where that is."""
+    data = np.asarray(np.ma.getdata(values), np.float64)
+    small: NDArray[np.bool_] = np.ma.getmaskarray(values) | (data < LEAST_DENOMINATOR)
+    return np.where(small, 1.0, data), small
+
+
+def _rounded(values: Array, empty: NDArray[np.bool_]) -> Masked:
+    """With six decimals; larger numbers have fewer digits than that anyway. Minus zero is zero."""
+    rounded = np.where(np.abs(values) < EXACT / 10.0**DECIMALS, np.round(values, DECIMALS), values)
+    return _masked(rounded + 0.0, empty)
+
+
+def _masked(values: Values, empty: NDArray[np.bool_]) -> Masked:
+    return np.ma.MaskedArray(np.where(empty, 0, values), empty)

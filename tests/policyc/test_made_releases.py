@@ -1,0 +1,367 @@
+"""What is made of released values: run in pieces, written, verified, and never paid for."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from policyc import compile_policy
+from policyc.diagnostics import PolicyError
+from policyc.emit.difference import compare_plans, is_weaker
+from policyc.planning.declaration import differences
+from policyc.semantics.checked import check_file
+from policyc_check.claims import Claim
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.made_values import made_values
+from policyc_runtime.output import write_release
+from policyc_runtime.plan import Plan
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.refusal import plan_claims
+from policyc_runtime.release import release
+from policyc_runtime.released_file import release_claims
+
+USER_LEVEL = """
+target user_level(epsilon = 2.0, delta = 1e-6, neighbors = {neighbors})
+participation at_most(4 steps, assumed = "a card is valid for four hours")
+"""
+CHAIN = """
+target alpha_dpt(alpha = 1.0)
+correlation markov(forward = [[0.9, 0.1], [0.2, 0.8]], initial = stationary, evidence = "a survey")
+"""
+STREAM = """
+policy visits "visitors"
+stream seen {{
+  user person
+  time at
+  cell shop in {{"north", "south"}}
+  step 1h
+  horizon {horizon} steps
+  {population}
+  start "2026-01-01"
+}}
+"""
+HOURLY = "release hourly = count(seen) by shop\n"
+DAILY = "release daily = total(hourly, 6 steps)\n"
+MORE = """
+release everywhere = count(seen)
+release everywhere_daily = total(everywhere, 6 steps)
+release weekly = total(daily, 12 steps)
+release share = ratio(daily, everywhere_daily, times = 100)
+release change = change(daily, baseline = median(every = 12 steps, steps = 0 .. 23))
+"""
+SPENT = """
+release spent = sum(seen.money, clamp = 0 .. 20) by shop
+release spent_daily = total(spent, 6 steps)
+release basket = mean(spent_daily, daily)
+"""
+
+Make = Callable[..., Plan]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def plan_of(releases: str = HOURLY + DAILY, more: str = "", target: str = USER_LEVEL, horizon: int = 50) -> Plan:
+        target = target.format(neighbors="add_remove")
+        population = "population 400" if "alpha_dpt" in target or "replace" in target else ""
+        path = tmp_path / "visits.policy"
+        path.write_text(STREAM.format(horizon=horizon, population=population) + releases + target + more)
+        return compile_policy(path).plan
+
+    return plan_of
+
+
+def counts(plan: Plan, steps: int, *, nobody: bool = False) -> Any:
+    """Ready counts of the first steps; under a chain everybody is somewhere."""
+    north = np.random.default_rng(3).integers(0, 90, (50, 1)) * (not nobody)
+    other = 400 - north if plan.correlation.chains else north[::-1]
+    shops = np.hstack([north, other])[:steps]
+    found = {"hourly": shops, "everywhere": shops.sum(axis=1, keepdims=True)}
+    return {part.name: found[part.name] for part in plan.releases}
+
+
+def events(folder: Path) -> Path:
+    """Some 800 purchases, of a card in at most four hours."""
+    generator = np.random.default_rng(3)
+    lines = ["person,at,shop,money"]
+    for card in range(250):
+        for hour in generator.choice(50, 4, replace=False).tolist():
+            shop, money = generator.choice(["north", "south"]), generator.uniform(-1, 30)
+            lines.append(f"c{card},2026-01-{1 + hour // 24:02}T{hour % 24:02}:30:00,{shop},{money:.2f}")
+    path = folder / "events.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def run(plan: Plan, folder: Path, steps: int = 50, randomness: SimulationRandomness | None = None) -> Path:
+    """Where the first steps are written, from ready counts, or from events where values are added up."""
+    output = folder / "out.csv"
+    sums = any(part.query.kind == "sum" for part in plan.releases)
+    data = events(folder) if sums else counts(plan, steps)
+    done = release(plan, data, folder / "l.sqlite", output=output, pin=None, randomness=randomness, steps=steps)
+    write_release(done, output)
+    return output
+
+
+def claims(plan: Plan, folder: Path) -> list[Claim]:
+    return list(release_claims(plan, folder / "l.sqlite", folder / "out.csv"))
+
+
+WAYS = {
+    "the noisy values": (USER_LEVEL, "mechanism gaussian()\nestimate none()"),
+    "laplace": (USER_LEVEL, "mechanism laplace()\nestimate none()"),
+    "the smoother": (USER_LEVEL, "mechanism gaussian()\nestimate smoother()"),
+    "the filter, in real time": (USER_LEVEL, "deliver realtime\nmechanism gaussian()\nestimate filter()"),
+    "values that wait": (USER_LEVEL, "deliver within(2 steps)\nmechanism gaussian()"),
+    "constraints": (USER_LEVEL, "postprocess hourly { hourly >= 0, hourly <= 60.5, hourly - previous(hourly) <= 30 }"),
+    "whole numbers": (USER_LEVEL, "mechanism laplace()\npostprocess hourly { hourly >= 0, integer(hourly) }"),
+    "common noise": (USER_LEVEL, "mechanism common_noise()"),
+    "tree": (USER_LEVEL, "mechanism binary_tree()"),
+    "gaps": (USER_LEVEL, "mechanism subsample(rate = 0.3)\nestimate linear()"),
+    "balanced": (CHAIN, "postprocess hourly { sum(hourly) == population, hourly >= 0, integer(hourly) }"),
+    "every digit": (CHAIN, "estimate filter()\npostprocess hourly { sum(hourly) == population }"),
+    "sparse": (CHAIN, "budget sparse(every = 4 steps)\npostprocess hourly { sum(hourly) == population }"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_hours_add_up_to_their_days_exactly(make: Make, tmp_path: Path, way: str) -> None:
+    """Whoever adds up the published hours of a day, as they are printed, has the published day: after any estimator."""
+    target, more = WAYS[way]
+    plan = make(target=target, more=more)
+    output = run(plan, tmp_path)
+    hours, days = rows(output.with_stem("out-hourly")), rows(output.with_stem("out-daily"))
+    assert len(days) == 2 * (len(hours) // 12)
+    assert len(days) >= 10
+    added: dict[tuple[int, str], Decimal] = {}
+    for row in hours:
+        place = (int(row["step"]) // 6 * 6, row["shop"])
+        added[place] = added.get(place, Decimal(0)) + Decimal(row["released"])
+    for row in days:
+        assert Decimal(row["released"]) == added[int(row["step"]), row["shop"]]
+        assert row["time"] == f"2026-01-{1 + int(row['step']) // 24:02}T{int(row['step']) % 24:02}:00:00"
+    assert all(claim.holds for claim in claims(plan, tmp_path))
+
+
+@pytest.mark.parametrize("spent", ["", pytest.param(SPENT, marks=pytest.mark.law)])
+def test_everything_follows_from_what_is_published(make: Make, tmp_path: Path, spent: str) -> None:
+    """Rows of totals, ratios, means and changes are those that a reader of the other files computes."""
+    plan = make(HOURLY + DAILY + MORE + spent, more="mechanism gaussian()\nestimate none()")
+    output = run(plan, tmp_path)
+
+    def told(name: str) -> dict[tuple[int, str], float | None]:
+        found = rows(output.with_stem(f"out-{name}"))
+        return {(int(r["step"]), r.get("shop", "")): float(r["released"]) if r["released"] else None for r in found}
+
+    daily, everywhere = told("daily"), told("everywhere_daily")
+    assert sorted({step for step, _ in daily}) == list(range(0, 48, 6))
+    for (step, shop), value in told("weekly").items():
+        assert value == pytest.approx(sum(daily[step + hour, shop] or 0 for hour in (0, 6)))
+    assert sorted({step for step, _ in told("weekly")}) == list(range(0, 48, 12))
+    for place, value in told("share").items():
+        assert value == pytest.approx(100 * (daily[place] or 0) / (everywhere[place[0], ""] or 0), abs=1e-6)
+    if spent:
+        sums = told("spent_daily")
+        for place, value in told("basket").items():
+            assert value == pytest.approx((sums[place] or 0) / (daily[place] or 0), abs=1e-6)
+    assert sorted({step for step, _ in told("change")}) == [24, 30, 36, 42]
+    for (step, shop), value in told("change").items():
+        baseline = np.median([daily[step % 12 + 12 * turn, shop] for turn in (0, 1)])
+        assert value == pytest.approx(100 * ((daily[step, shop] or 0) / baseline - 1), abs=1e-6)
+    assert all(claim.holds for claim in claims(plan, tmp_path))
+
+
+def test_runs_cut_anywhere_write_what_a_whole_run_writes(make: Make, tmp_path: Path) -> None:
+    """Blocks that a run leaves half done are whole in a later one, and rows that are out never change."""
+    plan = make(HOURLY + DAILY + MORE, more="deliver realtime\nmechanism gaussian()\nestimate none()")
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    whole.mkdir()
+    pieces.mkdir()
+    names = [one.name for one in plan.made]
+    expected = run(plan, whole)
+    known: dict[str, list[dict[str, str]]] = {name: [] for name in names}
+    for steps in (1, 5, 6, 7, 18, 23, 24, 25, 30, 31, 49, 50):
+        output = run(plan, pieces, steps)
+        assert claims(plan, pieces)[0].holds
+        for name in names:
+            now = rows(output.with_stem(f"out-{name}"))
+            assert now[: len(known[name])] == known[name]
+            known[name] = now
+    done = release(plan, counts(plan, 50), pieces / "l.sqlite", pin=None)
+    again = made_values(plan, {name: one.released for name, one in done.series.items()})
+    for name in names:
+        assert (done.made[name].released == again[name]).all()
+        assert [(r["step"], r["time"]) for r in known[name]] == [
+            (r["step"], r["time"]) for r in rows(expected.with_stem(f"out-{name}"))
+        ]
+
+
+def test_nothing_more_is_drawn_spent_or_stored(make: Make, tmp_path: Path) -> None:
+    """With and without what is made of it, a release has the same noise, claims, mechanism and ledger entries."""
+    without = make(HOURLY + "release everywhere = count(seen)\n")
+    plan = make(HOURLY + DAILY + MORE)
+    assert len(plan.made) == 5
+    assert plan.releases == without.releases
+    assert plan.claims == without.claims
+    found = []
+    for number, one in enumerate((without, plan)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        run(one, folder, randomness=SimulationRandomness(8))
+        with Ledger.open_read_only(folder / "l.sqlite") as book:
+            found.append([(e.step, e.release, e.noisy, e.published) for e in book.entries])
+    assert found[0] == found[1]
+    assert len(found[0]) == 100
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_an_altered_row_is_found(make: Make, tmp_path: Path, suffix: str) -> None:
+    """One digit, one row less inside, one more at the end: verify names the file and the row."""
+    plan = make(HOURLY + DAILY + MORE, more="mechanism gaussian()\nestimate none()")
+    run(plan, tmp_path)
+    done = release(plan, counts(plan, 50), tmp_path / "l.sqlite", pin=None)
+    output = tmp_path / f"out{suffix}"
+    write_release(done, output)
+    assert all(claim.holds for claim in release_claims(plan, tmp_path / "l.sqlite", output))
+    series = done.made["share"]
+    for change in (series.released + np.eye(8, 2) * 1e-6, series.released[:0:-1], np.ma.vstack([series.released] * 2)):
+        altered = {**done.made, "share": type(series)(**{**vars(series), "released": change})}
+        times = done.times * 2
+        write_release(type(done)(done.series, times, done.is_release, made=altered), output)
+        found = next(release_claims(plan, tmp_path / "l.sqlite", output))
+        assert found.holds is False
+        assert found.code == "E0827"
+        assert "share" in str(found.where) + found.detail
+    write_release(done, output)
+    file = output.with_stem("out-daily")
+    if suffix == ".csv":
+        text = file.read_text()
+        file.write_text(text.replace(".0\n", ".00\n", 1) if ".0\n" in text else text + "\n")
+        assert any(claim.holds is False for claim in release_claims(plan, tmp_path / "l.sqlite", output))
+
+
+def test_a_file_of_something_else_is_not_written_over(make: Make, tmp_path: Path) -> None:
+    """Before any noise is drawn, every place is looked at where something will be written."""
+    plan = make()
+    other = tmp_path / "out-daily.csv"
+    other.write_text("step,time,shop,noisy,released\n")
+    with pytest.raises(Exception, match="no release of this plan"):
+        run(plan, tmp_path)
+    assert other.read_text() == "step,time,shop,noisy,released\n"
+    assert not list(tmp_path.glob("l.sqlite*"))
+
+
+def test_a_denominator_below_one_leaves_the_field_empty(make: Make, tmp_path: Path) -> None:
+    """Noisy counts of few users are often below 1: no ratio is made of them, and verify agrees."""
+    plan = make(HOURLY + "release everywhere = count(seen)\nrelease share = ratio(hourly, everywhere)\n",
+                more="mechanism gaussian()\nestimate none()")  # fmt: skip
+    done = release(plan, counts(plan, 50, nobody=True), tmp_path / "l.sqlite", pin=None)
+    write_release(done, tmp_path / "out.csv")
+    divisors = done.series["everywhere"].released[:, 0]
+    empty = [row["released"] == "" for row in rows(tmp_path / "out-share.csv")]
+    assert empty == [value < 1 for value in divisors.tolist() for _ in range(2)]
+    assert 5 < sum(empty) < 95
+    assert all(claim.holds for claim in claims(plan, tmp_path))
+
+
+def test_a_mean_by_the_population_is_of_a_public_number(make: Make, tmp_path: Path) -> None:
+    """Where users are replaced their number is public, and divides a sum."""
+    releases = "release spent = sum(seen.money, clamp = 0 .. 20)\nrelease each = mean(spent, population)\n"
+    plan = make(releases, target=USER_LEVEL.replace("{neighbors}", "replace"))
+    output = run(plan, tmp_path)
+    spent, each = (rows(output.with_stem(f"out-{name}")) for name in ("spent", "each"))
+    assert [float(r["released"]) for r in each] == pytest.approx([float(r["released"]) / 400 for r in spent], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("index", "change"),
+    [
+        (0, {"steps": 5}),
+        (0, {"first": 6}),
+        (0, {"name": "hourly"}),
+        (0, {"cells": ("north",)}),
+        (0, {"query": {"of": "share"}}),
+        (2, {"steps": 9}),
+        (3, {"query": {"over": "everywhere"}}),
+        (3, {"query": {"over": None}}),
+        (3, {"query": {"over": "weekly"}}),
+        (4, {"query": {"every": 9}}),
+        (4, {"first": 18}),
+        (4, {"query": {"first": 3}}),
+    ],
+)
+def test_a_plan_that_makes_something_else_is_refused(make: Make, index: int, change: dict[str, Any]) -> None:
+    """Rows, cells, names and denominators are held against what is released; the population is protected here."""
+    plan = make(HOURLY + DAILY + MORE, more="mechanism gaussian()\nestimate none()")
+    order = {one.name: number for number, one in enumerate(plan.made)}
+    names = ["daily", "everywhere_daily", "weekly", "share", "change"]
+    told = json.loads(plan.to_json())
+    part = told["made"][order[names[index]]]
+    for key, value in change.items():
+        part[key] = {**part[key], **value} if isinstance(value, dict) else value
+    altered = Plan.model_validate(told).sealed()
+    found = [claim for claim in plan_claims(altered) if claim.holds is False]
+    assert found
+    assert found[0].where.startswith("made.")
+
+
+def test_a_plan_is_held_against_what_its_policy_makes(make: Make, tmp_path: Path) -> None:
+    """A total over other blocks than the policy says is not of this policy."""
+    plan = make()
+    other = make(HOURLY + "release daily = total(hourly, 12 steps)\n")
+    _, _, policy, findings = check_file(tmp_path / "visits.policy")
+    assert next(differences(policy, findings, other), None) is None
+    plan = plan.model_copy(update={"policy": other.policy})
+    assert next(differences(policy, findings, plan)).place.startswith("made.0")
+    changes = compare_plans(plan, other)
+    assert [(change.what, change.old, change.new) for change in changes if change.part == "release"] == [
+        ("daily", "total(hourly, 6 steps)", "total(hourly, 12 steps)")
+    ]
+    assert not is_weaker(changes)
+
+
+REFUSED = {
+    "E0222": "release a = total(b, 2 steps)\nrelease b = total(a, 2 steps)\n",
+    "E0204": "release a = total(nowhere, 2 steps)\n",
+    "E0220": "release a = total(hourly, 2 steps) by shop\n",
+    "E0206": "release a = change(hourly)\n",
+    "E0205": "release a = change(hourly, baseline = mean(steps = 0 .. 3))\n",
+    "E0209": "release a = ratio(hourly, hourly, times = 0)\n",
+    "E0211": "release a = total(hourly, 1d)\n",
+    "E0230": "release a = total(hourly, 51 steps)\n",
+    "E0231": "release a = mean(hourly, hourly)\n",
+    "E0232": "release a = total(hourly, 4 steps)\nrelease b = total(a, 6 steps)\n",
+    "E0234": "release a = change(hourly, baseline = median(steps = 3 .. 49))\n",
+    "E0235": "release a = ratio(hourly, population)\n",
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_cannot_be_made_has_one_finding(make: Make, code: str) -> None:
+    """Each mistake gives one finding with a place and a remedy, and no plan."""
+    with pytest.raises(PolicyError) as caught:
+        make(HOURLY + REFUSED[code])
+    errors = [found for found in caught.value.diagnostics if found.code.startswith("E")]
+    assert [found.code for found in errors] == [code]
+    assert errors[0].help
+
+
+@pytest.mark.parametrize("kind", ["prefix(daily)", "window(daily, 3 steps)", "total(share, 12 steps)"])
+def test_shares_and_released_totals_are_not_added_up_further(make: Make, kind: str) -> None:
+    """Running totals are made of noisy values, and shares do not add up."""
+    share = (
+        "release all = count(seen)\nrelease all_daily = total(all, 6 steps)\nrelease share = ratio(daily, all_daily)\n"
+    )
+    with pytest.raises(PolicyError, match="E0231"):
+        make(HOURLY + DAILY + share + f"release a = {kind}\n")
