@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from policyc.planning.assemble import release_cells
 from policyc.semantics.policy import Made, Policy
-from policyc_check.plan.made import BlockTotal, Change, Mean, Ratio
+from policyc_check.plan.made import BlockTotal, Change, Quotient
 from policyc_runtime.plan import MadeRelease
 
 
@@ -22,15 +24,13 @@ def made_records(policy: Policy) -> tuple[MadeRelease, ...]:
     )
 
 
-def _query(policy: Policy, made: Made) -> BlockTotal | Ratio | Mean | Change:
+def _query(policy: Policy, made: Made) -> BlockTotal | Quotient | Change:
     cell = policy.stream.cell
     by = cell.column if made.by_cell and cell is not None else None
     if made.kind == "total":
         return BlockTotal(of=made.of, by=by)
-    if made.kind == "ratio":
-        return Ratio(of=made.of, over=made.over, times=made.times, by=by)
-    if made.kind == "mean":
-        return Mean(of=made.of, over=made.over, by=by)
-    assert made.baseline is not None, "the grammar demands it"
     told = made.baseline
+    if told is None:
+        kind: Literal["ratio", "mean"] = "ratio" if made.kind == "ratio" else "mean"
+        return Quotient(kind=kind, of=made.of, over=made.over, times=made.times, by=by)
     return Change(of=made.of, every=told.every, first=told.first, last=told.last, by=by)

@@ -79,6 +79,7 @@ UNSAID: Any = Field(default=None, exclude_if=lambda value: value is None)
 """Of a field that plans leave out where there is nothing to say, as those of earlier versions do."""
 PositiveDecimal = Annotated[Decimal, Field(gt=0, allow_inf_nan=False)]
 NonNegativeDecimal = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+NonNegativeInteger = Annotated[int, Field(ge=0)]
 Matrix = tuple[tuple[Decimal, ...], ...]
 Name = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$", max_length=LONGEST_NAME)]
 """A name as policies have them, of a policy, stream, release or kind."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_check.plan.made import BlockTotal, Change, Ratio
+from policyc_check.plan.made import BlockTotal, Change
 from policyc_runtime.plan import MadeRelease, Plan
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ def _values(plan: Plan, made: MadeRelease, known: Mapping[str, Values]) -> Maske
         every, begin, end = (number // steps for number in (query.every, query.first - first, query.last + 1 - first))
         return changes(base, every, begin, end)
     over = np.full((len(base), 1), float(plan.stream.population or 0)) if query.over is None else known[query.over]
-    return quotients(base, over, float(query.times) if isinstance(query, Ratio) else 1.0)
+    return quotients(base, over, float(query.times))
 
 
 def rows_of(plan: Plan, name: str) -> tuple[int, int]:

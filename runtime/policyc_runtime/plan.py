@@ -25,6 +25,7 @@ from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.json_text import read_json
 from policyc_runtime.ledger_seal import PIN
+from policyc_runtime.made_rows import reason_against_made
 from policyc_runtime.mechanisms import (
     Accounted,
     AnyMechanism,
@@ -282,6 +283,9 @@ class Plan(checked.Plan):
             reason = _reason_against(self, release)
             if reason is not None:
                 raise ValueError(f"`{release.name}` is not measured by `{release.mechanism.name}`: {reason}")
+        reason = reason_against_made(self.releases, self.made)
+        if reason is not None:
+            raise ValueError(reason)
         return self
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from policyc import compile_policy
 from policyc.diagnostics import PolicyError
@@ -18,12 +19,13 @@ from policyc.emit.difference import compare_plans, is_weaker
 from policyc.planning.declaration import differences
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
+from policyc_check.plan.plan import Plan as CheckedPlan
+from policyc_check.verify import verified_claims
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.made_values import made_values
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.refusal import plan_claims
 from policyc_runtime.release import release
 from policyc_runtime.released_file import release_claims
 
@@ -284,36 +286,53 @@ def test_a_mean_by_the_population_is_of_a_public_number(make: Make, tmp_path: Pa
     assert [float(r["released"]) for r in each] == pytest.approx([float(r["released"]) / 400 for r in spent], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("index", "change"),
-    [
-        (0, {"steps": 5}),
-        (0, {"first": 6}),
-        (0, {"name": "hourly"}),
-        (0, {"cells": ("north",)}),
-        (0, {"query": {"of": "share"}}),
-        (2, {"steps": 9}),
-        (3, {"query": {"over": "everywhere"}}),
-        (3, {"query": {"over": None}}),
-        (3, {"query": {"over": "weekly"}}),
-        (4, {"query": {"every": 9}}),
-        (4, {"first": 18}),
-        (4, {"query": {"first": 3}}),
-    ],
-)
-def test_a_plan_that_makes_something_else_is_refused(make: Make, index: int, change: dict[str, Any]) -> None:
-    """Rows, cells, names and denominators are held against what is released; the population is protected here."""
-    plan = make(HOURLY + DAILY + MORE, more="mechanism gaussian()\nestimate none()")
-    order = {one.name: number for number, one in enumerate(plan.made)}
-    names = ["daily", "everywhere_daily", "weekly", "share", "change"]
-    told = json.loads(plan.to_json())
-    part = told["made"][order[names[index]]]
+def changed(plan: Plan, name: str, change: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(plan.to_json())
+    part = next(part for part in told["made"] if part["name"] == name)
     for key, value in change.items():
         part[key] = {**part[key], **value} if isinstance(value, dict) else value
-    altered = Plan.model_validate(told).sealed()
-    found = [claim for claim in plan_claims(altered) if claim.holds is False]
-    assert found
-    assert found[0].where.startswith("made.")
+    return told
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("daily", {"steps": 5}),
+        ("daily", {"first": 6}),
+        ("daily", {"cells": ("north",)}),
+        ("daily", {"query": {"by": None}}),
+        ("weekly", {"steps": 9}),
+        ("share", {"query": {"over": "everywhere"}}),
+        ("share", {"query": {"over": "weekly"}}),
+        ("share", {"query": {"of": "everywhere_daily", "over": "daily"}}),
+        ("change", {"query": {"every": 9}}),
+        ("change", {"query": {"every": 30}}),
+        ("change", {"query": {"first": 3}}),
+        ("change", {"first": 18}),
+    ],
+)
+def test_a_plan_whose_rows_do_not_fit_is_not_read(make: Make, name: str, change: dict[str, Any]) -> None:
+    """Blocks, cells, denominators and baselines are held against the rows of what they are made of."""
+    plan = make(HOURLY + DAILY + MORE, more="mechanism gaussian()\nestimate none()")
+    with pytest.raises(ValidationError, match="cannot be made of"):
+        Plan.model_validate(changed(plan, name, change))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("daily", {"name": "hourly"}),
+        ("daily", {"query": {"of": "share"}}),
+        ("share", {"query": {"over": "nowhere"}}),
+        ("share", {"query": {"over": None}}),
+    ],
+)
+def test_what_is_made_of_anything_but_released_values_is_refused(make: Make, name: str, change: dict[str, Any]) -> None:
+    """The check alone sees that nothing is made of what is not released, or of a protected number of users."""
+    plan = make(HOURLY + DAILY + MORE, more="mechanism gaussian()\nestimate none()")
+    altered = CheckedPlan.model_validate(changed(plan, name, change)).sealed()
+    found = [claim for claim in verified_claims(altered) if claim.holds is False]
+    assert [claim.where[:5] for claim in found] == ["made."]
 
 
 def test_a_plan_is_held_against_what_its_policy_makes(make: Make, tmp_path: Path) -> None:

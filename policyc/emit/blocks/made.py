@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, exact
-from policyc_check.plan.made import BlockTotal, Change, Mean, Ratio
+from policyc_check.plan.made import BlockTotal, Change
 from policyc_runtime.plan import MadeRelease, Plan
 
 PRIVACY = (
@@ -38,7 +38,7 @@ def formula(made: MadeRelease) -> str:
     if isinstance(query, Change):
         every = "" if query.every == 1 else f"every = {query.every} steps, "
         return f"change({query.of}, baseline = median({every}steps = {query.first} .. {query.last}))"
-    times = f", times = {exact(query.times)}" if isinstance(query, Ratio) and query.times != 1 else ""
+    times = f", times = {exact(query.times)}" if query.times != 1 else ""
     return f"{query.kind}({query.of}, {query.over or POPULATION}{times})"
 
 
@@ -52,7 +52,7 @@ def what_is_made(plan: Plan, made: MadeRelease) -> str:
         median = f"the median of those of the steps {query.first:,} to {query.last:,}{every}"
         return f"by how many percent the released value of {of} is above {median}"
     over = f"the population of {plan.stream.population:,}" if query.over is None else f"that of {quoted(query.over)}"
-    times = f", times {exact(query.times)}" if isinstance(query, Ratio) and query.times != 1 else ""
+    times = f", times {exact(query.times)}" if query.times != 1 else ""
     return f"the released value of {of} divided by {over}{times}"
 
 
@@ -81,7 +81,7 @@ def _empty(made: MadeRelease) -> str:
         )
     if isinstance(query, Change):
         return "A row has no value where its baseline is below 1, or a value that it is made of is left out"
-    if isinstance(query, Ratio | Mean) and query.over is None:
+    if query.over is None:
         return "A row has no value where the one that it is made of is left out"
     return "A row has no value where the denominator is below 1, or a value that it is made of is left out"
 

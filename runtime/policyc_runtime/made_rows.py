@@ -1,0 +1,44 @@
+"""Of which steps and cells the rows are that are made of released values, and whether they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from policyc_check.plan.made import Change, MadeRelease, Quotient
+from policyc_check.plan.release import ReleasePlan
+
+Rows = tuple[int, int]  # how many steps a row is of, and at which step the first one begins
+Cells = tuple[tuple[str, ...], str | None]
+
+
+def reason_against_made(releases: Sequence[ReleasePlan], made: Sequence[MadeRelease]) -> str | None:
+    """Why something cannot be made as a plan says, naming it; None where all of it can."""
+    rows: dict[str, Rows] = {release.name: (1, 0) for release in releases}
+    cells: dict[str, Cells] = {release.name: (release.cells, release.query.by) for release in releases}
+    for one in made:
+        try:
+            reason = _reason(one, rows, cells)
+        except KeyError:
+            reason = "what it is made of does not come before it"
+        if reason is not None:
+            return f"`{one.name}` cannot be made of `{one.query.of}`: {reason}"
+        rows[one.name], cells[one.name] = (one.steps, one.first), (one.cells, one.query.by)
+    return None
+
+
+def _reason(one: MadeRelease, rows: dict[str, Rows], cells: dict[str, Cells]) -> str | None:
+    query, own = one.query, (one.steps, one.first)
+    steps, first = rows[query.of]
+    if (one.cells, query.by) != cells[query.of]:
+        return "it has other cells"
+    if isinstance(query, Quotient):
+        over = query.of if query.over is None else query.over
+        if not own == (steps, first) == rows[over]:
+            return "rows are of other steps"
+        return None if cells[over] in (cells[query.of], (("",), None)) else "its denominator has other cells"
+    if isinstance(query, Change):
+        apart = (query.every, query.first - first, query.last + 1 - first)
+        whole = all(number % steps == 0 for number in apart) and query.first >= first
+        covers = query.last + 1 - query.first >= query.every
+        return None if whole and covers and own == (steps, query.last + 1) else "its baseline is not of its rows"
+    return None if one.steps % steps == 0 and first == one.first == 0 else "its blocks are of no whole rows"
