@@ -91,7 +91,7 @@ def render_map_model(plan: Plan) -> str:
             purpose=comment(plan.policy.purpose),
             source=comment(plan.policy.source.name),
             releases=releases,
-        made=[(made.name, formula(made)) for made in plan.made],
+            made=[(made.name, formula(made)) for made in plan.made],
             paragraph=_paragraph,
             literal=literal,
             likelihoods={release.likelihood.kind for release in releases},
