@@ -44,7 +44,7 @@ def user_level_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
     """Warnings about releases of a promise about all events of a user.
 
     A declared signal with a mean, or a public pilot, says how far off a guess of that mean is; a signal without one
-    how far values move; the population how large a count can be. Of totals nothing is said.
+    how far values move; the population how large a count or sum can be. Of totals nothing is said.
     """
     yield from _dropping_warnings(policy, plan)
     yield from _habit_warnings(policy, plan)
@@ -145,11 +145,14 @@ def _spread(given: Courses, objective: Objective) -> tuple[float, bool]:
     return float(missed.mean() if absolute else math.sqrt(float((missed**2).mean()))), True
 
 
-def _largest(plan: Plan, part: ReleasePlan) -> int | None:
-    """The largest count that there can be, where the size of the population is public."""
-    if plan.stream.population is None or plan.participation is None or not isinstance(part.query, CountQuery):
+def _largest(plan: Plan, part: ReleasePlan) -> float | None:
+    """The largest count or sum that there can be, on either side of 0, where the size of the population is public."""
+    if plan.stream.population is None or plan.participation is None:
         return None
-    return plan.stream.population * plan.participation.per_step * math.ceil(1 / (period_of(plan) or 1))
+    events = plan.stream.population * plan.participation.per_step * math.ceil(1 / (period_of(plan) or 1))
+    if isinstance(part.query, SumQuery):
+        return events * float(max(abs(part.query.low), abs(part.query.high)))
+    return events if isinstance(part.query, CountQuery) else None
 
 
 def _unit(plan: Plan, part: ReleasePlan) -> str:

@@ -71,6 +71,23 @@ def test_without_a_signal_the_population_is_the_measure(planned):
     assert not planned("none at once", "0.04")[1]
 
 
+def test_a_sum_is_held_against_what_the_population_can_add(tmp_path):
+    """600 visitors of at most 20 minutes: 12,000, whichever end of the clamp is further from zero."""
+    path = tmp_path / "visits.policy"
+    for clamp in ("0 .. 20", "-20 .. 5"):
+        text = POLICY.replace("count(visits)", f"sum(visits.minutes, clamp = {clamp})").replace("SIGNAL", "")
+        drowned = []
+        for epsilon in ("0.005", "0.04"):
+            path.write_text(text.replace("EPSILON", epsilon))
+            compilation = compile_policy(path)
+            found = [d.message for d in compilation.diagnostics if d.code == "W0701"]
+            error = compilation.plan.releases[0].predicted.without_postprocessing ** 0.5
+            assert bool(found) == (error > 12_000), epsilon
+            assert all("(1.2e+04 units of `minutes`)" in message for message in found)
+            drowned.append(bool(found))
+        assert drowned == [True, False]
+
+
 @pytest.mark.law
 def test_a_reader_of_a_drowned_release_learns_what_was_public(planned):
     """Where W0702 is found, published values are as far from the truth as the declared mean is; elsewhere nearer."""
