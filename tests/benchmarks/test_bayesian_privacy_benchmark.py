@@ -110,21 +110,25 @@ def test_the_bound_for_markov_chains_holds_by_enumeration():
     assert told(lazy(2, 0.5), [0.4] * STEPS, knowing=True) == pytest.approx(0.4)
 
 
-def test_chains_that_are_nearly_even(table, tmp_path):
-    """Only there the bound leaves something: at most what enumeration allows, and what the compiler spends is more."""
+def test_short_chains(table, tmp_path):
+    """Their budgets are at most what enumeration allows; what the compiler spends tells at most alpha.
+
+    To whoever knows other steps, which alpha-DP_T is not about, it tells a thousandth more at most on these chains.
+    """
     rows = []
-    for name, moves in NEARLY_EVEN:
-        for alpha in (1.0, 2.0):
-            plan = Setting(moves, 200, STEPS).plan(tmp_path, alpha)
-            ours = [float(budget) for budget in plan.releases[0].schedule.epsilons(STEPS)]
-            theirs = max(by_gamma(alpha, moves), alpha / STEPS)
-            exact = largest(moves, alpha, knowing=True)
-            leaks = [told(moves, ours, knowing=knowing) for knowing in (False, True)]
-            assert theirs <= exact + alpha / 1000
-            assert leaks[0] <= alpha
-            rows.append([name, alpha, theirs, exact, float(np.mean(ours)), float(np.mean(ours)) / theirs, *leaks])
+    for name, moves, alpha in (*((name, moves, alpha) for name, moves in NEARLY_EVEN for alpha in (1.0, 2.0)), *SLOW):
+        plan = Setting(moves, 200, STEPS).plan(tmp_path, alpha)
+        ours = [float(budget) for budget in plan.releases[0].schedule.epsilons(STEPS)]
+        theirs = max(by_gamma(alpha, moves), alpha / STEPS)
+        exact = largest(moves, alpha, knowing=True)
+        leaks = [told(moves, ours, knowing=knowing) for knowing in (False, True)]
+        assert theirs <= exact + alpha / 1000
+        assert leaks[0] <= alpha * (1 + 1e-12)
+        assert leaks[1] <= 1.001 * alpha
+        mean = float(np.mean(ours))
+        rows.append([name, alpha, theirs, exact, mean, mean / theirs, *(f"{leak:.4f}" for leak in leaks)])
     table(
-        "bayesian_privacy_even",
+        "bayesian_privacy_short",
         f"Nats a step, T = {STEPS}; enumerated: the most for each step against whoever knows any other steps.",
         ["chain", "alpha", "LANGE25", "enumerated", "ours", "ratio", "ours tell", "ours tell whoever knows any steps"],
         rows,
@@ -132,7 +136,7 @@ def test_chains_that_are_nearly_even(table, tmp_path):
 
 
 def test_chains_of_the_papers(full, table, tmp_path):
-    """There 4 ln gamma is more than alpha: T times less noise a step is promised, and far more error comes of it."""
+    """There 4 ln gamma is more than alpha, so that alpha / T a step is left: more error comes of it on every chain."""
     horizon, seeds = (300, 24) if full else (60, 4)
     rows = []
     for name, moves, alpha in SLOW:
