@@ -92,8 +92,10 @@ def registry_record(content: Json) -> dict[str, Any]:
 
 def _variant(promises: list[Any]) -> str:
     kinds = {promise["kind"] for promise in promises}
+    if kinds == {"user_level_rho"}:
+        return "Zero-concentrated DP"
     if kinds == {"user_level"}:
-        return "Approximate DP"
+        return "Approximate DP" if any("delta" in promise for promise in promises) else "Pure DP"
     return "Pure DP" if kinds <= PURE else "Custom"
 
 
@@ -101,7 +103,7 @@ def _privacy_loss(c: Any) -> dict[str, Any]:
     promises = c["promises"]
     numbers: dict[str, Number] = {}
     if len(promises) == 1 and _variant(promises) != "Custom":
-        numbers = {"epsilon": Number(promises[0]["value"])}
+        numbers = {"rho" if promises[0]["unit"] == "rho" else "epsilon": Number(promises[0]["value"])}
         if "delta" in promises[0]:
             numbers["delta"] = Number(promises[0]["delta"])
     details = [

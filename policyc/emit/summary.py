@@ -10,8 +10,9 @@ from policyc.diagnostics.text import visible
 from policyc.emit.blocks.made import formula
 from policyc.emit.blocks.mechanism import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.suppression import left_out_words
+from policyc.emit.blocks.user_limits import amount, at_delta, number_of
 from policyc.emit.blocks.wording import chance, in_period
-from policyc_check.plan.targets import AlphaDPT, UserLevel, WEvent
+from policyc_check.plan.targets import AlphaDPT, UserPromise, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
 
 if TYPE_CHECKING:
@@ -49,12 +50,11 @@ def _promise(plan: Plan, index: int) -> str:
             f"alpha-DP_T: at most {target.alpha} nats {about}, over {_span(plan)}, "
             f"against who knows the chain (audited: {claimed})"
         )
-    if isinstance(target, UserLevel):
+    if isinstance(target, UserPromise):
         claim = plan.claims.user_level[index]
         return (
-            f"user level: at most {target.epsilon} nats about all events of one user{in_period(plan)}, over "
-            f"{_span(plan)}, at "
-            f"delta {target.delta:f} (recomputed: {claim.epsilon})"
+            f"user level: at most {amount(target)} about all events of one user{in_period(plan)}, over {_span(plan)}"
+            f"{at_delta(target) and ',' + at_delta(target)} (recomputed: {number_of(claim)})"
         )
     kind = "w-event" if isinstance(target, WEvent) else "event level"
     return f"{kind}: at most {target.epsilon} nats {about}, steps taken as independent"

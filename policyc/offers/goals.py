@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policyc_check.mechanisms import StreamMechanism as Checked
+    from policyc_check.plan.targets import AnyUserPromise
     from policyc_check.users.setting import Setting
     from policyc_runtime.mechanisms import StreamMechanism
 
@@ -34,6 +36,7 @@ class AtDelta:
     delta: Decimal
     noises: ClassVar[frozenset[Noise]] = frozenset({"gaussian", "laplace", "coins", "sampled"})
     because: ClassVar[str] = ""
+    power: ClassVar[int] = 2  # of Gaussian noise; of other noise about
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Added(ABC):
     because: ClassVar[str]
 
     @abstractmethod
-    def lost(self, mechanism: StreamMechanism, setting: Setting) -> Fraction | None:
+    def lost(self, mechanism: Checked, setting: Setting) -> Fraction | None:
         """What one release loses, exactly; None where it has no such loss."""
 
     def size(self, mechanism: StreamMechanism, setting: Setting) -> Decimal:
@@ -95,7 +98,7 @@ class LargestLoss(Added):
     noises: ClassVar[frozenset[Noise]] = frozenset({"laplace"})
     because: ClassVar[str] = "nothing is left to chance, and only Laplace noise has a limit to what it can tell"
 
-    def lost(self, mechanism: StreamMechanism, setting: Setting) -> Fraction | None:
+    def lost(self, mechanism: Checked, setting: Setting) -> Fraction | None:
         """The most nats that its records can tell."""
         return mechanism.largest_loss(setting)
 
@@ -108,9 +111,16 @@ class Rho(Added):
     noises: ClassVar[frozenset[Noise]] = frozenset({"laplace", "gaussian"})
     because: ClassVar[str] = "rho is known of Gaussian and of Laplace noise on values that are measured for certain"
 
-    def lost(self, mechanism: StreamMechanism, setting: Setting) -> Fraction | None:
+    def lost(self, mechanism: Checked, setting: Setting) -> Fraction | None:
         """The rho of its records."""
         return mechanism.rho(setting)
 
 
 Goal = AtDelta | LargestLoss | Rho
+
+
+def goal_of(target: AnyUserPromise) -> Goal:
+    """What the noise of all releases together has to keep for a promise of a plan."""
+    if target.kind == "user_level_rho":
+        return Rho(target.rho)
+    return AtDelta(target.epsilon, target.delta) if target.delta else LargestLoss(target.epsilon)

@@ -3,34 +3,94 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
-from policyc.offers.calibration import gaussian_epsilon, least, log_excess, spread
+from policyc.offers import LargestLoss, Rho
+from policyc.offers.calibration import gaussian_epsilon, least, least_near, log_excess, spread
 from policyc.planning.assemble import round_up
-from policyc_check.plan.claims import Claims, Degradation, UserLevelClaim
-from policyc_check.plan.targets import UserLevel
+from policyc_check.mechanisms import StreamMechanism
+from policyc_check.plan.claims import Claims, CurvePoint, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
+from policyc_check.plan.targets import AnyUserPromise, UserRho
 from policyc_check.rounding import rounded_down
-from policyc_check.users.claims import beyond_bounds, stream_profile
+from policyc_check.users.claims import DELTAS, beyond_bounds, composed, promised_user_level, setting_of
+from policyc_check.users.noise import added
 from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.setting import Setting
 from policyc_runtime.plan import Plan
 
 MOST = 1e15  # nats; what is above is called none
+LEAST = 1e-6  # nats, below which nobody asks how many of a promised rho
+EXACT_DIGITS, CURVE_DIGITS = 6, 4
 
 
 def user_level_claims(plan: Plan) -> Claims:
     """What was promised, which the noise was made for, and what is left of it when the participation bound fails."""
-    claims = []
-    for target in plan.targets:
-        assert isinstance(target, UserLevel), "other targets are planned by schedules"
-        beyond = []
-        for bound in beyond_bounds(plan):
-            left = _epsilon_at(stream_profile(plan, target.relation, bound).coarse, rounded_down(target.delta))
-            kept = round_up(Fraction(left), 3) if math.isfinite(left) else None
-            beyond.append(Degradation(participation=bound, epsilon=kept))
-        claims.append(
-            UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(beyond))
+    claims = tuple(_claim(plan, target) for target in promised_user_level(plan))
+    return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=claims)
+
+
+def _claim(plan: Plan, target: AnyUserPromise) -> UserLevelClaim | UserRhoClaim:
+    bounds = beyond_bounds(plan)
+    parts = [_parts(plan, target, bound) for bound in (None, *bounds)]
+    beyond = zip(bounds, parts[1:], strict=True)
+    if isinstance(target, UserRho):
+        left = tuple(
+            RhoLeft(participation=bound, rho=_added(Rho(target.rho), more), curve=_curve(_profile(more).coarse))
+            for bound, more in beyond
         )
-    return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=tuple(claims))
+        curve = _curve(_profile(parts[0]))
+        return UserRhoClaim(rho=target.rho, relation=target.relation, curve=curve, beyond=left)
+    if target.delta == 0:
+        goal = LargestLoss(target.epsilon)
+        kept = [Degradation(participation=bound, epsilon=_added(goal, more)) for bound, more in beyond]
+    else:
+        delta = rounded_down(target.delta)
+        kept = [
+            Degradation(participation=bound, epsilon=_shown(_epsilon_at(_profile(more).coarse, delta), 3))
+            for bound, more in beyond
+        ]
+    return UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(kept))
+
+
+Parts = list[tuple[StreamMechanism, Setting]]
+
+
+def _parts(plan: Plan, target: AnyUserPromise, bound: int | None) -> Parts:
+    """What is measured, and what one user can change in it who takes part so often; None: as the policy says."""
+    return [(part.mechanism, setting_of(plan, part, target.relation, bound)) for part in plan.measured]
+
+
+def _added(goal: LargestLoss | Rho, parts: Parts) -> Decimal:
+    """What all releases lose together, of losses that add up, rounded up."""
+    lost = added(goal.lost(*part) for part in parts)
+    assert lost is not None, "the noise was made for it"
+    return round_up(lost, EXACT_DIGITS)
+
+
+def _profile(parts: Parts) -> PrivacyProfile:
+    return composed(mechanism.profile(setting) for mechanism, setting in parts)
+
+
+def _curve(profile: PrivacyProfile) -> tuple[CurvePoint, ...]:
+    """What epsilon the noise of a promised rho is, rounded up; of noise too small for a curve none."""
+    return tuple(CurvePoint(delta=delta, epsilon=_point(profile, rounded_down(delta))) for delta in DELTAS)
+
+
+def _point(profile: PrivacyProfile, delta: float) -> Decimal | None:
+    try:
+        if profile.delta(LEAST) <= delta:
+            return Decimal(repr(LEAST))
+        near = _epsilon_at(profile.coarse, delta)
+        if not math.isfinite(near):
+            return None
+        return _shown(least_near(lambda epsilon: log_excess(profile.delta(epsilon), delta), near, 1e-7), CURVE_DIGITS)
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def _shown(epsilon: float, digits: int) -> Decimal | None:
+    return round_up(Fraction(epsilon), digits) if math.isfinite(epsilon) else None
 
 
 def _epsilon_at(profile: PrivacyProfile, delta: float) -> float:

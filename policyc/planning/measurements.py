@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.offers import StreamOffer, mechanism_offers
+from policyc.offers import AtDelta, Goal, LargestLoss, StreamOffer, mechanism_offers
+from policyc.offers.goals import Added
 from policyc.planning.candidates import Refused
 from policyc.semantics.policy import Signal, Wish
 from policyc_check.errors import KernelError
@@ -82,6 +83,10 @@ class Measurement:
         """The same with more noise."""
         return replace(self, mechanism=self.mechanism.with_noise(factor))
 
+    def fitted(self, goal: Added) -> Measurement:
+        """The same with the least noise for a goal."""
+        return replace(self, mechanism=goal.fitted(self.mechanism, self.setting))
+
 
 def of_variances(variances: Array, objective: Objective) -> Array:
     """Errors of noise of these variances, taken as normal for the absolute error."""
@@ -91,8 +96,7 @@ def of_variances(variances: Array, objective: Objective) -> Array:
 def measurements(
     setting: Setting,
     unit: Decimal,
-    epsilon: Decimal,
-    delta: Decimal,
+    goal: Goal,
     wish: Wish,
     *,
     fills: bool,
@@ -108,9 +112,12 @@ def measurements(
         if wish.name not in ("auto", name) or not isinstance(offer, StreamOffer):
             continue
         kind = offer.record()
-        reason = kind.reason_not_here(setting)
-        if delta < LEAST_DELTA:
+        able = offer.keeping(goal, wish.arguments) is not None
+        reason = kind.reason_not_here(setting) if able else goal.because
+        if isinstance(goal, AtDelta) and goal.delta < LEAST_DELTA:
             reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
+        if not isinstance(goal, LargestLoss):
+            reason = reason or kind.reason_not_composed(setting)
         if reason is None and kind.leaves_gaps and totalled:
             reason = "it leaves steps without a value, and totals are made of every step's"
         if reason is None and kind.leaves_gaps and not fills:
@@ -122,9 +129,9 @@ def measurements(
         if reason is not None:
             yield Refused(name, reason)
             continue
-        for options in offer.variants(setting) if wish.name == "auto" else [wish.arguments]:
+        for given in offer.variants(setting) if wish.name == "auto" else [wish.arguments]:
             try:
-                yield Measurement(offer.calibrated(setting, epsilon, delta, options), setting, unit)
+                yield Measurement(offer.least(setting, goal, offer.keeping(goal, given) or given), setting, unit)
             except KernelError as error:
                 yield Refused(name, error.because or error.message)
 
@@ -141,13 +148,19 @@ def with_signal(wish: Wish, signal: Signal | None, unit: Decimal) -> Wish:
     return replace(wish, arguments={**wish.arguments, **declared})
 
 
-def shares(whole: list[float], objective: Objective) -> list[float]:
-    """How much more noise each of several releases gets, as factors, so that the sum of errors is least.
+def parts(whole: list[float], objective: Objective, power: int = 2) -> list[float]:
+    """What part of the promise each of several releases gets, so that the sum of errors is least; they add up to 1.
 
-    `whole` are the errors that each would have alone, with those of what is made of it. Noise of n releases with
-    factors f hides a user as well as one when sum 1 / f^2 = 1, exactly for Gaussian noise. Squared errors v f^2 are
-    then least for 1 / f^2 ~ sqrt(v), absolute ones e f for 1 / f^2 ~ e^(2/3).
+    `whole` are the errors that each would have alone, with those of what is made of it. With f times as much noise a
+    release takes 1 / f^q of the promise: q = `power` is 1 of a largest loss and 2 of rho, and of epsilon at a delta,
+    exactly for Gaussian noise. Errors v f^p, p = 2 of squared ones and 1 of absolute ones, are then least for parts
+    ~ v^(q / (p + q)).
     """
-    power = 0.5 if objective == "mean_squared_error" else 2 / 3
-    weights = np.array(whole) ** power
-    return [float(factor) for factor in np.sqrt(weights.sum() / weights)]
+    errors = 2 if objective == "mean_squared_error" else 1
+    weights = np.array(whole) ** (power / (errors + power))
+    return [float(weight) for weight in weights / weights.sum()]
+
+
+def shares(whole: list[float], objective: Objective, power: int = 2) -> list[float]:
+    """How much more noise each of several releases gets for its part, as factors."""
+    return [float(part ** (-1 / power)) for part in parts(whole, objective, power)]

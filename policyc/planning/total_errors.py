@@ -47,8 +47,8 @@ def weights(
     return found
 
 
-def least_together(errors: Mapping[str, float], objective: Objective) -> float:
+def least_together(errors: Mapping[str, float], objective: Objective, power: int = 2) -> float:
     """The sum of errors of releases that share a promise in the best parts; errors as if each had all of it."""
-    power = 2 if objective == "mean_squared_error" else 1
+    squared = 2 if objective == "mean_squared_error" else 1
     each = list(errors.values())
-    return float(sum(error * factor**power for error, factor in zip(each, shares(each, objective), strict=True)))
+    return float(sum(e * factor**squared for e, factor in zip(each, shares(each, objective, power), strict=True)))

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 import numpy as np
 
 from policyc.diagnostics import Diagnostic
+from policyc.offers import LargestLoss
+from policyc.offers.goals import goal_of
 from policyc.planning.courses import Courses, courses
 from policyc.planning.measurements import Measurement, Objective, measurements
 from policyc.semantics.policy import LinearConstraint, Policy, Release, Wish
 from policyc.semantics.reading import written
 from policyc.semantics.rules.utility import check_utility
+from policyc_check.plan.claims import Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.users.claims import own_bound, period_of, promised_user_level, setting_of, unit_of
 from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
 
 SOON_CALIBRATED = ("common_noise", "gaussian")  # mechanisms that are held against the one with a bound
+PURE = ("laplace",)  # those where nothing is left to chance
 MORE_NOISE = 1.5  # times as much, for which nothing is dropped: few steps dropped of each user are more
 MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
 
@@ -78,9 +83,10 @@ def _dropping_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
     now = Measurement(part.mechanism, setting_of(plan, part, target.relation), unit)
     whole = setting_of(plan, part, target.relation, most)
     errors = []
-    for name in SOON_CALIBRATED:
+    goal = goal_of(target)
+    for name in PURE if isinstance(goal, LargestLoss) else SOON_CALIBRATED:
         options = {"fills": False, "known": False, "totalled": False}
-        tried = measurements(whole, unit, target.epsilon, target.delta, Wish(name), **options)
+        tried = measurements(whole, now.unit, goal, Wish(name), **options)
         errors += [entry.mean_error(policy.objective) for entry in tried if isinstance(entry, Measurement)]
     if not errors:
         return
@@ -108,18 +114,27 @@ def _habit_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
         if target.per is None:
             continue
         month = math.ceil(MONTH / target.per)
-        found = [point.epsilon for point in claim.beyond if point.participation == month * own_bound(plan)]
-        if month == 1 or not found or (found[0] is not None and found[0] <= HARDLY):
+        left = [_left(claim, point) for point in claim.beyond if point.participation == month * own_bound(plan)]
+        epsilon, delta = left[0] if left else (Decimal(0), Decimal(0))
+        if month == 1 or (epsilon is not None and epsilon <= HARDLY):
             continue
-        left = "nothing" if found[0] is None else f"{found[0].normalize():f} nats at delta {target.delta:f}"
+        at = f" at delta {delta:f}" if delta else ""
+        left_words = "nothing" if epsilon is None else f"{epsilon.normalize():f} nats{at}"
         yield Diagnostic(
             "W0762",
-            f"of what a user does in a month, {month:,} periods, {left} is promised",
+            f"of what a user does in a month, {month:,} periods, {left_words} is promised",
             policy.targets[0].span,
             because="each period is hidden by itself: a habit shows in all of them, and they add up. A reader may "
             "take the promise for a stronger one",
             help="say it beside the numbers; or promise a longer period, or a smaller epsilon",
         )
+
+
+def _left(claim: UserLevelClaim | UserRhoClaim, point: Degradation | RhoLeft) -> tuple[Decimal | None, Decimal]:
+    """An epsilon that is left, None for none, and at which delta: of a rho, the largest that is told."""
+    if isinstance(point, RhoLeft):
+        return point.curve[0].epsilon, point.curve[0].delta
+    return point.epsilon, claim.delta if isinstance(claim, UserLevelClaim) else Decimal(0)
 
 
 def _in_counts(policy: Policy, error: float) -> float:

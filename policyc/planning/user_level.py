@@ -12,7 +12,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
+from policyc.offers import AtDelta, Goal
 from policyc.offers.calibration import least_near, log_excess
+from policyc.offers.goals import goal_of
 from policyc.planning.assemble import (
     constraint_rows,
     policy_record,
@@ -24,7 +26,7 @@ from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
 from policyc.planning.expected_errors import PlannedRelease, finished
-from policyc.planning.measurements import Measurement, measurements, shares, with_signal
+from policyc.planning.measurements import Measurement, measurements, parts, shares, with_signal
 from policyc.planning.queries import ordered_releases, participation_of, query_of
 from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators, signal_evidence, with_one_signal
 from policyc.planning.total_errors import least_together, weights
@@ -35,9 +37,16 @@ from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import Correlation
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.stream import Delivery
-from policyc_check.plan.targets import NeighboringRelation, UserLevel
+from policyc_check.plan.targets import AnyUserPromise, NeighboringRelation, UserLevel, UserRho
 from policyc_check.rounding import rounded_down
-from policyc_check.users.claims import composed, contribution_of, setting_of, source_release, unit_of
+from policyc_check.users.claims import (
+    composed,
+    contribution_of,
+    promised_user_level,
+    setting_of,
+    source_release,
+    unit_of,
+)
 from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
@@ -56,8 +65,10 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
     """
     (target,) = (target for target in policy.targets if isinstance(target, UserLevelTarget))
     plan = draft_user_level(policy, target, notices)
-    planned = [_measured(policy, target, plan, release, notices) for release in plan.releases]
-    planned = _sharing(policy, target, _measuring_totals(policy, planned))
+    (promise,) = promised_user_level(plan)
+    goal = goal_of(promise)
+    planned = [_measured(policy, promise, plan, release, notices) for release in plan.releases]
+    planned = _sharing(policy, goal, _measuring_totals(policy, goal, planned))
     plan = plan.model_copy(update={"releases": tuple(_of_its_kind(one) for one in planned)})
     releases = tuple(finished(policy, plan, one, planned) for one in planned)
     plan = plan.model_copy(update={"releases": releases})
@@ -74,9 +85,7 @@ def draft_user_level(policy: Policy, target: UserLevelTarget, notices: Sequence[
         stream=stream_record(policy),
         delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
         objective=policy.objective,
-        targets=(
-            UserLevel(epsilon=target.epsilon, delta=target.delta, relation=RELATIONS[target.neighbors], per=target.per),
-        ),
+        targets=(_promise(target),),
         correlation=Correlation(kind="none", chains=(), evidence=evidence),
         participation=participation_of(policy),
         signal=modelled_signal(policy),
@@ -86,6 +95,16 @@ def draft_user_level(policy: Policy, target: UserLevelTarget, notices: Sequence[
         notices=tuple(Notice(code=notice.code, message=notice.message) for notice in notices),
     )
     return draft.model_copy(update={"releases": tuple(_sensitive(draft, release) for release in draft.releases)})
+
+
+def _promise(target: UserLevelTarget) -> AnyUserPromise:
+    """The promise as the plan has it."""
+    relation = RELATIONS[target.neighbors]
+    if target.rho is not None:
+        return UserRho(rho=target.rho, relation=relation, per=target.per)
+    assert target.epsilon is not None, "read with a delta"
+    assert target.delta is not None, "read with an epsilon"
+    return UserLevel(epsilon=target.epsilon, delta=target.delta, relation=relation, per=target.per)
 
 
 def _draft_release(policy: Policy, release: Release, notices: Sequence[Diagnostic]) -> ReleasePlan:
@@ -178,7 +197,7 @@ def _series(policy: Policy, release: ReleasePlan) -> list[PlainSeries]:
 
 
 def _measured(
-    policy: Policy, target: UserLevelTarget, plan: Plan, release: ReleasePlan, notices: Sequence[Diagnostic]
+    policy: Policy, target: AnyUserPromise, plan: Plan, release: ReleasePlan, notices: Sequence[Diagnostic]
 ) -> PlannedRelease:
     """The mechanism and estimator with the least error for a release that had the whole promise.
 
@@ -192,7 +211,8 @@ def _measured(
     if _made_of_totals(plan, release):
         none = Refused("every mechanism", "it is a total of totals, made of these")
         return PlannedRelease(release, None, (none,), given=given)
-    setting = setting_of(plan, release, RELATIONS[target.neighbors])
+    goal = goal_of(target)
+    setting = setting_of(plan, release, target.relation)
     made = isinstance(release.query, PrefixQuery | WindowQuery)
     series = _series(policy, release)
     unit = unit_of(plan, release)
@@ -203,8 +223,7 @@ def _measured(
         measurements(
             setting,
             unit,
-            target.epsilon,
-            target.delta,
+            goal,
             wish,
             fills=bool(series),
             known=known,
@@ -230,7 +249,7 @@ def _measured(
         finding = Diagnostic(
             "E0755",
             f"no mechanism can measure `{release.name}`",
-            wish.span or target.span,
+            wish.span or policy.targets[0].span,
             because="; ".join(reasons) or "no estimator that the policy allows fits one",
             help="write `mechanism auto`, or a mechanism that applies",
         )
@@ -258,7 +277,7 @@ def _unused(entry: Measurement, policy: Policy) -> Refused:
     return Refused(entry.mechanism.name, reason)
 
 
-def _measuring_totals(policy: Policy, planned: list[PlannedRelease]) -> list[PlannedRelease]:
+def _measuring_totals(policy: Policy, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
     """Running totals and windows are measured by themselves where that lowers the error of all releases together."""
     for index, one in enumerate(planned):
         usable = [entry for entry in one.others if isinstance(entry, Pair)]
@@ -267,7 +286,9 @@ def _measuring_totals(policy: Policy, planned: list[PlannedRelease]) -> list[Pla
         best = min(usable, key=lambda entry: entry.mean_error(policy.objective))
         others = tuple(entry for entry in one.others if entry is not best)
         measured = [*planned[:index], replace(one, pair=best, others=others), *planned[index + 1 :]]
-        costs = [least_together(_weights(policy, entries), policy.objective) for entries in (planned, measured)]
+        costs = [
+            least_together(_weights(policy, entries), policy.objective, goal.power) for entries in (planned, measured)
+        ]
         if costs[1] < costs[0]:
             reason = f"all releases together would have {costs[0] / costs[1]:.3g} times the error, in units of a user"
             measured[index] = replace(measured[index], others=(Refused("derived", reason), *others))
@@ -280,22 +301,32 @@ def _weights(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, flo
     return weights([one.draft for one in planned], alone, policy.objective)
 
 
-def _sharing(policy: Policy, target: UserLevelTarget, planned: list[PlannedRelease]) -> list[PlannedRelease]:
+def _sharing(policy: Policy, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
     """All measured releases with noise for the whole promise together."""
     alone = [one.alone for one in planned if one.alone is not None]
     if len(alone) == 1:
         return [replace(one, measurement=one.alone) for one in planned]
     errors = list(_weights(policy, planned).values())
-    shared = [entry.noisier(factor) for entry, factor in zip(alone, shares(errors, policy.objective), strict=True)]
-    epsilon, delta = rounded_down(target.epsilon), rounded_down(target.delta)
+    if isinstance(goal, AtDelta):
+        shared = _within(goal, alone, shares(errors, policy.objective))
+    else:
+        each = goal.parts(parts(errors, policy.objective, goal.power))
+        shared = [entry.fitted(part) for entry, part in zip(alone, each, strict=True)]
+    finished = iter(shared)
+    return [one if one.alone is None else replace(one, measurement=next(finished)) for one in planned]
+
+
+def _within(goal: AtDelta, alone: Sequence[Measurement], factors: Sequence[float]) -> list[Measurement]:
+    """Measurements whose curves together keep a goal, with about these factors of what each alone would need."""
+    shared = [entry.noisier(factor) for entry, factor in zip(alone, factors, strict=True)]
+    epsilon, delta = rounded_down(goal.epsilon), rounded_down(goal.delta)
 
     def together(factor: float) -> PrivacyProfile:
         return _together([entry.noisier(factor) for entry in shared])
 
     near = least_near(lambda factor: log_excess(together(factor).coarse.delta(epsilon), delta), 1.0, 1e-6)
     high = least_near(lambda factor: log_excess(together(factor).delta(epsilon), delta), near, 1e-11)
-    finished = iter([entry.noisier(high) for entry in shared])
-    return [one if one.alone is None else replace(one, measurement=next(finished)) for one in planned]
+    return [entry.noisier(high) for entry in shared]
 
 
 def _together(entries: Sequence[Measurement]) -> PrivacyProfile:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Literal
 
 from policyc.diagnostics import Source, Span
+from policyc.offers.goals import AtDelta, Goal, LargestLoss, Rho
 
 Vector = tuple[Decimal, ...]
 Matrix = tuple[Vector, ...]
@@ -106,15 +107,27 @@ class AlphaDPTTarget:
     neighbors: Literal["add_remove", "replace"] = "replace"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UserLevelTarget:
-    """All events of one user; with `per` milliseconds, all in one such period."""
+    """All events of one user: epsilon at a delta, which may be 0, or rho in place of both.
 
-    epsilon: Decimal
-    delta: Decimal
+    With `per` milliseconds: all of one user in one such period.
+    """
+
     neighbors: Literal["add_remove", "replace"]
     span: Span
     per: int | None = None
+    epsilon: Decimal | None = None
+    delta: Decimal | None = None
+    rho: Decimal | None = None
+
+    @property
+    def goal(self) -> Goal:
+        """What noise has to keep for it."""
+        if self.rho is not None:
+            return Rho(self.rho)
+        assert self.epsilon is not None, "read where there is no rho"
+        return AtDelta(self.epsilon, self.delta) if self.delta else LargestLoss(self.epsilon)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from policyc.semantics.policy import (
     Wish,
 )
 from policyc.semantics.scope import Scope, suggest
-from policyc.syntax.tree import Call, CallStatement, Name, Value, WordStatement
+from policyc.syntax.tree import Argument, Call, CallStatement, Name, Value, WordStatement
 
 Signature = Mapping[str, tuple[Parameter, ...]]
 
@@ -34,6 +34,18 @@ _EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", beca
 _NEIGHBORS = reading.word("add_remove", "replace")
 
 _PER = Parameter("per", reading.duration, "per = 1d", required=False)
+_RHO = Parameter("rho", reading.privacy_parameter, "rho = 0.015", required=False)
+_USER_NEIGHBORS = Parameter(
+    "neighbors", _NEIGHBORS, "neighbors = add_remove",
+    because="whether one user more, or another user instead, is hidden changes the noise by a factor",
+)  # fmt: skip
+_OF_RHO = (
+    _RHO,
+    _USER_NEIGHBORS,
+    Parameter("epsilon", reading.privacy_parameter, "", required=False),
+    Parameter("delta", reading.number, "", required=False),
+    _PER,
+)
 
 _TARGETS: Signature = {
     "alpha_dpt": (
@@ -44,10 +56,11 @@ _TARGETS: Signature = {
     "user_level": (
         _EPSILON,
         Parameter("delta", reading.number, "delta = 1e-6",
-                  because="the noise is Gaussian, whose promise may fail with probability delta"),
-        Parameter("neighbors", _NEIGHBORS, "neighbors = add_remove",
-                  because="whether one user more, or another user instead, is hidden changes the noise by a factor"),
+                  because="Gaussian noise keeps a promise that may fail with probability delta, and `delta = 0` is for "
+                  "Laplace noise alone"),
+        _USER_NEIGHBORS,
         _PER,
+        _RHO,
     ),
     "event_level": (_EPSILON,),
     "w_event": (
@@ -201,8 +214,19 @@ def _call(
 
 def resolve_target(scope: Scope, statement: CallStatement) -> Target | None:
     """One promise."""
-    read = _call(scope, statement, _TARGETS)
-    if read is None:
+    beside = _beside_rho(statement.value)
+    for argument in beside or ():
+        what = argument.name.text if argument.name is not None else ""
+        scope.refuse(
+            "E0312",
+            f"`{what}` stands beside `rho`",
+            argument.span,
+            because="rho stands in place of both epsilon and delta: it says for every delta which epsilon is kept, and "
+            "the certificate lists some",
+            hint=f"leave `{what}` out, or promise `user_level(epsilon = ..., delta = ..., neighbors = ...)`",
+        )
+    read = _call(scope, statement, _TARGETS if beside is None else {**_TARGETS, "user_level": _OF_RHO})
+    if read is None or beside:
         return None
     kind, arguments = read
     made = {
@@ -212,6 +236,13 @@ def resolve_target(scope: Scope, statement: CallStatement) -> Target | None:
         "w_event": WEventTarget,
     }[kind]
     return cast(Target, made(span=statement.span, **arguments))
+
+
+def _beside_rho(value: Value | Call) -> list[Argument] | None:
+    """The arguments of a promise of rho that have no place beside it; None where no rho is promised."""
+    arguments = value.arguments if isinstance(value, Call) and value.function.text == "user_level" else ()
+    named = {argument.name.text: argument for argument in arguments if argument.name is not None}
+    return [named[name] for name in ("epsilon", "delta") if name in named] if "rho" in named else None
 
 
 def resolve_participation(scope: Scope, statement: CallStatement) -> Participation | None:

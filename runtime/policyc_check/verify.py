@@ -20,7 +20,7 @@ from policyc_check.plan.made import check_made
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
-from policyc_check.plan.targets import EventLevel, UserLevel
+from policyc_check.plan.targets import EventLevel, UserPromise
 from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
 from policyc_check.users.claims import check_user_level
@@ -63,7 +63,7 @@ def _check_digest(plan: Plan) -> Iterator[Claim]:
 
 
 def _check_targets(plan: Plan) -> Iterator[Claim]:
-    users = [target for target in plan.targets if isinstance(target, UserLevel)]
+    users = [target for target in plan.targets if isinstance(target, UserPromise)]
     if users and len(users) < len(plan.targets):
         detail = "budgets of steps and noise for the whole stream do not add up to one promise here"
         yield Claim("all targets are of one kind", False, detail, "targets")

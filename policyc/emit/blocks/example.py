@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, steps_axis
 from policyc.emit.numbers import about, exact
 from policyc_check.errors import KernelError
-from policyc_check.plan.targets import UserLevel
+from policyc_check.plan.targets import UserPromise
 from policyc_check.users.claims import unit_of
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.output import NOT_A_RELEASE
@@ -30,7 +30,7 @@ def example_picture(plan: Plan) -> Json | None:
         return None
     part = plan.releases[0]
     made = result.example.series[part.name]
-    step = exact(unit_of(plan, part)) if any(isinstance(target, UserLevel) for target in plan.targets) else "1"
+    step = exact(unit_of(plan, part)) if any(isinstance(target, UserPromise) for target in plan.targets) else "1"
     cell = f", {part.query.by} {part.cells[0]}" if part.query.by is not None else ""
     shown = slice(0, SHOWN)
     noisy = np.where(made.skipped, np.nan, _with_gaps(made.noisy[:, 0]))[shown]

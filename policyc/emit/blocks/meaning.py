@@ -8,10 +8,19 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal
 
+from policyc.emit.blocks.user_limits import told_curve
 from policyc.emit.blocks.wording import Json, JsonValue, event, in_period, span, user
 from policyc.emit.numbers import exact, plain, round_up
-from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, window_of
-from policyc_check.users.claims import stream_profile
+from policyc_check.plan.targets import (
+    AlphaDPT,
+    AnyUserPromise,
+    EventLevel,
+    Target,
+    UserPromise,
+    UserRho,
+    WEvent,
+    window_of,
+)
 from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.plan import Plan
 
@@ -29,11 +38,11 @@ def meaning(plan: Plan) -> list[JsonValue]:
 def _meaning(plan: Plan, target: Target, index: int) -> Json:
     about = (
         f"all events of {user(plan)}{in_period(plan)} together"
-        if isinstance(target, UserLevel)
+        if isinstance(target, UserPromise)
         else event(plan, window_of(target))
     )
-    rows = _exact_curve(plan, target) if isinstance(target, UserLevel) else _pure(target)
-    guess = "right" if isinstance(target, UserLevel) else "sure"
+    rows = _exact_curve(plan, target) if isinstance(target, UserPromise) else _pure(target)
+    guess = "right" if isinstance(target, UserPromise) else "sure"
     return {
         "promise": f"P{index}",
         "unit_of_privacy": about,
@@ -52,7 +61,7 @@ def _meaning(plan: Plan, target: Target, index: int) -> Json:
 
 
 def _method(target: Target) -> str:
-    if isinstance(target, UserLevel):
+    if isinstance(target, UserPromise):
         return (
             "Beliefs are how often the best guess whether the user is in the data is right, after a prior belief of 10 "
             "or 50 % that the user is; both follow from the exact privacy curve of all noise together."
@@ -64,7 +73,7 @@ def _method(target: Target) -> str:
 Rows = tuple[list[tuple[Decimal, str]], list[tuple[Decimal, str]]]
 
 
-def _loss(target: Target) -> Decimal:
+def _loss(target: AlphaDPT | EventLevel | WEvent) -> Decimal:
     return target.alpha if isinstance(target, AlphaDPT) else target.epsilon
 
 
@@ -81,7 +90,7 @@ def pure_power(false_positives: Decimal, loss: Decimal) -> Decimal:
     return min(many, few, Decimal(1))
 
 
-def _pure(target: Target) -> Rows:
+def _pure(target: AlphaDPT | EventLevel | WEvent) -> Rows:
     loss = _loss(target)
     return (
         [(prior, _up(posterior_bound(prior, loss))) for prior in PRIORS],
@@ -89,10 +98,10 @@ def _pure(target: Target) -> Rows:
     )
 
 
-def _exact_curve(plan: Plan, target: UserLevel) -> Rows:
+def _exact_curve(plan: Plan, target: AnyUserPromise) -> Rows:
     """Beliefs and tests from delta at a few epsilons: each is a bound, and the smallest counts."""
-    profile = stream_profile(plan, target.relation).coarse
-    largest = 2 * float(target.epsilon)
+    profile = told_curve(plan, target)
+    largest = 2 * _usual(target)
     curve = [(0.0, profile.delta(0.0)), *((e, profile.delta(e)) for e in _grid(largest))]
     beliefs = []
     for prior in PRIORS:
@@ -105,6 +114,11 @@ def _exact_curve(plan: Plan, target: UserLevel) -> Rows:
         ]
         tests.append((rate, _up(Decimal(min(1.0, *(bound * (1 + 1e-12) for bound in bounds))))))
     return beliefs, tests
+
+
+def _usual(target: AnyUserPromise) -> float:
+    """Nats that are seldom lost."""
+    return 4 * math.sqrt(target.rho) + float(target.rho) if isinstance(target, UserRho) else float(target.epsilon)
 
 
 def best_guess(profile: PrivacyProfile, prior: Decimal) -> float:
@@ -130,7 +144,7 @@ def _up(value: Decimal) -> str:
 
 def posterior_picture(plan: Plan) -> Json | None:
     """What can be believed after against before, for the first promise that bounds odds; None when there is none."""
-    targets = [target for target in plan.targets if not isinstance(target, UserLevel)]
+    targets = [target for target in plan.targets if not isinstance(target, UserPromise)]
     if not targets:
         return None
     target = targets[0]
@@ -152,9 +166,8 @@ def posterior_picture(plan: Plan) -> Json | None:
 
 def user_posterior_picture(plan: Plan) -> Json:
     """How often the best guess about a user can be right after, against before, for the strictest promise."""
-    targets = [target for target in plan.targets if isinstance(target, UserLevel)]
-    target = min(targets, key=lambda one: one.epsilon)
-    profile = stream_profile(plan, target.relation).coarse
+    target = min((target for target in plan.targets if isinstance(target, UserPromise)), key=_usual)
+    profile = told_curve(plan, target)
     after: list[JsonValue] = []
     for sure in range(50, 101, 5):
         rare = Decimal(100 - sure) / 100

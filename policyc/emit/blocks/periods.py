@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 
+from policyc.emit.blocks.user_limits import at_delta, left_words
 from policyc.emit.blocks.wording import JsonValue, in_period
-from policyc.emit.numbers import counted, duration, exact, shown
-from policyc_check.plan.claims import UserLevelClaim
+from policyc.emit.numbers import counted, duration
+from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.users.claims import own_bound, promised_user_level
 from policyc_runtime.plan import Plan
 
@@ -29,21 +29,22 @@ def habits(plan: Plan) -> list[JsonValue]:
             "title": "What a user does in several periods",
             "text": f"Each period of {length} is hidden by itself, counted from step 0 on ({plan.stream.start}). A "
             f"habit shows in many, and any {length} that begins at another moment touches two. Of what a user does in "
-            f"several is promised: {several_periods(plan, claim)}, at delta {exact(claim.delta)}"
+            f"several is promised: {several_periods(plan, claim)}{at_delta(claim) and ',' + at_delta(claim)}"
             f"{for_ever if plan.stream.horizon is None else ''}.",
         }
     ]
 
 
-def several_periods(plan: Plan, claim: UserLevelClaim) -> str:
+def several_periods(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
     """What is left of what a user does in several periods: `8 nats in 7 periods (7 days), ...`."""
+    left = [left_words(point) for point in claim.beyond]
     return ", ".join(
-        f"{kept_words(point.epsilon)} in {counted(count, 'period')} ({stretch})"
-        for point, (count, stretch) in zip(claim.beyond, _stretches(plan, claim), strict=True)
+        f"{words} in {counted(count, 'period')} ({stretch})"
+        for words, (count, stretch) in zip(left, _stretches(plan, claim), strict=True)
     )
 
 
-def _stretches(plan: Plan, claim: UserLevelClaim) -> list[tuple[int, str]]:
+def _stretches(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> list[tuple[int, str]]:
     """Periods of each of the claim's points, with what has so many."""
     (target, *_) = promised_user_level(plan)
     per, own, horizon = target.per or 1, own_bound(plan), plan.stream.horizon
@@ -53,8 +54,3 @@ def _stretches(plan: Plan, claim: UserLevelClaim) -> list[tuple[int, str]]:
         stretch = f"any stretch of {duration(per)}" if count == 2 else duration(count * per)
         found.append((count, "all there are" if count == end else stretch))
     return found
-
-
-def kept_words(epsilon: Decimal | None) -> str:
-    """What is left of the promise, in words."""
-    return "nothing" if epsilon is None else f"{shown(epsilon)} nats"

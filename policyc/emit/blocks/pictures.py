@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import numpy as np
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
 from policyc.emit.blocks.example import example_picture
 from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
 from policyc.emit.blocks.mechanism import objective_words
+from policyc.emit.blocks.user_limits import amount, at_delta, number_of
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, span, steps_axis
 from policyc.emit.numbers import about, exact, round_up
 from policyc.emit.pictures import thinned
-from policyc_check.plan.targets import AlphaDPT, UserLevel
-from policyc_check.users.claims import own_bound
+from policyc_check.plan.claims import UserRhoClaim
+from policyc_check.plan.targets import AlphaDPT
+from policyc_check.users.claims import own_bound, promised_user_level
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 
@@ -43,25 +43,23 @@ def user_level_pictures(plan: Plan) -> Json:
         content["example"] = example
     claim, record = plan.claims.user_level[0], plan.participation
     if claim.beyond and record is not None:
-        points = [(own_bound(plan), claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
-        pairs = [(bound, epsilon) for bound, epsilon in points if epsilon is not None]
+        points = [(own_bound(plan), number_of(claim)), *((p.participation, number_of(p)) for p in claim.beyond)]
+        pairs = [(bound, number) for bound, number in points if number is not None]
+        name, y = ("rho", "rho") if isinstance(claim, UserRhoClaim) else ("epsilon", "epsilon, nats")
+        (target, *_) = promised_user_level(plan)
+        described = f"{'Rho' if name == 'rho' else 'Epsilon in nats'}{at_delta(claim)}"
         content["participation"] = {
             "id": "participation",
             "title": "What is left of several periods" if in_period(plan) else "If a user takes part more often",
-            "description": f"Epsilon in nats at delta {exact(claim.delta)}, against steps in which a user takes part.",
+            "description": f"{described}, against steps in which a user takes part.",
             "x": "steps in which a user takes part",
-            "y": "epsilon, nats",
+            "y": y,
             "stepped": False,
-            "level": {"name": f"promised, {exact(plan_epsilon(plan))} nats", "value": exact(plan_epsilon(plan))},
-            "series": [{"name": "epsilon", "points": [[str(bound), round_up(epsilon)] for bound, epsilon in pairs]}],
+            "level": {"name": f"promised, {amount(target)}", "value": str(number_of(target))},
+            "series": [{"name": name, "points": [[str(bound), round_up(number)] for bound, number in pairs]}],
         }
     content["candidates"] = [_candidates(plan, index) for index in range(len(plan.releases))]
     return content
-
-
-def plan_epsilon(plan: Plan) -> Decimal:
-    """The smallest epsilon that is promised for all events of a user."""
-    return min(target.epsilon for target in plan.targets if isinstance(target, UserLevel))
 
 
 def _points(values: Array) -> list[JsonValue]:

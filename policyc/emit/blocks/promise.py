@@ -8,7 +8,7 @@ from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span, weighed
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
-from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserLevel, WEvent, window_of
+from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserPromise, WEvent, window_of
 from policyc_runtime.plan import AdaptiveRelease, Plan
 
 
@@ -17,7 +17,7 @@ def promises(plan: Plan) -> list[JsonValue]:
     return [
         _promise(plan, target, index)
         for index, target in enumerate(plan.targets, start=1)
-        if not isinstance(target, UserLevel)
+        if not isinstance(target, UserPromise)
     ]
 
 

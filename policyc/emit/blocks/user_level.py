@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters, stretch_words
-from policyc.emit.blocks.periods import habits, kept_words, other_periods, several_periods
+from policyc.emit.blocks.periods import habits, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
-from policyc.emit.blocks.wording import Json, JsonValue, in_period, quoted, relation_words, said, span, user
-from policyc.emit.numbers import (
-    about,
-    counted,
-    exact,
-    grouped,
-    likelihood_factor,
-    round_up,
-    sentence_case,
-    shown,
+from policyc.emit.blocks.user_limits import (
+    Groups,
+    at_delta,
+    beyond,
+    first_point,
+    in_odds,
+    left_words,
+    number_of,
+    recomputed,
+    released_loss,
+    said_to_be_learned,
+    together,
 )
-from policyc.emit.odds import group_epsilon, probability_beyond
+from policyc.emit.blocks.wording import Json, JsonValue, in_period, quoted, relation_words, said, span, user
+from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case
 from policyc.offers.calibration import l2_sensitivity
-from policyc_check.plan.claims import UserLevelClaim
+from policyc_check.plan.claims import Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import ParticipationRecord
-from policyc_check.plan.targets import UserLevel
-from policyc_check.users.claims import own_bound, promised_user_level, setting_of, stream_profile
+from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
+from policyc_check.users.claims import own_bound, promised_user_level, setting_of
 from policyc_runtime.noisy_values import noise_stddevs
-from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, ReleasePlan
 
-Groups = tuple[tuple[int, str | None], ...]
-GROUPS = (2, 4)  # names of one person, or people who act together, for which it is said what they are promised
+NAMES = {
+    "user_level": "user-level differential privacy",
+    "user_level_rho": "user-level zero-concentrated differential privacy",
+}
+SOURCES: dict[str, list[JsonValue]] = {"user_level": ["BW18", "DR14"], "user_level_rho": ["BS16", "CKS20"]}
 
 KEPT = {
     "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
@@ -88,29 +92,25 @@ def _steps_words(plan: Plan) -> str:
     return bound_words(plan)
 
 
-def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
-    claim = plan.claims.user_level[index]
-    factor = likelihood_factor(target.epsilon)
+def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     record = record_of(plan)
-    of_period = " of the period" if target.per is not None else ""
-    others = "any other" if of_period else "those of any other user"
+    others = "any other" if target.per is not None else "those of any other user"
     other = f"with {others} in their place" if target.relation.value == "replace_one" else "without"
-    delta = exact(target.delta)
     bounded = "of whom only" if record.enforced else "who, as is assumed, counts"
     sentence = (
         f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every other "
         f"user{other_periods(plan)}, learns about all events of {user(plan)}{in_period(plan)} together, {bounded} "
-        f"{_steps_words(plan)}, at most "
-        f"{exact(target.epsilon)} nats at delta {delta}: any set of results has at most {factor} times the "
-        f"probability with that user's data{of_period} that it has {other}, plus {delta}."
+        f"{_steps_words(plan)}, {said_to_be_learned(plan, index, other)}"
     )
+    numbers = first_point(plan, index)
+    delta: Json = {"delta": exact(target.delta)} if isinstance(target, UserLevel) and target.delta > 0 else {}
     return {
         "id": f"P{index + 1}",
         "kind": target.kind,
-        "name": "user-level differential privacy",
-        "value": exact(target.epsilon),
-        "delta": delta,
-        "unit": "nats",
+        "name": NAMES[target.kind],
+        "value": exact(target.rho if isinstance(target, UserRho) else target.epsilon),
+        **delta,
+        "unit": "rho" if isinstance(target, UserRho) else "nats",
         "unit_of_privacy": f"all events of one user{in_period(plan)}",
         "time_scope": span(plan),
         "neighboring_relation": target.relation.value,
@@ -120,47 +120,42 @@ def _promise(plan: Plan, index: int, target: UserLevel) -> Json:
             for r in plan.releases
         ],
         "sentence": sentence,
-        "in_odds": (
-            "Whatever the adversary believed before, and however the steps of a user depend on each other, the odds "
-            f"between the two change by a factor of at most {factor}, over {span(plan)}, except with a probability of "
-            f"at most {beyond(plan, target)}. (Delta is less: it weighs every such result by how far it goes beyond.)"
-        ),
-        "factor": factor,
+        "in_odds": in_odds(plan, index, span(plan)),
+        **({} if numbers is None else {"factor": likelihood_factor(numbers[0])}),
         "adversary": f"knows all about every other user{other_periods(plan)}, and however this user's steps depend on "
         "each other",
         "holds": f"for all steps of {span(plan)} together",
-        "recomputed": f"{exact(claim.epsilon)} nats at delta {exact(claim.delta)}, from the noise of all releases "
-        f"together, over {span(plan)}",
+        "recomputed": f"{recomputed(plan, index)}, over {span(plan)}",
         "theorem": f"the noise on all steps together hides one user's part in all of them{in_period(plan)}; releases "
         "compose",
-        "derivation": (
-            "The exact privacy curve of each release's noise, for the most that one user can change in it; the curves "
-            "of all releases are composed, and delta is taken at the promised epsilon. The plan was found by one "
-            "algorithm and checked by another, with every rounding against it."
-        ),
-        "sources": ["BW18", "DR14"],
+        "derivation": f"{_derivation(target)} The plan was found by one algorithm and checked by another, with every "
+        "rounding against it.",
+        "sources": SOURCES[target.kind],
         "conditional_on": [str(entry["title"]) for entry in user_level_assumptions(plan) if isinstance(entry, dict)],
     }
 
 
-def beyond(plan: Plan, target: UserLevel) -> str:
-    """How probable it is, at most, that a result changes odds by more than the promised factor."""
-    return round_up(probability_beyond(stream_profile(plan, target.relation), float(target.epsilon)), 2)
-
-
-def together(plan: Plan) -> Groups:
-    """What so many users who act together are promised, at the delta of the first promise; None for nothing."""
-    (target, *_) = promised_user_level(plan)
-    profile = stream_profile(plan, target.relation)
-    found = [(size, group_epsilon(profile, float(target.delta), size)) for size in GROUPS]
-    return tuple((size, grouped(round_up(epsilon, 3)) if math.isfinite(epsilon) else None) for size, epsilon in found)
+def _derivation(target: AnyUserPromise) -> str:
+    if isinstance(target, UserRho):
+        return (
+            "Rho of each release is the square of what one user can move in it, L2, over twice the variance of its "
+            "noise (of Laplace noise: over twice the square of its scale), in exact fractions; those of all releases "
+            "add up. Each epsilon is from the exact curve of all noise together, not converted from rho."
+        )
+    if target.delta == 0:
+        return (
+            "The largest loss of each release is what one user can move in it, L1, over the scale of its noise, in "
+            "exact fractions; those of all releases add up."
+        )
+    return (
+        "The exact privacy curve of each release's noise, for the most that one user can change in it; the curves "
+        "of all releases are composed, and delta is taken at the promised epsilon."
+    )
 
 
 def _together_words(groups: Groups, noun: str) -> str:
     """`2.13 nats for 2 names, 4.6 nats for 4 names`."""
-    return ", ".join(
-        f"{'nothing' if nats is None else f'{nats} nats'} for {counted(size, noun)}" for size, nats in groups
-    )
+    return ", ".join(f"{kept} for {counted(size, noun)}" for size, kept in groups)
 
 
 def user_level_assumptions(plan: Plan, groups: Groups = ()) -> list[JsonValue]:
@@ -184,8 +179,8 @@ def _bound(plan: Plan, groups: Groups) -> Json:
             "statement": f"A user counts {bound_words(plan)}.",
             "vouched_by": vouched,
             "if_it_fails": "It cannot fail for the users that the data names. A person with several names is several "
-            f"users who act together, and is promised less, in whatever steps: {_together_words(groups, 'name')}, at "
-            f"delta {exact(claim.delta)}.",
+            f"users who act together, and is promised less, in whatever steps: {_together_words(groups, 'name')}"
+            f"{at_delta(claim) and ',' + at_delta(claim)}.",
         }
     return {
         "id": "participation",
@@ -194,29 +189,23 @@ def _bound(plan: Plan, groups: Groups) -> Json:
         "it is true.",
         "vouched_by": f"the policy: {said(record.assumed or '')}",
         "if_it_fails": f"{_left(plan, claim)} A user who counts several times as often in the same steps, or has "
-        "several "
-        f"names, is promised {_together_words(groups, 'name')}. All at delta {exact(claim.delta)}.",
+        f"several names, is promised {_together_words(groups, 'name')}."
+        f"{at_delta(claim) and ' All' + at_delta(claim) + '.'}",
     }
 
 
-def _left(plan: Plan, claim: UserLevelClaim) -> str:
+def _left(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
     if not claim.beyond:
         return "Nobody can take part in more steps than there are."
     if in_period(plan):
         return f"A user who takes part more often in a period is promised as much less: {several_periods(plan, claim)}."
-    left = [f"{kept_words(point.epsilon)} at {counted(point.participation, 'step')}" for point in claim.beyond]
+    left = [f"{left_words(point)} at {counted(point.participation, 'step')}" for point in claim.beyond]
     return f"A user who takes part in more steps is promised less: {', '.join(left)}."
 
 
 def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
-    (target, *_) = promised_user_level(plan)
     return [
-        {
-            "title": "Failure with a small probability",
-            "text": f"With a probability of at most {beyond(plan, target)}, results change the odds by more than a "
-            f"factor of {likelihood_factor(target.epsilon)}, and may do so by much. What they add to the probability "
-            f"of any set of results is at most delta, {exact(target.delta)}.",
-        },
+        *_failure(plan),
         *habits(plan),
         {
             "title": "One person with several names",
@@ -242,12 +231,32 @@ def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
     ]
 
 
+def _failure(plan: Plan) -> list[JsonValue]:
+    """How a promise may fail; nothing where it cannot."""
+    (target, *_) = promised_user_level(plan)
+    point = first_point(plan, 0)
+    if point is None or point[1] == 0:
+        return []
+    factor, delta = likelihood_factor(point[0]), exact(point[1])
+    less = "" if not isinstance(target, UserRho) else " Larger factors are less likely, as the other epsilons say."
+    return [
+        {
+            "title": "Failure with a small probability",
+            "text": f"With a probability of at most {beyond(plan, 0)}, results change the odds by more than a "
+            f"factor of {factor}, and may do so by much. What they add to the probability "
+            f"of any set of results is at most delta, {delta}.{less}",
+        }
+    ]
+
+
 def _implied_bounds(plan: Plan, groups: Groups) -> Json:
     rows: list[JsonValue] = []
+    first = plan.claims.user_level[0]
+    rho = isinstance(first, UserRhoClaim)
+    delta = f",{at_delta(first)}".replace(" at", "") if at_delta(first) else ""
     for claim in plan.claims.user_level:
         own = own_bound(plan)
-        pairs = [(own, claim.epsilon), *((point.participation, point.epsilon) for point in claim.beyond)]
-        for bound, epsilon in pairs:
+        for bound, stated in ((own, claim), *((point.participation, point) for point in claim.beyond)):
             words = f"all of {counted(bound, 'step')} in which a user takes part"
             if in_period(plan):
                 words = f"all of {counted(bound // own, 'period')} in which a user takes part"
@@ -255,29 +264,32 @@ def _implied_bounds(plan: Plan, groups: Groups) -> Json:
                 {
                     "words": words,
                     "steps": str(bound),
-                    "any": "none" if epsilon is None else f"{shown(epsilon)}, delta {exact(claim.delta)}",
+                    "any": _cell(left_words(stated), delta),
                 }
             )
-    delta = exact(plan.claims.user_level[0].delta)
-    for size, nats in groups:
+    for size, kept in groups:
         rows.append(
             {
                 "words": f"all of {counted(size, 'user')} who act together, or of one with {counted(size, 'name')}",
                 "steps": f"{own_bound(plan)} each",
-                "any": "no limit" if nats is None else f"{nats}, delta {delta}",
+                "any": "no limit" if kept == "nothing" else _cell(kept, delta),
             }
         )
     return {
-        "unit": "nats",
+        "unit": "rho, and nats at a delta," if rho else "nats",
         "unit_of_privacy": f"everything that one user does in so many {'periods' if in_period(plan) else 'steps'}, "
-        "wherever "
-        "they lie",
+        "wherever they lie",
         "time_scope": span(plan),
         "adversaries": [{"key": "any", "words": "knows any correlation whatever"}],
         "rows": rows,
         "from": "The same noise, for users who take part more often than the bound says; a single event, and any "
         "window of steps, is protected at least as well as the first row says.",
     }
+
+
+def _cell(words: str, delta: str) -> str:
+    """A cell of a table whose unit stands above it."""
+    return "none" if words == "nothing" else f"{words.removesuffix(' nats').removeprefix('rho ')}{delta}"
 
 
 def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
@@ -290,6 +302,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
         step = counted(setting.contribution, "unit")
         hides = f"at most {step} in a step, {about(l2_sensitivity(setting))} in L2 norm over all steps"
+    lost = released_loss(plan, release) if isinstance(release, MeasuredRelease) else None
     return {
         "release": release.name,
         "name": release.mechanism.described(),
@@ -298,6 +311,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         "parameters": parameters(release.mechanism),
         "generator": GENERATOR,
         "hides": hides,
+        **({} if lost is None else {"lost": lost}),
         "noise_stddev": low if low == high else f"{low} to {high} {stretch_words(plan, release)}".rstrip(),
         "time_scope": span(plan),
         "stretches": [],
@@ -314,8 +328,10 @@ def _participation(plan: Plan) -> Json:
         "spacing": str(record.spacing),
         "enforced": how,
         "assumed": record.assumed,
-        "beyond": [
-            {"steps": str(point.participation), "epsilon": "none" if point.epsilon is None else exact(point.epsilon)}
-            for point in plan.claims.user_level[0].beyond
-        ],
+        "beyond": [{"steps": str(point.participation), **_figure(point)} for point in plan.claims.user_level[0].beyond],
     }
+
+
+def _figure(point: Degradation | RhoLeft) -> Json:
+    number = number_of(point)
+    return {"rho" if isinstance(point, RhoLeft) else "epsilon": "none" if number is None else exact(number)}

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_check.plan.correlation import ChainRecord
-from policyc_check.plan.targets import NeighboringRelation, Target, UserLevel, window_of
+from policyc_check.plan.targets import NeighboringRelation, Target, UserLevel, UserPromise, UserRho, window_of
 from policyc_runtime.plan import Plan, PredictedError
 from policyc_runtime.sources.moments import says_zone
 
@@ -67,7 +67,12 @@ def glossary(plan: Plan) -> list[JsonValue]:
             "The policy's table of how likely a user is to be in each place next, given where the user is now. It is "
             "printed below, under the correlation."
         )
-    if any(isinstance(target, UserLevel) for target in plan.targets):
+    if any(isinstance(target, UserRho) for target in plan.targets):
+        entries["rho"] = (
+            "How much results tell, as a number that adds up over results: on average at most so many nats, and the "
+            "more above that, the rarer (about the epsilons that stand beside it)."
+        )
+    if any(isinstance(target, UserRho) or (isinstance(target, UserLevel) and target.delta) for target in plan.targets):
         entries["delta"] = (
             "What is left to chance: an amount that the probability of any set of results may differ by beyond the "
             "factor."
@@ -92,7 +97,7 @@ def user(plan: Plan) -> str:
 
 def in_period(plan: Plan) -> str:
     """`` in one period of 1 day``, where the promise is about periods; else nothing."""
-    per = next((target.per for target in plan.targets if isinstance(target, UserLevel)), None)
+    per = next((t.per for t in plan.targets if isinstance(t, UserLevel | UserRho)), None)
     return "" if per is None else f" in one period of {duration(per)}"
 
 
@@ -129,12 +134,12 @@ def group_name(record: ChainRecord) -> str:
 
 def relation_words(target: Target) -> str:
     """Which two data sets must be hard to tell apart."""
-    if isinstance(target, UserLevel) and target.per is not None:
+    if isinstance(target, UserPromise) and target.per is not None:
         period = f"one period of {duration(target.per)}"
         if target.relation is NeighboringRelation.REPLACE_ONE:
             return f"two data sets that differ in {period} of one user: all events in it are replaced by others"
         return f"two data sets, one of which has all events of one user in {period} more than the other"
-    if isinstance(target, UserLevel):
+    if isinstance(target, UserPromise):
         if target.relation is NeighboringRelation.REPLACE_ONE:
             return "two data sets that differ in one user: all events of one are replaced by all events of another"
         return "two data sets, one of which has one user more than the other, with all that user's events"

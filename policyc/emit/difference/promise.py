@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from decimal import Decimal
 from hashlib import sha256
 
+from policyc.emit.blocks.user_limits import number_of
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted, duration, exact
-from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, window_of
+from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
+from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, UserPromise, UserRho, window_of
 from policyc_runtime.plan import Plan
 
 
@@ -20,17 +22,24 @@ def compare_promises(old: Plan, new: Plan) -> Iterator[Change]:
 
 
 def _numbers(target: Target) -> tuple[Decimal, Decimal]:
-    """Epsilon or alpha, and delta."""
+    """Epsilon, alpha or rho, and delta."""
     if isinstance(target, AlphaDPT):
         return target.alpha, Decimal(0)
+    if isinstance(target, UserRho):
+        return target.rho, Decimal(0)
     return target.epsilon, target.delta if isinstance(target, UserLevel) else Decimal(0)
+
+
+def _kind(target: Target) -> str:
+    """What a promise is about, whatever its number: those of one kind stand for each other."""
+    return "user_level" if isinstance(target, UserPromise) else target.kind
 
 
 def _target_words(target: Target) -> str:
     number, delta = _numbers(target)
-    words = [f"{exact(number)} nats"]
-    if isinstance(target, UserLevel):
-        words += [f"delta {exact(delta)}", target.relation.value]
+    words = [f"rho {exact(number)}" if isinstance(target, UserRho) else f"{exact(number)} nats"]
+    if isinstance(target, UserPromise):
+        words += [*([f"delta {exact(delta)}"] if isinstance(target, UserLevel) else []), target.relation.value]
         if target.per is not None:
             words.append(f"one period of {duration(target.per)}")
     elif window_of(target) > 1:
@@ -40,42 +49,48 @@ def _target_words(target: Target) -> str:
 
 def _implies(new: Target, old: Target) -> bool:
     """Whether who keeps the new target keeps the old one, steps and users being the same."""
-    if new.kind != old.kind or _relation(new) != _relation(old) or not _covers(new, old):
+    if _kind(new) != _kind(old) or _relation(new) != _relation(old) or not _covers(new, old):
+        return False
+    if isinstance(old, UserRho) and isinstance(new, UserLevel):  # a largest loss is a rho, half of its square (BS16)
+        return new.delta == 0 and new.epsilon**2 <= 2 * old.rho
+    if new.kind != old.kind:
         return False
     (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
     return number <= before and delta <= delta_before and window_of(new) >= window_of(old)
 
 
 def _relation(target: Target) -> object:
-    return target.relation if isinstance(target, UserLevel) else None
+    return target.relation if isinstance(target, UserPromise) else None
 
 
 def _covers(new: Target, old: Target) -> bool:
     """Whether all events of the old unit, a user or a period of one, are in one new unit."""
-    if not (isinstance(new, UserLevel) and isinstance(old, UserLevel)) or new.per is None:
+    if not (isinstance(new, UserPromise) and isinstance(old, UserPromise)) or new.per is None:
         return True
     return old.per is not None and new.per % old.per == 0
 
 
 def _targets(old: Plan, new: Plan) -> Iterator[Change]:
     for target in old.targets:
-        same = [other for other in new.targets if other.kind == target.kind]
+        same = [other for other in new.targets if _kind(other) == _kind(target)]
         kept = next((other for other in same if _implies(other, target)), None)
         if kept is None:
             words = _target_words(same[0]) if same else None
-            yield Change("promise", target.kind, _target_words(target), words, Effect.WEAKER, _loss(target, same))
+            yield Change("promise", _kind(target), _target_words(target), words, Effect.WEAKER, _loss(target, same))
         elif kept != target:
             reason = "who keeps the new one keeps the old one"
-            yield Change("promise", target.kind, _target_words(target), _target_words(kept), Effect.STRONGER, reason)
+            yield Change("promise", _kind(target), _target_words(target), _target_words(kept), Effect.STRONGER, reason)
     for target in new.targets:
-        if all(other.kind != target.kind for other in old.targets):
-            yield Change("promise", target.kind, None, _target_words(target), Effect.STRONGER, "one more promise")
+        if all(_kind(other) != _kind(target) for other in old.targets):
+            yield Change("promise", _kind(target), None, _target_words(target), Effect.STRONGER, "one more promise")
 
 
 def _loss(old: Target, same: list[Target]) -> str:
     if not same:
         return "a promise was dropped; no other kind of promise is taken for it"
     new = same[0]
+    if new.kind != old.kind:
+        return "an epsilon and a rho are other measures of what is told, and cannot be compared"
     (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
     reasons = [
         (number > before, "a larger number promises less"),
@@ -100,7 +115,7 @@ def _unit(old: Plan, new: Plan) -> Iterator[Change]:
         ("the cells", _cells(old), _cells(new), "other values of an event are hard to tell apart, and published"),
         ("the column of time", before.time_column, after.time_column, "steps are told from something else"),
     ]
-    if before.start != after.start and any(isinstance(t, UserLevel) and t.per is not None for t in new.targets):
+    if before.start != after.start and any(isinstance(t, UserPromise) and t.per is not None for t in new.targets):
         rows.append(("when periods begin", before.start, after.start, "other events are covered together"))
     for what, was, now, reason in rows:
         if was != now:
@@ -139,12 +154,25 @@ def _implied(old: Plan, new: Plan) -> Iterator[Change]:
         ("all events of a user, whatever their correlation", old.claims.budget_sum, new.claims.budget_sum),
         ("one event of a user, steps taken as independent", old.claims.largest_budget, new.claims.largest_budget),
     ]
-    after = {(p.participation, claim.delta): p.epsilon for claim in new.claims.user_level for p in claim.beyond}
-    for claim in old.claims.user_level:
-        for point in claim.beyond:
-            key = (point.participation, claim.delta)
-            if key in after:
-                rows.append((f"a user beyond the bound, in {counted(key[0], 'step')}", point.epsilon, after[key]))
+    yield from _changed(rows, "{} nats")
+    for of in (UserLevelClaim, UserRhoClaim):
+        left, after = _beyond(old, of), _beyond(new, of)
+        for key in (key for key in left if key in after):
+            what = f"a user beyond the bound, in {counted(key[0], 'step')}"
+            yield from _changed([(what, left[key], after[key])], "{} nats" if of is UserLevelClaim else "rho {}")
+
+
+def _beyond(plan: Plan, of: type[UserLevelClaim | UserRhoClaim]) -> dict[tuple[int, Decimal | None], Decimal | None]:
+    """What is left to users beyond the bound, by steps and delta (None of a rho)."""
+    claims = [claim for claim in plan.claims.user_level if isinstance(claim, of)]
+    return {
+        (point.participation, getattr(claim, "delta", None)): number_of(point)
+        for claim in claims
+        for point in claim.beyond
+    }
+
+
+def _changed(rows: list[tuple[str, Decimal | None, Decimal | None]], unit: str) -> Iterator[Change]:
     for what, was, now in rows:
         if was != now:
             weaker = now is None or (was is not None and now > was)
@@ -153,8 +181,5 @@ def _implied(old: Plan, new: Plan) -> Iterator[Change]:
                 if weaker
                 else (Effect.STRONGER, "what remains when an assumption fails is more")
             )
-            yield Change("promise", what, _nats(was), _nats(now), effect, reason)
-
-
-def _nats(value: Decimal | None) -> str | None:
-    return None if value is None else f"{exact(value)} nats"
+            before, after = (None if value is None else unit.format(exact(value)) for value in (was, now))
+            yield Change("promise", what, before, after, effect, reason)

@@ -69,7 +69,7 @@ def _least(plain: Any, setting: Setting, goal: Goal) -> StreamMechanism:
         return _least_at_delta(plain, setting, goal.epsilon, goal.delta)
     from policyc.offers.calibration import fine_grid  # start-up: `policyc check` calculates nothing
 
-    grid = fine_grid(float(goal.size(plain, setting)))
+    grid = fine_grid(float(goal.size(plain.model_copy(update={"grid": 1 << 20}), setting)))
     found: StreamMechanism = goal.fitted(plain.model_copy(update={"grid": grid}), setting)
     return found
 

@@ -15,6 +15,7 @@ from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
 from policyc.semantics.rules.made import check_made
 from policyc.semantics.rules.names import check_names
+from policyc.semantics.rules.noise import check_noise
 from policyc.semantics.rules.participation import check_participation
 from policyc.semantics.rules.period import check_periods
 from policyc.semantics.rules.planned import check_planned
@@ -33,6 +34,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_postprocess,
     check_suppression,
     check_delivery,
+    check_noise,
     check_belief,
     check_names,
     check_planned,

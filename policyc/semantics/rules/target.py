@@ -71,15 +71,15 @@ def _twice(policy: Policy) -> Iterator[Diagnostic]:
 
 
 def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
-    name = "alpha" if isinstance(target, AlphaDPTTarget) else "epsilon"
-    value: Decimal = target.alpha if isinstance(target, AlphaDPTTarget) else target.epsilon
+    name, value = _number(target)
+    average = " on average" if name == "rho" else ""
     if value > _LARGEST:
         yield Diagnostic(
             "E0311",
             f"{name} {value:.10g} promises nothing",
             target.span,
-            because=f"it lets the odds between two possibilities change by a factor of {_factor(value)}: whatever "
-            "was likely or unlikely before, an attacker can be certain afterwards",
+            because=f"it lets the odds between two possibilities change{average} by a factor of {_factor(value)}: "
+            "whatever was likely or unlikely before, an attacker can be certain afterwards",
             help=f"write `{name} = 1.0`; numbers up to {_LARGEST} are planned, those above {_LARGE} with a warning",
         )
         return
@@ -89,11 +89,22 @@ def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
         "W0302",
         f"{name} {value:.10g} protects hardly anyone",
         target.span,
-        because=f"it lets the odds between two possibilities change by a factor of {_factor(value)}: an attacker who "
+        because=f"it lets the odds between two possibilities change{average} by a factor of {_factor(value)}: an "
+        "attacker who "
         "thought them equally likely can be all but certain afterwards",
         help="choose a smaller number, or say why in a comment on the line before that names it: "
         f"`# {value:.10g}, since ...`",
     )
+
+
+def _number(target: Target) -> tuple[str, Decimal]:
+    """What the number of a promise is called, and how many nats it is: rho are those lost on average."""
+    if isinstance(target, AlphaDPTTarget):
+        return "alpha", target.alpha
+    if isinstance(target, UserLevelTarget) and target.rho is not None:
+        return "rho", target.rho
+    assert target.epsilon is not None, "read where there is no rho"
+    return "epsilon", target.epsilon
 
 
 def _factor(value: Decimal) -> str:
@@ -214,13 +225,15 @@ def _uncounted(policy: Policy) -> Iterator[Diagnostic]:
 
 def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
     population = policy.stream.population
+    if target.delta is None or target.delta == 0:
+        return
     if not 0 < target.delta < 1:
         yield Diagnostic(
             "E0305",
             f"delta is {target.delta:.10g}, and must be between 0 and 1",
             target.span,
             because="delta is the probability with which the promise may fail",
-            help="write a number far below 1 / population, such as `delta = 1e-6`",
+            help="write a number far below 1 / population, such as `delta = 1e-6`, or `delta = 0`",
         )
         return
     of_everybody = None if population is None else 1 / Decimal(population)

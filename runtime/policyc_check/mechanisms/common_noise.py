@@ -18,8 +18,7 @@ from pydantic import Field
 
 from policyc_check.mechanisms.linear import GridMechanism, Numbers, Strategy
 from policyc_check.records import PositiveDecimal
-from policyc_check.users.noise import DiscreteGaussian
-from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.noise import DiscreteGaussian, Law
 from policyc_check.users.setting import Moves, Setting
 from policyc_check.users.strategies import Whole
 
@@ -89,13 +88,6 @@ class CommonNoise(GridMechanism):
         """Of eta, in 1 / FINE of a user."""
         return DiscreteGaussian(Fraction(self.common_stddev * FINE) ** 2)
 
-    def profile(self, setting: Setting) -> PrivacyProfile:
-        """The curve of x - p n under z and of n under eta, which one user moves by 1: both are told at most."""
-        users = self.common_law.any_way(Moves(FINE**2))
-        return super().profile(setting).compose(users)
-
-    def rho(self, setting: Setting) -> Fraction:
-        """Both parts."""
-        values = self.law.rho(self.strategy(setting).moves(setting))
-        assert values is not None, "of Gaussian noise"
-        return values + self.common_law.rho(Moves(FINE**2))
+    def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:
+        """Of x - p n under z, and of n under eta, which one user moves by 1: both are told at most."""
+        return [*super().noises(setting), (self.common_law, Moves(FINE**2))]

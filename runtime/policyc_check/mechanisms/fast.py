@@ -11,9 +11,8 @@ from typing import Literal
 
 from policyc_check.mechanisms.mechanism import StreamMechanism
 from policyc_check.records import PositiveDecimal, Steps
-from policyc_check.users.noise import DiscreteLaplace
-from policyc_check.users.profile import PrivacyProfile
-from policyc_check.users.setting import Setting
+from policyc_check.users.noise import DiscreteLaplace, Law
+from policyc_check.users.setting import Moves, Setting
 
 
 class Fast(StreamMechanism):
@@ -33,14 +32,6 @@ class Fast(StreamMechanism):
         """How many of the sampled values one user can change."""
         return min(setting.changes, self.samples or setting.changes)
 
-    def profile(self, setting: Setting) -> PrivacyProfile:
-        """The exact curve of discrete Laplace noise on every sampled value that one user changes."""
-        return DiscreteLaplace(Fraction(self.scale)).alike(self.changes(setting), setting.shift)
-
-    def largest_loss(self, setting: Setting) -> Fraction:
-        """Of every sampled value that one user changes, added up."""
-        return self.changes(setting) * setting.shift / Fraction(self.scale)
-
-    def rho(self, setting: Setting) -> Fraction:
-        """The same: whatever is sampled, what is lost adds up to no more."""
-        return self.changes(setting) * (setting.shift / Fraction(self.scale)) ** 2 / 2
+    def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:
+        """Discrete Laplace noise on every sampled value that one user changes: whatever is sampled, no more of them."""
+        return [(DiscreteLaplace(Fraction(self.scale)), Moves.of_values(self.changes(setting), setting.shift))]

@@ -19,7 +19,6 @@ from policyc_check.mechanisms.mechanism import StreamMechanism
 from policyc_check.records import PositiveDecimal
 from policyc_check.users.noise import DiscreteGaussian, Law
 from policyc_check.users.participation import Participation
-from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Moves, Setting
 from policyc_check.users.strategies import Whole
 
@@ -55,8 +54,7 @@ class Identity(Strategy):
 
     def moves(self, setting: Setting) -> Moves:
         """Each of the values that differ, by as much as one user adds to a step."""
-        changes, shift = setting.changes, setting.shift
-        return Moves(changes * shift**2, changes * shift, (changes, shift))
+        return Moves.of_values(setting.changes, setting.shift)
 
 
 class NonNegative(Strategy):
@@ -86,17 +84,9 @@ class LinearMechanism(StreamMechanism):
     def law(self) -> Law:
         """Of the noise on each number, in units of the grid."""
 
-    def profile(self, setting: Setting) -> PrivacyProfile:
-        """The curve of the law for what one user moves."""
-        return self.law.profile(self.strategy(setting).moves(setting))
-
-    def largest_loss(self, setting: Setting) -> Fraction | None:
-        """That of the law for what one user moves."""
-        return self.law.largest_loss(self.strategy(setting).moves(setting))
-
-    def rho(self, setting: Setting) -> Fraction | None:
-        """That of the law for what one user moves."""
-        return self.law.rho(self.strategy(setting).moves(setting))
+    def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:
+        """The law, for what one user moves."""
+        return [(self.law, self.strategy(setting).moves(setting))]
 
 
 class GridMechanism(LinearMechanism):

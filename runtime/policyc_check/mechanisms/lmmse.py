@@ -6,15 +6,13 @@ import math
 from collections import Counter
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
-from functools import reduce
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from policyc_check.mechanisms.mechanism import StreamMechanism
 from policyc_check.records import LARGEST_WHOLE, Opaque, PositiveDecimal
-from policyc_check.users.noise import Coins, DiscreteGaussian
-from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.noise import Coins, DiscreteGaussian, Law
 from policyc_check.users.setting import Moves, Setting
 
 PLAIN = 2  # first steps, published as they are measured: a prediction needs two values
@@ -73,24 +71,16 @@ class Lmmse(StreamMechanism):
         squares = (weight**2 * times for weight, times in self._weights_met(setting).items())
         return setting.shift**2 * sum(squares, Fraction(0))
 
-    def profile(self, setting: Setting) -> PrivacyProfile:
-        """The curve of the noise for what one user moves, an upper bound.
-
-        Of Gaussian noise it takes that of the first steps, relative to its grid the coarsest, for that of all.
-        """
+    def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:
+        """Gaussian noise of the deviation over the weight, told as that of weight 1 on its grid; or coins."""
         if self.noise == "gaussian":
             moved = math.ceil(self.l2_square(setting) * self.grid**2)
-            return DiscreteGaussian(Fraction(self.stddev * self.grid) ** 2).any_way(Moves(moved))
+            return [(DiscreteGaussian(Fraction(self.stddev * self.grid) ** 2), Moves(moved))]
         moves: Counter[int] = Counter()
         for weight, times in self._weights_met(setting).items():
             if weight > 0:
                 moves[self._steps_moved(weight, setting)] += times
-        profiles = [Coins(self.half).alike(changes, shift) for shift, changes in sorted(moves.items())]
-        return reduce(PrivacyProfile.compose, profiles)
-
-    def rho(self, setting: Setting) -> Fraction | None:
-        """Of Gaussian noise, which is drawn with this deviation over the weight; of coins none is known."""
-        return None if self.noise == "binomial" else self.l2_square(setting) / (2 * Fraction(self.stddev) ** 2)
+        return [(Coins(self.half), Moves.of_values(changes, shift)) for shift, changes in sorted(moves.items())]
 
     def _steps_moved(self, weight: Fraction, setting: Setting) -> int:
         """By how many steps of the grid one change moves weighted values that are rounded to it, at most, L1.

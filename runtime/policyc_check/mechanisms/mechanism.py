@@ -10,11 +10,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from typing import Literal
 
 from policyc_check.records import Record
+from policyc_check.users.noise import Law, added
 from policyc_check.users.profile import PrivacyProfile
-from policyc_check.users.setting import Setting
+from policyc_check.users.setting import Moves, Setting
 
 
 class Mechanism(Record):
@@ -52,21 +54,21 @@ class StreamMechanism(Mechanism):
         """Why a promise that may fail with this probability would be none with these parameters, or None."""
         return None
 
-    @abstractmethod
+    def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:  # noqa: ARG002
+        """Laws of independent noise, and how far one user moves the numbers under each; none where none says all."""
+        return []
+
     def profile(self, setting: Setting) -> PrivacyProfile:
-        """What all records together tell about one user: upper bounds, from the stated parameters alone.
+        """What all records together tell about one user: upper bounds, from the stated parameters alone."""
+        return reduce(PrivacyProfile.compose, (law.profile(moves) for law, moves in self.noises(setting)))
 
-        Raises:
-            ValueError: nobody could account for this setting.
-        """
-
-    def largest_loss(self, setting: Setting) -> Fraction | None:  # noqa: ARG002
+    def largest_loss(self, setting: Setting) -> Fraction | None:
         """The most nats that all records together can tell about one user, never too small; None: no limit is known."""
-        return None
+        return added(law.largest_loss(moves) for law, moves in self.noises(setting))
 
-    def rho(self, setting: Setting) -> Fraction | None:  # noqa: ARG002
+    def rho(self, setting: Setting) -> Fraction | None:
         """The zero-concentrated loss of all records together, never too small; None: none is known."""
-        return None
+        return added(law.rho(moves) for law, moves in self.noises(setting))
 
 
 class Derived(Mechanism):

@@ -33,9 +33,36 @@ class UserLevelClaim(Record):
     """All releases together are (epsilon, delta)-private for one user; `beyond`: when the participation bound fails."""
 
     epsilon: PositiveDecimal
-    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    delta: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)]
     relation: NeighboringRelation
     beyond: tuple[Degradation, ...]
+
+
+class CurvePoint(Record):
+    """An epsilon (nats, rounded up) that is kept at this delta; None for none that is known."""
+
+    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    epsilon: PositiveDecimal | None
+
+
+class RhoLeft(Record):
+    """What is left for users who take part in `participation` steps: rho, rounded up, and points of the exact curve."""
+
+    participation: Count
+    rho: PositiveDecimal
+    curve: tuple[CurvePoint, ...]
+
+
+class UserRhoClaim(Record):
+    """All releases together are rho-zCDP for one user, which is at these deltas so much epsilon; `beyond` as above."""
+
+    rho: PositiveDecimal
+    relation: NeighboringRelation
+    curve: tuple[CurvePoint, ...]
+    beyond: tuple[RhoLeft, ...]
+
+
+UserClaim = UserLevelClaim | UserRhoClaim
 
 
 class InheritedRun(Record):
@@ -81,4 +108,4 @@ class Claims(Record):
     largest_budget: PositiveDecimal | None
     windows: tuple[WindowClaim, ...] = ()
     inherited: tuple[Inheritance, ...] = ()
-    user_level: tuple[UserLevelClaim, ...] = ()
+    user_level: tuple[UserClaim, ...] = ()

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from policyc_check.claims import Claim
 from policyc_check.plan.stream import MOST_CELLS
-from policyc_check.plan.targets import NeighboringRelation, UserLevel
+from policyc_check.plan.targets import NeighboringRelation, UserPromise
 from policyc_check.records import Label, Name, NonNegativeInteger, Opaque, PositiveDecimal, Record, Steps
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def check_made(plan: Plan) -> Iterator[Claim]:
     """What is made of others sees released values and public numbers only: it comes after them in the plan."""
     known = {release.name for release in plan.releases}
     hidden = NeighboringRelation.ADD_OR_REMOVE_ONE
-    protected = any(isinstance(target, UserLevel) and target.relation is hidden for target in plan.targets)
+    protected = any(isinstance(target, UserPromise) and target.relation is hidden for target in plan.targets)
     for index, made in enumerate(plan.made):
         over = made.query.over if isinstance(made.query, Quotient) else made.query.of
         sources = {made.query.of, over} - {None}

@@ -58,19 +58,33 @@ class UserPromise(Record):
 
 
 class UserLevel(UserPromise):
-    """(epsilon, delta)-privacy.
+    """(epsilon, delta)-privacy; with delta 0 nothing is left to chance.
 
     Source: DR14
     """
 
     kind: Literal["user_level"] = "user_level"
     epsilon: PositiveDecimal
-    delta: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+    delta: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)]
     relation: NeighboringRelation
     per: Annotated[int, Field(gt=0)] | None = UNSAID
 
 
-Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel, Field(discriminator="kind")]
+class UserRho(UserPromise):
+    """Zero-concentrated privacy: of every order a > 1, the Renyi divergence of what is released is at most rho a.
+
+    Source: BS16
+    """
+
+    kind: Literal["user_level_rho"] = "user_level_rho"
+    rho: PositiveDecimal
+    relation: NeighboringRelation
+    per: Annotated[int, Field(gt=0)] | None = UNSAID
+
+
+AnyUserPromise = UserLevel | UserRho
+
+Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel | UserRho, Field(discriminator="kind")]
 
 
 def window_of(target: Target) -> int:

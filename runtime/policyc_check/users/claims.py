@@ -14,11 +14,13 @@ from functools import reduce
 from typing import Literal
 
 from policyc_check.claims import Claim
+from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import DerivedRelease, MeasuredRelease, ReleasePlan
-from policyc_check.plan.targets import NeighboringRelation, UserLevel
+from policyc_check.plan.targets import AnyUserPromise, NeighboringRelation, UserLevel, UserRho
 from policyc_check.rounding import rounded_down
+from policyc_check.users.noise import added
 from policyc_check.users.participation import Participation
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
@@ -26,11 +28,12 @@ from policyc_check.users.setting import Setting
 DAY = 86_400_000  # milliseconds
 STRETCHES = (7, 31, 366)  # days of a week, a month and a year, at most
 _WORKLOADS: dict[type, Literal["prefix", "window"]] = {PrefixQuery: "prefix", WindowQuery: "window"}
+DELTAS = (Decimal("1e-6"), Decimal("1e-7"), Decimal("1e-10"))  # at which it is said what epsilon a promised rho is
 
 
-def promised_user_level(plan: Plan) -> list[UserLevel]:
-    """The user-level targets of a plan."""
-    return [target for target in plan.targets if isinstance(target, UserLevel)]
+def promised_user_level(plan: Plan) -> list[AnyUserPromise]:
+    """The targets of a plan that are about all events of one user."""
+    return [target for target in plan.targets if isinstance(target, UserLevel | UserRho)]
 
 
 def source_release(plan: Plan, release: ReleasePlan) -> ReleasePlan:
@@ -121,6 +124,16 @@ def stream_profile(plan: Plan, relation: NeighboringRelation, participation_boun
     return composed(
         release.mechanism.profile(setting_of(plan, release, relation, participation_bound)) for release in plan.measured
     )
+
+
+def stream_largest_loss(plan: Plan, relation: NeighboringRelation, bound: int | None = None) -> Fraction | None:
+    """The most nats that all releases together can tell about one user, exactly; None where there is no limit."""
+    return added(part.mechanism.largest_loss(setting_of(plan, part, relation, bound)) for part in plan.measured)
+
+
+def stream_rho(plan: Plan, relation: NeighboringRelation, bound: int | None = None) -> Fraction | None:
+    """The zero-concentrated loss of all releases together, exactly; None where none is known."""
+    return added(part.mechanism.rho(setting_of(plan, part, relation, bound)) for part in plan.measured)
 
 
 def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
@@ -215,11 +228,17 @@ def _reason_against(plan: Plan, release: ReleasePlan, before: set[str]) -> str |
             return "what is measured is a running total or a window of a count or a sum"
     if not isinstance(release, MeasuredRelease):
         return "a promise about all events of a user needs a mechanism that accounts for the whole stream"
-    promised = promised_user_level(plan)
-    reasons = (
-        release.mechanism.reason_against_promise(setting_of(plan, release, t.relation), t.delta) for t in promised
-    )
+    reasons = (_reason_against_target(plan, release, target) for target in promised_user_level(plan))
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def _reason_against_target(plan: Plan, release: MeasuredRelease, target: AnyUserPromise) -> str | None:
+    setting = setting_of(plan, release, target.relation)
+    if isinstance(target, UserRho):
+        return None if release.mechanism.rho(setting) is not None else "no rho is known of its noise"
+    if target.delta == 0:
+        return None if release.mechanism.largest_loss(setting) is not None else "there is no limit to what it can tell"
+    return release.mechanism.reason_against_promise(setting, target.delta)
 
 
 def _check_profiles(plan: Plan) -> Iterator[Claim]:
@@ -229,23 +248,62 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
         return
     for index, (target, claim) in enumerate(zip(targets, claims, strict=True)):
         place = f"claims.user_level.{index}"
-        if claim.epsilon > target.epsilon or (claim.delta, claim.relation) != (target.delta, target.relation):
+        if not _is_of(claim, target):
             yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
             return
-        failing = _delta_at(plan, target.relation, claim.epsilon)
-        one = "one user" if target.per is None else f"one user in one period of {target.per:,} ms"
-        name = f"all events of {one} together leak at most {claim.epsilon} nats at delta {claim.delta}"
-        holds = Fraction(failing) <= Fraction(claim.delta)
-        detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
+        holds, found = _kept(plan, claim, claim, None)
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
-        yield Claim(name, holds, detail + more, place, "E0843")
+        one = "one user" if target.per is None else f"one user in one period of {target.per:,} ms"
+        name = f"all events of {one} together leak at most {_amount(claim)}"
+        yield Claim(name, holds, f"{found}{more}", place, "E0843")
         yield _check_beyond(plan, index)
 
 
-def _delta_at(plan: Plan, relation: NeighboringRelation, epsilon: Decimal) -> float:
-    """What all releases together leave to chance at `epsilon`; 1 for noise so small or large that none can be told."""
+def _amount(claim: UserClaim) -> str:
+    if isinstance(claim, UserRhoClaim):
+        points = (f"{point.epsilon} nats at delta {point.delta}" for point in claim.curve if point.epsilon)
+        return f"rho {claim.rho}, which is {', '.join(points) or 'no epsilon'}"
+    return f"{claim.epsilon} nats{f' at delta {claim.delta}' if claim.delta else ', and nothing is left to chance'}"
+
+
+def _is_of(claim: UserClaim, target: AnyUserPromise) -> bool:
+    """Whether who keeps the claim keeps the target."""
+    if isinstance(claim, UserRhoClaim):
+        return isinstance(target, UserRho) and claim.relation == target.relation and claim.rho <= target.rho
+    same = isinstance(target, UserLevel) and (claim.delta, claim.relation) == (target.delta, target.relation)
+    return same and isinstance(target, UserLevel) and claim.epsilon <= target.epsilon
+
+
+def _kept(
+    plan: Plan, claim: UserClaim, stated: UserClaim | Degradation | RhoLeft, bound: int | None
+) -> tuple[bool, str]:
+    """Whether the noise keeps stated numbers, under the plan's bound or another one; and what was recomputed."""
+    relation = claim.relation
+    if isinstance(stated, UserRhoClaim | RhoLeft):
+        lost = stream_rho(plan, relation, bound)
+        known = [(point.epsilon, Fraction(point.delta)) for point in stated.curve if point.epsilon is not None]
+        told = all(Fraction(_delta_at(plan, relation, epsilon, bound)) <= delta for epsilon, delta in known)
+        told = told and tuple(point.delta for point in stated.curve) == DELTAS
+        return told and lost is not None and lost <= Fraction(stated.rho), f"recomputed rho {lost and float(lost)!r}"
+    if stated.epsilon is None:  # claims nothing
+        return True, "nothing"
+    assert isinstance(claim, UserLevelClaim), "nats stand beside nats"
+    if claim.delta == 0:
+        lost = stream_largest_loss(plan, relation, bound)
+        return lost is not None and lost <= Fraction(stated.epsilon), f"recomputed {lost and float(lost)!r} nats"
+    failing = _delta_at(plan, relation, stated.epsilon, bound)
+    detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
+    return Fraction(failing) <= Fraction(claim.delta), detail
+
+
+def _delta_at(plan: Plan, relation: NeighboringRelation, epsilon: Decimal, bound: int | None) -> float:
+    """What all releases together leave to chance at `epsilon`; 1 for noise so small or large that none can be told.
+
+    Beyond the bound of the plan it is said of the coarse curve, which is above the exact one.
+    """
     try:
-        return stream_profile(plan, relation).delta(rounded_down(epsilon))
+        profile = stream_profile(plan, relation, bound)
+        return (profile if bound is None else profile.coarse).delta(rounded_down(epsilon))
     except (ArithmeticError, ValueError):
         return 1.0
 
@@ -255,9 +313,6 @@ def _check_beyond(plan: Plan, index: int) -> Claim:
     bounds = [point.participation for point in claim.beyond]
     holds = bounds == beyond_bounds(plan)
     for point in claim.beyond:
-        if point.epsilon is None:  # claims nothing
-            continue
-        profile = stream_profile(plan, claim.relation, point.participation).coarse
-        holds = holds and Fraction(profile.delta(rounded_down(point.epsilon))) <= Fraction(claim.delta)
+        holds = holds and _kept(plan, claim, point, point.participation)[0]
     name = "what is left for users beyond the participation bound is as stated"
     return Claim(name, holds, f"{len(bounds)} bounds recomputed", f"claims.user_level.{index}.beyond")

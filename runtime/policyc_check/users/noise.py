@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -28,6 +29,12 @@ WIDEST = 2**21  # points of a sum that are added one by one
 NEARLY_NORMAL = 10**5  # variance from which the closed bound is hardly more: by 3 parts in 100,000 of the variance
 SMOOTH = 9  # variance from which the law of a sum of discrete Gaussians is known in closed form
 REACH = 20  # standard deviations of noise that are looked at; what is beyond, below exp(-200), loses everything
+
+
+def added(losses: Iterable[Fraction | None]) -> Fraction | None:
+    """What is lost together, of losses that add up; None where one of them is not known, or there is none."""
+    known = list(losses)
+    return None if None in known or not known else sum((loss for loss in known if loss is not None), Fraction(0))
 
 
 class Law(ABC):
@@ -156,7 +163,7 @@ class DiscreteLaplace(Law):
         s = float(self.scale)
         _require(s, changes, shift)
         if changes * shift > MOST_LOSSES:
-            return self.any_way(Moves(changes * shift**2, changes * shift))
+            return self.any_way(Moves.of_values(changes, shift))
         log_weights = (np.arange(shift + 1) - shift) / s + math.log(-math.expm1(-1 / s))
         log_weights[0], log_weights[-1] = -shift / s, 0.0
         log_weights = log_weights * (1 - 2**-50) - math.log1p(math.exp(-1 / s)) + 1e-15  # none is above 0

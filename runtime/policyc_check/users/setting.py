@@ -24,6 +24,11 @@ class Moves:
     l1: int | None = None
     alike: tuple[int, int] | None = None
 
+    @classmethod
+    def of_values(cls, changes: int, shift: int) -> Moves:
+        """Of so many values that differ by so much each."""
+        return cls(changes * shift**2, changes * shift, (changes, shift))
+
 
 @dataclass(frozen=True)
 class Setting:

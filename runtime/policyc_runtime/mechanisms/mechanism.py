@@ -106,6 +106,11 @@ class StreamMechanism(checked.StreamMechanism):
             return f"one user can change {setting.changes:,} values, and at most {MOST_CHANGES:,} can be accounted for"
         return cls.reason_against(setting)
 
+    @classmethod
+    def reason_not_composed(cls, setting: Setting) -> str | None:  # noqa: ARG003
+        """Why nobody could account for more here than for the largest loss, or None."""
+        return None
+
     @property
     def noise_size(self) -> float:
         """How much noise there is: the standard deviation or scale that it states, > 0, in units."""

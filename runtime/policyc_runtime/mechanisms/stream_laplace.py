@@ -27,12 +27,12 @@ class StreamLaplace(checked.StreamLaplace, LinearMechanism):
     """
 
     @classmethod
-    def reason_against(cls, setting: Setting) -> str | None:
-        """Why it does not apply: totals over steps, or losses with more values than can be composed."""
+    def reason_not_composed(cls, setting: Setting) -> str | None:
+        """Losses with more values than can be composed."""
         steps = setting.horizon or 16 * setting.participation.steps
         if setting.shift * steps > MOST_LOSSES:
             return "one user can change values by more units than the losses of its noise can be composed for"
-        return super().reason_against(setting)
+        return None
 
     noise_field: ClassVar[str] = "scale"
 

@@ -13,7 +13,7 @@ Source: FISHER36
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cached_property
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.errors import KernelError
+from policyc_check.plan.claims import UserRhoClaim
 from policyc_check.plan.targets import NeighboringRelation, UserLevel
 from policyc_check.users.claims import composed, promised_user_level, setting_of
 from policyc_check.users.profile import PrivacyProfile
@@ -206,12 +207,22 @@ def attacks_on_streams(plan: Plan) -> list[Attack]:
     """The stated noise against its own curve, and every promise about all events of a user."""
     attacks: list[Attack] = []
     for relation in dict.fromkeys(target.relation for target in promised_user_level(plan)):
-        targets = [target for target in promised_user_level(plan) if target.relation is relation]
-        attacks += _attacks(plan, relation, targets)
+        attacks += _attacks(plan, relation, list(_claimed(plan, relation)))
     return attacks
 
 
-def _attacks(plan: Plan, relation: NeighboringRelation, targets: list[UserLevel]) -> list[Attack]:
+def _claimed(plan: Plan, relation: NeighboringRelation) -> Iterator[tuple[Decimal, Decimal]]:
+    """Epsilon and delta of every promise; of a rho those of its curve at the largest delta, where most is proven."""
+    for target, claim in zip(promised_user_level(plan), plan.claims.user_level, strict=True):
+        if target.relation is not relation:
+            continue
+        if isinstance(target, UserLevel):
+            yield target.epsilon, target.delta
+        elif isinstance(claim, UserRhoClaim) and (point := claim.curve[0]).epsilon is not None:
+            yield point.epsilon, point.delta
+
+
+def _attacks(plan: Plan, relation: NeighboringRelation, claimed: list[tuple[Decimal, Decimal]]) -> list[Attack]:
     scene = _Scene(plan, relation)
 
     kept: dict[tuple[int, float, Randomness], Played] = {}
@@ -225,12 +236,12 @@ def _attacks(plan: Plan, relation: NeighboringRelation, targets: list[UserLevel]
             kept[key] = scene.play(runs, factor, randomness, progress)
         return kept[key]
 
-    epsilon, delta = seen_often(scene.profile(), max(target.epsilon for target in targets))
+    epsilon, delta = seen_often(scene.profile(), max((e for e, _ in claimed), default=Decimal(1)))
     neighbor = "another user in their place" if relation is NeighboringRelation.REPLACE_ONE else "nobody"
     secret = f"whether it is one user, in {scene.participations} of the first {scene.steps} steps, or {neighbor}"
     return [
         Attack("noise", secret, f"{STATISTIC}, held against the curve of the noise", epsilon, delta, play),
-        *(Attack("promise", secret, f"{STATISTIC}", t.epsilon, t.delta, play) for t in targets),
+        *(Attack("promise", secret, f"{STATISTIC}", e, d, play) for e, d in claimed),
     ]
 
 

@@ -1,0 +1,190 @@
+"""How much is promised about all of a user, in words: epsilon at a delta, epsilon with nothing left to chance, or rho.
+
+All that tells these promises apart on a certificate is here.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from policyc.emit.blocks.wording import listed
+from policyc.emit.numbers import exact, grouped, likelihood_factor, round_up, shown
+from policyc.emit.odds import group_epsilon, probability_beyond
+from policyc_check.plan.claims import CurvePoint, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
+from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
+from policyc_check.rounding import rounded_up
+from policyc_check.users.claims import promised_user_level, setting_of, stream_largest_loss, stream_profile, stream_rho
+from policyc_check.users.composition import LossLaw
+from policyc_check.users.profile import PrivacyProfile, pure_profile
+from policyc_runtime.plan import MeasuredRelease, Plan
+
+Stated = AnyUserPromise | UserLevelClaim | UserRhoClaim | Degradation | RhoLeft
+Groups = tuple[tuple[int, str], ...]
+GROUPS = (2, 4)  # names of one person, or people who act together, for which it is said what they are promised
+SOON_CONVOLVED = 10**5  # values of a loss
+
+
+def amount(stated: AnyUserPromise | UserLevelClaim | UserRhoClaim) -> str:
+    """`1.0 nats`, `rho 0.015`, without the delta."""
+    if isinstance(stated, UserRho | UserRhoClaim):
+        return f"rho {exact(stated.rho)}"
+    return f"{exact(stated.epsilon)} nats"
+
+
+def at_delta(stated: AnyUserPromise | UserLevelClaim | UserRhoClaim) -> str:
+    """` at delta 0.000001`, where there is one."""
+    delta = stated.delta if isinstance(stated, UserLevel | UserLevelClaim) else Decimal(0)
+    return f" at delta {exact(delta)}" if delta else ""
+
+
+def number_of(stated: Stated) -> Decimal | None:
+    """The number that `amount` tells; None for nothing."""
+    return stated.rho if isinstance(stated, UserRho | UserRhoClaim | RhoLeft) else stated.epsilon
+
+
+def points_words(curve: tuple[CurvePoint, ...]) -> str:
+    """`0.72 nats at delta 0.000001 and 0.8 nats at delta 0.0000001`; empty where none is known."""
+    known = [f"{shown(point.epsilon)} nats at delta {exact(point.delta)}" for point in curve if point.epsilon]
+    return listed(known) if known else ""
+
+
+def points_of(plan: Plan, index: int) -> str:
+    """Those of a claim."""
+    claim = plan.claims.user_level[index]
+    return points_words(claim.curve) if isinstance(claim, UserRhoClaim) else ""
+
+
+def left_words(stated: UserLevelClaim | UserRhoClaim | Degradation | RhoLeft) -> str:
+    """What is promised to some, rho with the epsilons that it is."""
+    number = number_of(stated)
+    if number is None:
+        return "nothing"
+    if not isinstance(stated, UserRhoClaim | RhoLeft):
+        return f"{shown(number)} nats"
+    words = points_words(stated.curve)
+    return f"rho {shown(number)}" + (f" ({words})" if words else "")
+
+
+def first_point(plan: Plan, index: int) -> tuple[Decimal, Decimal] | None:
+    """Epsilon and delta by which a promise is told as odds; delta 0 for none; None where no epsilon is known."""
+    claim = plan.claims.user_level[index]
+    if isinstance(claim, UserLevelClaim):
+        return promised_epsilon(plan, index), claim.delta
+    found = claim.curve[0]
+    return None if found.epsilon is None else (found.epsilon, found.delta)
+
+
+def promised_epsilon(plan: Plan, index: int) -> Decimal:
+    """Of a target that is about an epsilon."""
+    target = promised_user_level(plan)[index]
+    assert isinstance(target, UserLevel), "its claim has an epsilon"
+    return target.epsilon
+
+
+def told_curve(plan: Plan, target: AnyUserPromise) -> PrivacyProfile:
+    """The curve from which beliefs and tests are told; of a largest loss that would take long, that of the loss."""
+    profile = stream_profile(plan, target.relation).coarse
+    if not isinstance(target, UserLevel) or target.delta > 0:
+        return profile
+    if (
+        sum(times * law.log_probabilities.size for law, times in profile.laws if isinstance(law, LossLaw))
+        < SOON_CONVOLVED
+    ):
+        return profile
+    return pure_profile(rounded_up(_known(stream_largest_loss(plan, target.relation))))
+
+
+def beyond(plan: Plan, index: int) -> str:
+    """How probable it is, at most, that a result changes odds by more than the factor that is told."""
+    point, target = first_point(plan, index), promised_user_level(plan)[index]
+    assert point is not None, "asked where a factor is told"
+    return round_up(probability_beyond(stream_profile(plan, target.relation), float(point[0])), 2)
+
+
+def together(plan: Plan) -> Groups:
+    """What so many users who act together are promised, by the first promise.
+
+    Losses of several add up; a rho grows with the square of how many there are (BS16): they may be in the same steps.
+    """
+    (target, *_) = promised_user_level(plan)
+    if isinstance(target, UserRho):
+        rho = _known(stream_rho(plan, target.relation))
+        return tuple((size, f"rho {shown(size**2 * rho)}") for size in GROUPS)
+    if target.delta == 0:
+        most = _known(stream_largest_loss(plan, target.relation))
+        return tuple((size, f"{shown(size * most)} nats") for size in GROUPS)
+    profile = stream_profile(plan, target.relation)
+    found = [(size, group_epsilon(profile, float(target.delta), size)) for size in GROUPS]
+    return tuple(
+        (size, f"{grouped(round_up(epsilon, 3))} nats" if math.isfinite(epsilon) else "nothing")
+        for size, epsilon in found
+    )
+
+
+def _known(loss: Fraction | None) -> Fraction:
+    assert loss is not None, "verified before"
+    return loss
+
+
+def recomputed(plan: Plan, index: int) -> str:
+    """What the noise of all releases together keeps."""
+    claim, target = plan.claims.user_level[index], promised_user_level(plan)[index]
+    if isinstance(claim, UserRhoClaim):
+        points = points_of(plan, index)
+        found = f"rho {round_up(_known(stream_rho(plan, target.relation)))}" + (
+            f", which is {points}" if points else ""
+        )
+    elif claim.delta == 0:
+        found = f"{round_up(_known(stream_largest_loss(plan, target.relation)))} nats, with nothing left to chance"
+    else:
+        found = f"{amount(claim)}{at_delta(claim)}"
+    return f"{found}, from the noise of all releases together"
+
+
+def released_loss(plan: Plan, release: MeasuredRelease) -> str | None:
+    """What one release takes of a promise that adds up over releases; None for others."""
+    (target, *_) = promised_user_level(plan)
+    setting = setting_of(plan, release, target.relation)
+    if isinstance(target, UserRho):
+        return f"rho {round_up(_known(release.mechanism.rho(setting)))}"
+    if target.delta == 0:
+        return f"{round_up(_known(release.mechanism.largest_loss(setting)))} nats"
+    return None
+
+
+def said_to_be_learned(plan: Plan, index: int, other: str) -> str:
+    """The end of the promise's sentence: how much is learned at most, and what that says of sets of results."""
+    target, point = promised_user_level(plan)[index], first_point(plan, index)
+    results, of_period = "", "" if target.per is None else " of the period"
+    if point is not None:
+        plus = f", plus {exact(point[1])}" if point[1] > 0 else ""
+        results = (
+            f"any set of results has at most {likelihood_factor(point[0])} times the probability with that user's "
+            f"data{of_period} that it has {other}{plus}."
+        )
+    if isinstance(target, UserRho):
+        told = f"at most {amount(target)} (zero-concentrated differential privacy): no more nats than that on average"
+        points = points_of(plan, index)
+        return f"{told}, and at most {points}. By the first of these, {results}" if results else f"{told}."
+    certain = ", and nothing is left to chance" if target.delta == 0 else at_delta(target)
+    return f"at most {amount(target)}{certain}: {results}"
+
+
+def in_odds(plan: Plan, index: int, span: str) -> str:
+    """What a promise says about odds, and how often it does not."""
+    target, point = promised_user_level(plan)[index], first_point(plan, index)
+    believed = "Whatever the adversary believed before, and however the steps of a user depend on each other, the odds"
+    if point is None:
+        return f"{believed} between the two have no limit that could be told, over {span}."
+    told = f"{believed} between the two change by a factor of at most {likelihood_factor(point[0])}, over {span}"
+    if point[1] == 0:
+        return f"{told}. There is no result, however rare, that changes them by more."
+    weighs = " (Delta is less: it weighs every such result by how far it goes beyond.)"
+    return f"{told}, except with a probability of at most {beyond(plan, index)}.{weighs}" + (
+        " A rho leaves no result out and limits none: rarer ones may change odds by more, and then by ever less likely "
+        "amounts."
+        if isinstance(target, UserRho)
+        else ""
+    )

@@ -1,0 +1,31 @@
+"""Whether the noise that a policy names can keep what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic
+from policyc.diagnostics.diagnostic import Label
+from policyc.offers import LargestLoss, mechanism_offers
+from policyc.semantics.policy import Policy, UserLevelTarget
+
+
+def check_noise(policy: Policy) -> Iterator[Diagnostic]:
+    """E0313: a mechanism whose noise has no largest loss, or no rho, under a promise of one."""
+    wish, offer = policy.mechanism, mechanism_offers().get(policy.mechanism.name)
+    if offer is None or "user_level" not in offer.promises:
+        return
+    for target in policy.targets:
+        if not isinstance(target, UserLevelTarget) or offer.keeping(target.goal, wish.arguments) is not None:
+            continue
+        able = [one for one in mechanism_offers().values() if one.keeping(target.goal, {}) is not None]
+        named = sorted(f"`{one.written()}`" for one in able if "user_level" in one.promises)
+        yield Diagnostic(
+            "E0313",
+            f"the noise of `{wish.name}` cannot keep a promise "
+            f"{'without delta' if isinstance(target.goal, LargestLoss) else 'of rho'}",
+            wish.span or policy.stream.span,
+            because=target.goal.because,
+            help=f"write `mechanism auto`, or one of {', '.join(named)}",
+            labels=(Label(target.span, "promised here"),),
+        )
