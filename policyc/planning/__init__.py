@@ -22,6 +22,7 @@ from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
 from policyc.planning.series import with_one_signal
 from policyc.planning.sharing import Sharing
+from policyc.planning.shown import shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
 from policyc.planning.usefulness import user_level_warnings, utility_warnings
 from policyc.planning.user_level import plan_user_level
@@ -57,7 +58,7 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
         if any(isinstance(target, UserLevelTarget) for target in policy.targets):
             policy = with_one_signal(policy)
             plan = plan_user_level(policy, notices)
-            more = list(user_level_warnings(policy, plan))
+            more = [*user_level_warnings(policy, plan), *shown_warnings(policy, plan, notices)]
             noted = tuple(Notice(code=warning.code, message=warning.message) for warning in more)
             plan = plan.model_copy(update={"notices": (*plan.notices, *noted)})
         else:
@@ -95,7 +96,11 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         for release, choice in zip(policy.releases, choices, strict=True)
         for warning in utility_warnings(policy, release, choice.predicted, broken.get(release.name, ()))
     ]
-    return assemble_plan(policy, choices, words, (*notices, *more)), more
+    plan = assemble_plan(policy, choices, words, (*notices, *more))
+    if unseen := list(shown_warnings(policy, plan, [*notices, *more])):
+        more += unseen
+        plan = assemble_plan(policy, choices, words, (*notices, *more))
+    return plan, more
 
 
 def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Comparison:

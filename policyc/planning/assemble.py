@@ -40,7 +40,7 @@ from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, FileRecord, Notice, Plan, PolicyRecord, Scheduled
-from policyc_runtime.suppression_rule import AnySuppressionRule, Below, Where
+from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
@@ -91,7 +91,10 @@ def suppression_rule(rule: Suppression) -> AnySuppressionRule:
     """What one `suppress` leaves out, as the plan has it."""
     if rule.where is not None:
         return Where(text=rule.text, line=rule.line, where=rule.where)
-    assert rule.below is not None, "one of the two is given"
+    if rule.error_above is not None and rule.chance is not None:
+        error, relative = rule.error_above, rule.relative
+        return ErrorAbove(text=rule.text, line=rule.line, error=error, relative=relative, chance=rule.chance)
+    assert rule.below is not None, "one of the three is given"
     return Below(text=rule.text, line=rule.line, below=rule.below)
 
 

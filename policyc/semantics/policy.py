@@ -234,9 +234,10 @@ class LinearConstraint:
 
 @dataclass(frozen=True)
 class Suppression:
-    """Which values of a release are left out: those below a threshold, or where those of another release are.
+    """Which values of a release are left out: small or uncertain ones, or where those of another release are.
 
-    `text` is the policy's own words, `line` its 1-based line. One of `below` and `where` is given.
+    `text` is the policy's own words, `line` its 1-based line. One of `below`, `where` and `error_above` is given, the
+    last with its `chance`; it is a part of the published value where it is `relative`.
     """
 
     text: str
@@ -244,6 +245,9 @@ class Suppression:
     span: Span
     below: Decimal | None = None
     where: str | None = None
+    error_above: Decimal | None = None
+    relative: bool = False
+    chance: Decimal | None = None
 
 
 @dataclass(frozen=True)

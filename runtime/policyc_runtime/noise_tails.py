@@ -1,17 +1,18 @@
-"""How likely the noise of one value is to reach so far, from a plan alone."""
+"""How likely the noise of one value is to reach so far, and how far errors go, from a plan alone."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from policyc_check.mechanisms.linear import Identity
-from policyc_check.users.claims import promised_user_level, setting_of, unit_of
+from policyc_check.plan.queries import CountQuery
+from policyc_check.users.claims import promised_user_level, setting_of, source_release, unit_of
 from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, Law
 from policyc_runtime.mechanisms.laplace import balanced_sizes
 from policyc_runtime.mechanisms.linear import LinearMechanism
@@ -20,6 +21,8 @@ from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, DerivedReleas
 
 if TYPE_CHECKING:
     from decimal import Decimal
+
+    from numpy.typing import NDArray
 
 REACH = 40  # standard deviations
 WIDE = 1e4  # standard deviations from which on sums over whole numbers are integrals, to nine digits
@@ -88,20 +91,103 @@ def _(law: Normal, reach: int) -> float:
 @_tail.register
 def _(law: Balanced, reach: int) -> float:
     scale = min(law.scale, FINE)
-    sizes = balanced_sizes(scale, law.cells)
-    tails = np.append(np.cumsum(sizes[::-1])[::-1], 0.0) / 2
+    tails = _balanced_tails(scale, law.cells)
     place = (reach - 0.5) * (scale / law.scale) + 0.5
     return float(np.interp(place, np.arange(len(tails)), tails))
 
 
-def noise_laws(plan: Plan, release: ReleasePlan) -> tuple[NoiseLaw, ...] | None:
-    """Of the noise of one noisy value in whole units, where it is least and where it is most; one where all are alike.
+@lru_cache(maxsize=8)
+def _balanced_tails(scale: float, cells: int) -> NDArray[np.float64]:
+    """Pr(noise >= 0, 1, ...), but for half of Pr(noise = 0)."""
+    sizes = balanced_sizes(scale, cells)
+    return np.append(np.cumsum(sizes[::-1])[::-1], 0.0) / 2
 
-    None where it is not known: of values that are estimates, or are published again until counts have moved.
+
+@lru_cache(maxsize=4096)
+def exceeded(law: NoiseLaw, chance: float) -> float:
+    """The least size, in units of a release, that noise is beyond with a probability of `chance` at most, in (0, 1)."""
+    if isinstance(law, Normal):
+        return law.stddev * _normal_quantile(chance)
+
+    def seldom(size: int) -> bool:
+        return 2 * _tail(law, size + 1) <= chance
+
+    high = 0
+    while not seldom(high):
+        high = 2 * high + 1
+    low = high // 2 - 1 if high else -1  # not seldom, or below everything
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if seldom(middle) else (middle, high)
+    return float(high)
+
+
+def _normal_quantile(chance: float) -> float:
+    """How many standard deviations a normal value is beyond with this probability."""
+    from scipy.special import ndtri
+
+    return float(-ndtri(chance / 2))
+
+
+def publishes_noise(release: ReleasePlan, least: Decimal | int) -> bool:
+    """Whether what is published is a value's own noisy one, or the nearest above a bound that is `least` at most."""
+    bounded = all(
+        row.relation == ">=" and not row.previous and len(row.current) == 1 and row.current[0][1] == 1
+        and row.bound <= least
+        for row in release.constraints
+    )  # fmt: skip
+    return release.estimator.name in ("none", "mle") and bounded
+
+
+def error_bounds(plan: Plan, release: ReleasePlan, chance: float, steps: int) -> NDArray[np.float64] | None:
+    """What the error of a published value is beyond with a probability of `chance` at most, (steps,), published units.
+
+    By the law of the noise where its value is published, or the nearest one that is not negative where no true one is;
+    else by a normal law with the expected error of the step. None where the plan knows neither.
+    """
+    query = source_release(plan, release).query
+    floored = isinstance(query, CountQuery) or getattr(query, "low", -1) >= 0  # no true value is below 0
+    if publishes_noise(release, 0) and (floored or not release.constraints):
+        laws = laws_of_steps(plan, release, steps)
+        if laws is not None:
+            sizes = [exceeded(law, chance) for law in laws]
+            return _steady(np.array(sizes) * float(published_unit(plan, release)))
+    if release.predicted.kind not in ("expected", "simulated") or isinstance(release, AdaptiveRelease):
+        return None
+    errors = np.array(release.errors(steps))
+    squared = plan.objective == "mean_squared_error"
+    stddevs = np.sqrt(errors) if squared else errors * math.sqrt(math.pi / 2)
+    return _steady(stddevs * _normal_quantile(chance))
+
+
+def _steady(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Nine digits, which are the same on every machine."""
+    return np.array([float(f"{value:.9g}") for value in values.tolist()])
+
+
+def published_unit(plan: Plan, release: ReleasePlan) -> Fraction:
+    """What a whole unit of noise is in published values."""
+    return Fraction(1) if isinstance(release, BudgetedRelease | AdaptiveRelease) else Fraction(unit_of(plan, release))
+
+
+def noise_laws(plan: Plan, release: ReleasePlan) -> tuple[NoiseLaw, ...] | None:
+    """Of the noise of one noisy value, where it is least and where it is most; one where all steps are alike."""
+    laws = laws_of_steps(plan, release, plan.expected_steps)
+    if laws is None:
+        return None
+    different = sorted(dict.fromkeys(laws), key=lambda law: at_least(law, 1))  # the more noise, the larger
+    return (different[0],) if len(different) == 1 else (different[0], different[-1])
+
+
+def laws_of_steps(plan: Plan, release: ReleasePlan, steps: int) -> list[NoiseLaw] | None:
+    """Of the noise of one noisy value of every step, in whole units.
+
+    None where it is not known: of values that are estimates, are published again until counts have moved, or are not
+    there at some steps.
     """
     if isinstance(release, BudgetedRelease):
-        scales = [scale for segment in release.schedule.segments for scale in segment.scales if scale > 0]
-        return tuple(_of_step(release, scale) for scale in sorted({min(scales), max(scales)}))
+        scales = release.schedule.scales(steps)
+        return None if 0 in scales else [_of_step(release, scale) for scale in scales]
     if isinstance(release, AdaptiveRelease):
         return None
     source = release
@@ -113,12 +199,11 @@ def noise_laws(plan: Plan, release: ReleasePlan) -> tuple[NoiseLaw, ...] | None:
     assert isinstance(source, MeasuredRelease), "no other has such a mechanism"
     setting = setting_of(plan, source, promised_user_level(plan)[0].relation)
     if source is release and isinstance(mechanism.strategy(setting), Identity):
-        return (mechanism.law,)
+        return [mechanism.law] * steps
     if not isinstance(mechanism.law, DiscreteGaussian):
         return None
-    stddevs = noise_stddevs(plan, release, plan.expected_steps) / float(unit_of(plan, release))
-    ends = sorted({float(stddevs.min()), float(stddevs.max())})
-    return tuple(Normal(stddev, whole=mechanism.whole_values) for stddev in ends)
+    stddevs = noise_stddevs(plan, release, steps) / float(unit_of(plan, release))
+    return [Normal(stddev, whole=mechanism.whole_values) for stddev in stddevs.tolist()]
 
 
 def _of_step(release: BudgetedRelease, scale: Decimal) -> NoiseLaw:

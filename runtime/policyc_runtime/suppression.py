@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from policyc_runtime.noise_tails import error_bounds
 from policyc_runtime.noisy_values import derived_values
 from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
-from policyc_runtime.suppression_rule import Where
+from policyc_runtime.suppression_rule import ErrorAbove, Where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,15 @@ def suppresses(plan: Plan, release: ReleasePlan) -> bool:
     if release.suppressions:
         return True
     return isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of))
+
+
+def _uncertain(plan: Plan, release: ReleasePlan, rule: ErrorAbove, values: NDArray[np.float64]) -> Places:
+    """Where an error may be too large, by what the plan knows of it beforehand; everywhere if it knows nothing."""
+    bounds = error_bounds(plan, release, float(rule.chance), len(values))
+    if bounds is None:
+        return np.ones(values.shape, dtype=np.bool_)
+    allowed = float(rule.error) * (np.abs(values) if rule.relative else np.ones(values.shape))
+    return np.asarray(bounds[:, None] > allowed)
 
 
 def suppressed_values(plan: Plan, published: Mapping[str, NDArray[Any]]) -> dict[str, Places]:
@@ -48,6 +58,8 @@ def suppressed_values(plan: Plan, published: Mapping[str, NDArray[Any]]) -> dict
             for rule in release.suppressions:
                 if isinstance(rule, Where):
                     left_out |= of(plan.release_named(rule.where))
+                elif isinstance(rule, ErrorAbove):
+                    left_out |= _uncertain(plan, release, rule, values)
                 else:
                     left_out |= values < float(rule.below)
             if isinstance(release, DerivedRelease):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -30,4 +31,16 @@ class Where(SuppressionRule):
     where: Name
 
 
-AnySuppressionRule = Annotated[Below | Where, Field(discriminator="kind")]
+class ErrorAbove(SuppressionRule):
+    """Values are left out whose error may be above `error`, with a probability of more than `chance`.
+
+    `error` is in published units, or a part of the published value where it is `relative`.
+    """
+
+    kind: Literal["error_above"] = "error_above"
+    error: PositiveDecimal
+    relative: bool
+    chance: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+AnySuppressionRule = Annotated[Below | Where | ErrorAbove, Field(discriminator="kind")]

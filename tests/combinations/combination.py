@@ -119,6 +119,7 @@ CONSTRAINTS = {
     "steady": ("r - previous(r) <= 8",),
     "few shown": ("suppress(r, below = 12)",),
     "whole shown": ("r >= 0", "integer(r)", "suppress(r, below = 15.5)"),
+    "certain": ('suppress(r, error_above = "40 %", chance = 0.2)',),
 }
 HORIZONS = ("ends", "unbounded")
 CHAINS = ("mixing", "ring", "groups", "drawn start")
@@ -213,6 +214,8 @@ class Combination:
         ]
         if CONSTRAINTS[self.constraint]:
             lines.append(f"postprocess r {{ {', '.join(CONSTRAINTS[self.constraint])} }}")
+        if "suppress" in lines[-1] and any(text.startswith("speed = ") for text in RELEASES[self.release]):
+            lines.append("postprocess speed { suppress(speed, where = r) }")
         return "\n".join(lines) + "\n"
 
     def _targets(self) -> Iterator[str]:
@@ -274,6 +277,11 @@ def _planned(one: Combination) -> Iterator[str]:
     chains = {"groups": 2}.get(one.chain, 1) if one.target in LEAKS else 0
     beliefs = one.constraint == "total" and one.release != "two"  # what the cells of all releases add up to
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
+    plain = mechanism in ("gaussian", "laplace", "binomial", "common_noise") or (
+        not one.user_level and mechanism == "auto"
+    )
+    if one.constraint == "certain" and not (plain and estimate == "none"):  # whether errors are known is not said here
+        yield "E0752"
     if not one.user_level:
         if one.budget not in ("auto", "uniform()", *([] if chains == 0 else ["bounded()"])):
             yield from ("E0751", "E0760")

@@ -32,7 +32,7 @@ from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.mechanisms.linear import LinearMechanism, drawn
-from policyc_runtime.noise_tails import Balanced, Normal, at_least
+from policyc_runtime.noise_tails import Balanced, Normal, at_least, error_bounds, exceeded, noise_laws
 from policyc_runtime.noisy_values import derived_values
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
@@ -138,7 +138,8 @@ def assumed(make: Callable[..., Plan]) -> Callable[..., Plan]:
     """The same with an assumed bound, so that ready counts may be released."""
 
     def plan_of(**changes: object) -> Plan:
-        return make(USERS.replace("enforced = keep_first", 'assumed = "two tickets"'), **changes)
+        text = str(changes.pop("text", USERS))
+        return make(text.replace("enforced = keep_first", 'assumed = "two tickets"'), **changes)
 
     return plan_of
 
@@ -343,13 +344,19 @@ def test_a_plan_whose_releases_wait_for_each_other_is_none(make):
         ("suppress(editors, where = nobody)", "bytes >= 0", "E0204"),
         ("suppress(editors, where = bytes)", "bytes >= 0", "E0712"),
         ("suppress(editors, where = bytes, below = 3)", "bytes >= 0", "E0711"),
-        ("suppress(editors, chance = 3)", "bytes >= 0", "E0205"),
+        ("suppress(editors, chance = 0.3)", "bytes >= 0", "E0711"),
         ("suppress(editors, below = 3), suppress(editors, below = 4)", "bytes >= 0", "E0207"),
         ("suppress(bytes, below = 3)", "bytes >= 0", "E0601"),
         ("suppress(editors, below = -3)", "bytes >= 0", "E0710"),
         ("suppress(editors, below = lately)", "bytes >= 0", "E0208"),
         ("suppress(editors, where = 3)", "bytes >= 0", "E0208"),
         ("suppress(editors, where = lately)", "bytes >= 0", "E0712"),
+        ("suppress(editors, error_above = 3)", "bytes >= 0", "E0711"),
+        ("suppress(editors, below = 3, chance = 0.05)", "bytes >= 0", "E0711"),
+        ("suppress(editors, error_above = 3, chance = 1)", "bytes >= 0", "E0209"),
+        ("suppress(editors, error_above = 0, chance = 0.5)", "bytes >= 0", "E0208"),
+        ('suppress(editors, error_above = "25", chance = 0.5)', "bytes >= 0", "E0208"),
+        ('suppress(editors, error_above = "0 %", chance = 0.5)', "bytes >= 0", "E0208"),
     ],
 )
 def test_what_says_nothing_is_refused(editors, bytes_, code, tmp_path):
@@ -553,3 +560,116 @@ def test_models_that_need_all_values_say_so(assumed, recorded, tmp_path):
     done = solved(tmp_path / "pages.plan", tmp_path / "run" / "out-views.csv")
     assert done.returncode == 0, done.stderr
     assert {row["released"] == "" for row in rows_of(tmp_path / "run" / "optimum.csv")} == {True, False}
+
+
+CERTAIN = USERS.replace("suppress(views, below = {below})", "suppress(views, error_above = {below}, chance = {chance})")
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("chance", [0.5, 0.05, 0.001])
+def test_the_error_that_is_exceeded_seldom_is_the_least_one(law, chance):
+    """Noise is beyond it with a probability of `chance` at most, and beyond one unit less more often."""
+    size = round(exceeded(law, chance))
+    assert 2 * at_least(law, size + 1) <= chance
+    assert size == 0 or 2 * at_least(law, size) > chance
+
+
+@pytest.mark.parametrize("demands", ["", "views >= 0, integer(views),"])
+def test_large_values_are_certain_to_a_part_of_them(demands, assumed, tmp_path):
+    """With 25 % at 5 %, values are shown from four times the error on that noise exceeds in one of 20 runs."""
+    text = CERTAIN.replace("enforced = keep_first", 'assumed = "e"').replace("{below}", '"25 %"')
+    plan = assumed(
+        text=text, chance=0.05, demands=demands, estimate="mle()" if demands else "none()", horizon="300 steps"
+    )
+    (law,) = noise_laws(plan, plan.releases[0])
+    least = 4 * exceeded(law, 0.05)
+    file = run(plan, np.tile([0, round(least), round(2 * least)], (300, 1)), tmp_path / "run")
+    with Ledger.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
+        published = [value for entry in book.entries for value in json.loads(entry.published)]
+    rows = rows_of(file)
+    assert [row["released"] != "" for row in rows] == [abs(value) >= least for value in published]
+    true = np.tile([0, round(least), round(2 * least)], 300)
+    wrong = np.abs(np.array(published) - true) > exceeded(law, 0.05)
+    assert wrong.mean() < 0.05 + 4.5 * np.sqrt(0.05 * 0.95 / 900)  # most values are that certain
+    said: Any = certificate_content(plan, {})
+    assert f"at least {least:g}" in said["postprocessing"][0]["suppression"]["chances"][0]["method"].replace(",", "")
+    assert all(claim.holds for claim in release_claims(plan, tmp_path / "run" / "ledger.sqlite", file))
+
+
+def test_steps_with_little_noise_are_shown(make, tmp_path):
+    """Under budgets that differ from step to step the steps with little noise are shown, whatever their values."""
+    text = STEP_BY_STEP.replace("below = {below}", "error_above = {below}, chance = 0.1")
+    wishes = "deliver realtime\nmechanism laplace()\nestimate none()\nbudget quantified()"
+    probe = make(text, wishes=wishes, below=1000, name="probe")
+    bounds = error_bounds(probe, probe.releases[0], 0.1, 6)
+    assert len(set(bounds.tolist())) > 1
+    plan = make(text, wishes=wishes, below=round((bounds.min() + bounds.max()) / 2))
+    rows = rows_of(run(plan, np.full((6, 3), 20), tmp_path / "run"))
+    shown = bounds <= round((bounds.min() + bounds.max()) / 2)
+    assert [row["released"] != "" for row in rows] == np.repeat(shown, 3).tolist()
+    said: Any = certificate_content(plan, {})
+    assert (
+        f"all values of {shown.sum()} steps are shown"
+        in said["postprocessing"][0]["suppression"]["chances"][0]["method"]
+    )
+
+
+@pytest.mark.parametrize("objective", ["mean_squared_error", "mean_absolute_error"])
+def test_an_estimate_has_the_error_of_its_estimator(objective, make, tmp_path):
+    """A smoother's values are as uncertain as it expects of them, which is less than their noise."""
+    signal = 'signal ar1(mean = 300, sd = 20, autocorrelation = 0.95, evidence = "e")'
+    text = CERTAIN.replace("deliver realtime", f"deliver offline\nobjective {objective}\n{signal}").replace(
+        " by page", ""
+    )
+    plan = make(text, estimate="smoother()", below=1000, chance=0.05)
+    part = plan.releases[0]
+    errors = np.array(part.errors(STEPS))
+    stddevs = np.sqrt(errors) if objective == "mean_squared_error" else errors * np.sqrt(np.pi / 2)
+    assert error_bounds(plan, part, 0.05, STEPS) == pytest.approx(1.959964 * stddevs, rel=1e-6)
+    (law,) = noise_laws(plan, part)
+    assert (error_bounds(plan, part, 0.05, STEPS) < exceeded(law, 0.05)).all()
+
+
+def test_errors_that_nobody_knows_are_refused(make, capsys):
+    """A filter that learns has an error that no plan states: the policy is refused, with what to write."""
+    with pytest.raises(PolicyError) as caught:
+        make(CERTAIN, estimate="filter()", below=10, chance=0.05)
+    (finding,) = [found for found in caught.value.diagnostics if found.code.startswith("E")]
+    assert finding.code == "E0752"
+    assert "estimate none()" in (finding.help or "")
+
+
+def test_a_threshold_below_all_noise_is_told(tmp_path):
+    """Where no value can be shown, compiling warns with the smallest error that could be, and one above it does not."""
+    words = {
+        "horizon": "6 steps",
+        "more": "",
+        "mechanism": "gaussian()",
+        "estimate": "none()",
+        "demands": "",
+        "chance": 0.05,
+    }
+    for below, codes in ((1, ["W0708"]), (1000, [])):
+        (tmp_path / "p.policy").write_text(CERTAIN.format(below=below, **words))
+        compiled = compile_policy(tmp_path / "p.policy")
+        assert [code for code in (found.code for found in compiled.diagnostics) if code == "W0708"] == codes
+        assert [notice.code for notice in compiled.plan.notices if notice.code == "W0708"] == codes
+
+
+def test_running_totals_are_shown_while_they_are_certain(make):
+    """The noise of a running total grows with every step, so that its last values are left out."""
+    more = "release so_far = prefix(views)"
+    text = USERS.replace("postprocess views {{ {demands} suppress(views, below = {below}) }}", "")
+    probe = make(text, more=more, name="probe")
+    bounds = error_bounds(probe, probe.release_named("so_far"), 0.05, STEPS)
+    middle = float(bounds[STEPS // 2])
+    plan = make(
+        text + "postprocess so_far {{ suppress(so_far, error_above = " + f"{middle:.1f}" + ", chance = 0.05) }}",
+        more=more,
+    )
+    values = {name: np.full((STEPS, CELLS), 100.0) for name in ("views", "so_far")}
+    left_out = suppressed_values(plan, values)
+    assert not left_out["views"].any()
+    assert left_out["so_far"][:, 0].tolist() == (bounds > round(middle, 1)).tolist()
+    assert left_out["so_far"].any()
+    assert not left_out["so_far"].all()

@@ -9,13 +9,12 @@ from fractions import Fraction
 import numpy as np
 
 from policyc.emit.blocks.wording import Json, listed, quoted
-from policyc.emit.numbers import about, exact, grouped
-from policyc_check.users.claims import unit_of
+from policyc.emit.numbers import about, counted, exact, grouped, plain, round_up
 from policyc_runtime.estimates import published_values
-from policyc_runtime.noise_tails import Normal, at_least, noise_laws
-from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.noise_tails import Normal, at_least, error_bounds, noise_laws, published_unit, publishes_noise
+from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
 from policyc_runtime.suppression import suppresses
-from policyc_runtime.suppression_rule import AnySuppressionRule, Below, Where
+from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
 
 SELDOM = 1e-12  # of smaller probabilities no more is said
 
@@ -39,15 +38,19 @@ def suppression(plan: Plan, release: ReleasePlan) -> Json | None:
 
 def left_out_words(plan: Plan, release: ReleasePlan) -> str:
     """Which values are left out, as a phrase; empty for none."""
-    told = [
-        f"values where {quoted(rule.where)} is left out"
-        if isinstance(rule, Where)
-        else f"values below {grouped(exact(rule.below))}"
-        for rule in release.suppressions
-    ]
+    told = [_rule_words(rule) for rule in release.suppressions]
     if isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of)):
         told.append(f"totals of values of {quoted(release.query.of)} that are left out")
     return listed(told) if told else ""
+
+
+def _rule_words(rule: AnySuppressionRule) -> str:
+    if isinstance(rule, Where):
+        return f"values where {quoted(rule.where)} is left out"
+    if isinstance(rule, Below):
+        return f"values below {grouped(exact(rule.below))}"
+    size = f"{plain(100 * rule.error)} % of the value" if rule.relative else grouped(exact(rule.error))
+    return f"values whose error is above {size} with a probability of more than {plain(100 * rule.chance)} %"
 
 
 def _of_totals(plan: Plan, release: ReleasePlan) -> str:
@@ -57,16 +60,6 @@ def _of_totals(plan: Plan, release: ReleasePlan) -> str:
     return " Of such totals the difference from one step to the next would show what is left out."
 
 
-def publishes_noisy_values(release: ReleasePlan, rule: Below) -> bool:
-    """Whether a value's own noisy value alone decides: it is published, or the nearest one above a bound."""
-    bounded = all(
-        row.relation == ">=" and not row.previous and len(row.current) == 1 and row.current[0][1] == 1
-        and row.bound <= rule.below
-        for row in release.constraints
-    )  # fmt: skip
-    return release.estimator.name in ("none", "mle") and bounded
-
-
 def _chances(plan: Plan, release: ReleasePlan, rule: AnySuppressionRule) -> Json:
     """How likely 0, the threshold and twice as much are shown, as true values."""
     if isinstance(rule, Where):
@@ -74,7 +67,9 @@ def _chances(plan: Plan, release: ReleasePlan, rule: AnySuppressionRule) -> Json
             "rows": [],
             "method": f"As often as values of {quoted(rule.where)} are left out, however large they are.",
         }
-    laws = noise_laws(plan, release) if publishes_noisy_values(release, rule) else None
+    if isinstance(rule, ErrorAbove):
+        return {"rows": [], "method": _certain(plan, release, rule)}
+    laws = noise_laws(plan, release) if publishes_noise(release, rule.below) else None
     if laws is None:
         return {
             "rows": [],
@@ -82,7 +77,7 @@ def _chances(plan: Plan, release: ReleasePlan, rule: AnySuppressionRule) -> Json
             f"`{release.estimator.described()}` makes of several noisy values, or values that are kept until counts "
             "move. `policyc simulate` counts it on simulated streams.",
         }
-    unit = Fraction(1) if isinstance(release, Scheduled) else Fraction(unit_of(plan, release))
+    unit = published_unit(plan, release)
     least = least_shown(plan, release, rule, unit)
     once = math.ceil(Fraction(rule.below) / unit)
     normal = any(isinstance(law, Normal) for law in laws)
@@ -98,6 +93,26 @@ def _chances(plan: Plan, release: ReleasePlan, rule: AnySuppressionRule) -> Json
         "method": ("From a normal law with the variance of the noise" if normal else "From the exact law of the noise")
         + (", at the steps with the least noise and with the most." if len(laws) > 1 else "."),
     }
+
+
+def _certain(plan: Plan, release: ReleasePlan, rule: ErrorAbove) -> str:
+    """Which values these are, as errors are known beforehand: small ones, or those of some steps."""
+    steps = plan.expected_steps
+    bounds = error_bounds(plan, release, float(rule.chance), steps)
+    if bounds is None:
+        return "Nothing is known of the errors of these values beforehand, so all are left out."
+    own = publishes_noise(release, 0) and noise_laws(plan, release) is not None
+    known = "By the law of the noise" if own else "By a normal law with the expected error of each step"
+    if rule.relative:
+        ends = sorted({float(bounds.min()), float(bounds.max())})
+        sizes = " to ".join(grouped(round_up(end / float(rule.error), 4)) for end in ends)
+        where = ", at the steps with the least noise and with the most" if len(ends) > 1 else ""
+        return f"{known}, shown are values of a size of at least {sizes}{where}, whatever the true ones are."
+    shown = int((bounds <= float(rule.error)).sum())
+    which = {0: "no value is shown", steps: "all values are shown"}.get(
+        shown, f"all values of {counted(shown, 'step')} are shown, and none of the other {steps - shown:,}"
+    )
+    return f"{known}, {which}: how large a value is does not matter."
 
 
 def least_shown(plan: Plan, release: ReleasePlan, rule: Below, unit: Fraction) -> int:

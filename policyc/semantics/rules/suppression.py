@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
@@ -38,6 +39,20 @@ def check_suppression(policy: Policy) -> Iterator[Diagnostic]:
                     f"left it; or leave no values of `{release.name}` out",
                     labels=(Label(total.span, "made of it"),),
                 )
+
+
+def check_shown(release: str, rule: Suppression, least: float) -> Iterator[Diagnostic]:
+    """W0708 where no value has so small an error; `least` is the smallest that is kept with the chance of the rule."""
+    if rule.error_above is None or rule.relative or least <= float(rule.error_above):
+        return
+    yield Diagnostic(
+        "W0708",
+        f"no value of `{release}` is shown: the smallest `error_above` that is kept with this `chance` is {least:.4g}",
+        rule.span,
+        because="the error of a value follows from its noise alone, not from the value, and the noise from the promise",
+        help=f"write `error_above = {math.ceil(least):_}` or more; or a part of the value, such as "
+        '`error_above = "25 %"`, which large values keep; or allow a larger chance or epsilon',
+    )
 
 
 def _says_nothing(policy: Policy, block: Postprocess, by_name: dict[str, Release]) -> Iterator[Diagnostic]:

@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
@@ -24,6 +25,7 @@ from policyc_check.records import MOST_COINS
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
 from policyc_runtime.estimation import flows, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import AdaptiveRelease, Plan
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?(?!\w)")
@@ -222,6 +224,27 @@ def more_steps(told: Told, nats: str, steps: str) -> None:
 
 def threshold(told: Told, found: str) -> None:
     assert any(number(found) == float(rule.below) for part in told.plan.releases for rule in part.suppressions)
+
+
+def uncertain(told: Told, error: str, chance: str) -> None:
+    rules = [rule for part in told.plan.releases for rule in part.suppressions if rule.kind == "error_above"]
+    percents = {(float(rule.error * (100 if rule.relative else 1)), float(100 * rule.chance)) for rule in rules}
+    assert (number(error), number(chance)) in percents
+
+
+def certain(told: Told, *found: str | None) -> None:
+    """Sizes of values whose error is so large a part of them, in standard deviations of a normal law."""
+    (part,) = told.plan.releases
+    (rule,) = (rule for rule in part.suppressions if rule.kind == "error_above" and rule.relative)
+    quantile = -float(norm.ppf(float(rule.chance) / 2))
+    stddevs = noise_stddevs(told.plan, part, 1) if promised_user_level(told.plan) else np.sqrt(part.errors(48))
+    sizes = [number(text) for text in found if text]
+    for size, stddev in zip(sizes, sorted({float(stddevs.min()), float(stddevs.max())}), strict=True):
+        assert math.isclose(size, quantile * stddev / float(rule.error), rel_tol=0.04)
+
+
+def certain_steps(told: Told, shown: str, others: str) -> None:
+    assert number(shown) + number(others) == told.plan.expected_steps
 
 
 def seldom(told: Told, found: str) -> None:
@@ -878,6 +901,9 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"within {N} of the least \(or after {N} rounds\)", solver),
     (rf"{N}-bit floating point", double_precision),
     (rf"values below {N}", threshold),
+    (rf"error is above {N}(?: % of the value)? with a probability of more than {N} %", uncertain),
+    (rf"of a size of at least {N}(?: to {N})?", certain),
+    (rf"all values of {N} steps? are shown, and none of the other {N}:", certain_steps),
     (rf"^less than {N}$", seldom),
     # simulated examples
     (rf"{N} users, each in {N} to {N} steps", simulated),

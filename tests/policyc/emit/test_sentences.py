@@ -81,6 +81,11 @@ WRITTEN = {
     "suppressed": ADDED
     + TOTALS
     + "mechanism gaussian()\nestimate none()\npostprocess there { suppress(there, below = 40) }",
+    "uncertain": ADDED + "mechanism gaussian()\nestimate none()\npostprocess there "
+    '{ suppress(there, error_above = 12.5, chance = 0.05), suppress(there, error_above = "25 %", chance = 0.1) }',
+    "uncertain steps": SUMMED.replace(
+        "integer(there)", 'integer(there), suppress(there, error_above = "12.5 %", chance = 0.01)'
+    ),
     "suppressed counts": SUMMED.replace("integer(there)", "integer(there), suppress(there, below = 300.5)"),
     "large": MOVING.replace("alpha = 1.0", "alpha = 30.0"),
 }

@@ -9,6 +9,7 @@ import policyc
 from policyc.diagnostics import Severity, Source
 from policyc.diagnostics.pages import all_codes, read_page
 from policyc.diagnostics.text import render_text
+from policyc.semantics.rules.suppression import check_shown
 from policyc.semantics.rules.utility import check_utility
 
 # From 0750 on, codes are the planner's own, but for two that the policy shows already.
@@ -19,6 +20,7 @@ CODES = [
 ]
 # Known only after planning: predicted error, prior alone and signal size of the wrong and of the right example.
 UTILITY = {"W0701": ((40.0, None, 12.0), (4.0, None, 12.0)), "W0702": ((10.0, 8.0, None), (4.0, 8.0, None))}
+LEAST_ERRORS = {"W0708": (24.0, 9.0)}  # of the values that are shown with most of the chance, wrong and right
 NOT_PLANNED = "E0702"  # the user-level pages are right, and this version does not plan them yet
 
 
@@ -31,6 +33,9 @@ def found_in(page_examples, findings):
         policy, found = findings(text)
         if code in UTILITY:
             found = [*found, *check_utility(policy, policy.releases[0], *UTILITY[code][right])]
+        if code in LEAST_ERRORS:
+            (rule,) = policy.postprocess[0].suppressions
+            found = [*found, *check_shown(policy.releases[0].name, rule, LEAST_ERRORS[code][right])]
         return text, policy, found
 
     return found_in
