@@ -243,6 +243,14 @@ def certain(told: Told, *found: str | None) -> None:
         assert math.isclose(size, quantile * stddev / float(rule.error), rel_tol=0.04)
 
 
+def least_error(told: Told, found: str) -> None:
+    """Of all steps, by a normal law."""
+    (part,) = told.plan.releases
+    (rule,) = (rule for rule in part.suppressions if rule.kind == "error_above" and not rule.relative)
+    stddev = noise_stddevs(told.plan, part, told.plan.expected_steps).min()
+    assert math.isclose(number(found), -float(norm.ppf(float(rule.chance) / 2)) * stddev, rel_tol=0.04)
+
+
 def certain_steps(told: Told, shown: str, others: str) -> None:
     assert number(shown) + number(others) == told.plan.expected_steps
 
@@ -903,6 +911,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"values below {N}", threshold),
     (rf"error is above {N}(?: % of the value)? with a probability of more than {N} %", uncertain),
     (rf"of a size of at least {N}(?: to {N})?", certain),
+    (rf"that is kept with this `?\s*`? is {N}", least_error),
     (rf"all values of {N} steps? are shown, and none of the other {N}:", certain_steps),
     (rf"^less than {N}$", seldom),
     # simulated examples
