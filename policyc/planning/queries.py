@@ -26,13 +26,16 @@ def query_of(policy: Policy, release: Release) -> Query:
     """What a release asks."""
     cell = policy.stream.cell
     by = cell.column if release.by_cell and cell is not None else None
+    bound = policy.participation
+    cells = release.cells_per_step or (bound.cells_per_step if bound is not None and by is not None else None)
     if release.kind == "sum":
         assert release.column is not None, "the grammar demands it"
         assert release.clamp is not None, "the grammar demands it"
         low, high = release.clamp
-        return SumQuery(column=release.column, low=low, high=high, grid=grid_of(low, high), by=by)
+        grid = grid_of(low, high)
+        return SumQuery(column=release.column, low=low, high=high, grid=grid, by=by, cells_per_step=cells)
     if release.base is None:
-        return CountQuery(by=by)
+        return CountQuery(by=by, cells_per_step=cells)
     if release.width is None:
         return PrefixQuery(of=release.base, by=by)
     return WindowQuery(of=release.base, steps=release.width, by=by)

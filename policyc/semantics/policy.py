@@ -63,6 +63,7 @@ class Release:
     clamp: tuple[Decimal, Decimal] | None = None
     base: str | None = None
     width: int | None = None
+    cells_per_step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Participation:
     assumed: str | None
     span: Span
     per: int | None = None
+    cells_per_step: int | None = None
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,10 @@ def _clamp(scope: Scope, value: Value, what: str) -> tuple[Decimal, Decimal] | N
 _CLAMP = Parameter(
     "clamp", _clamp, "clamp = 0 .. 130", because="without it one user can change the sum by any amount"
 )  # fmt: skip
+_CELLS = Parameter("cells_per_step", reading.whole, "cells_per_step = 3", required=False)
 _QUERIES: Mapping[str, tuple[Parameter, ...]] = {
-    "count": (Parameter("stream", _name, "count(my_stream)", positional=True),),
-    "sum": (Parameter("column", _column_of, "my_stream.my_column", positional=True), _CLAMP),
+    "count": (Parameter("stream", _name, "count(my_stream)", positional=True), _CELLS),
+    "sum": (Parameter("column", _column_of, "my_stream.my_column", positional=True), _CLAMP, _CELLS),
     "prefix": (Parameter("release", _name, "prefix(my_release)", positional=True),),
     "window": (
         Parameter("release", _name, "my_release", positional=True),
@@ -95,7 +96,7 @@ def _resolve_measured(scope: Scope, tree: ReleaseTree, call: Call, names: Names 
         return None
     if tree.by is not None and not _by_cell(scope, tree, kind, names):
         return None
-    clamp, width = bound.get("clamp"), bound.get("width")
+    clamp, width, cells = bound.get("clamp"), bound.get("width"), bound.get("cells_per_step")
     of_release = kind in ("prefix", "window")
     return Release(
         name=tree.name.text,
@@ -107,6 +108,7 @@ def _resolve_measured(scope: Scope, tree: ReleaseTree, call: Call, names: Names 
         clamp=clamp if isinstance(clamp, tuple) else None,
         base=owner_name.text if of_release else None,
         width=width if isinstance(width, int) else None,
+        cells_per_step=cells if isinstance(cells, int) else None,
     )
 
 

@@ -75,6 +75,7 @@ _PARTICIPATION: Signature = {
                   because="the noise grows with the number of steps one user takes part in"),
         _PER,
         Parameter("per_step", reading.whole, "per_step = 1", required=False),
+        Parameter("cells_per_step", reading.whole, "cells_per_step = 10", required=False),
         Parameter("spacing", reading.step_count, "spacing = 1 step", required=False),
         Parameter("enforced", reading.word("keep_first", "keep_sample"), "enforced = keep_first", required=False),
         Parameter("assumed", reading.text, 'assumed = "why this holds"', required=False),

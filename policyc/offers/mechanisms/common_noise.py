@@ -28,7 +28,7 @@ class CommonNoiseOffer(StreamOffer):
 
     def variants(self, setting: Setting) -> Sequence[Options]:
         """Weights worth comparing: the smaller the weight, the less the values share."""
-        present, values = setting.participation.steps, (setting.horizon or 0) * setting.cells
+        present, values = setting.participation.steps * setting.spread, (setting.horizon or 0) * setting.cells
         weights = DENSE_WEIGHTS if present >= DENSE * values else (SPARSE_WEIGHT,)
         return tuple({"weight": Decimal(weight)} for weight in weights if float(weight) * present > 1)
 
@@ -41,7 +41,7 @@ class CommonNoiseOffer(StreamOffer):
         """That with an own deviation of 1, and its own variance, in units of what plain noise has."""
         from policyc_check.mechanisms.common_noise import PARTS  # start-up: `policyc check` calculates nothing
 
-        present, values = setting.participation.steps, (setting.horizon or 0) * setting.cells
+        present, values = setting.participation.steps * setting.spread, (setting.horizon or 0) * setting.cells
         weight = float(options["weight"]) if "weight" in options else USUAL_WEIGHT  # type: ignore[arg-type]
         own, part = best_split(weight, present, values, PARTS)
         share = part / PARTS

@@ -7,14 +7,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from policyc_check.records import Label, Name, PositiveDecimal, Record, Steps
+from policyc_check.records import UNSAID, Count, Label, Name, PositiveDecimal, Record, Steps
 
 
 class CountQuery(Record):
-    """Users present in a step; `by` is the cell column, or None for one number a step."""
+    """Users present in a step; `by` is the cell column, or None for one number a step.
+
+    A user counts in one cell of a step, or once in each of up to `cells_per_step` where that is said.
+    """
 
     kind: Literal["count"] = "count"
     by: Label | None
+    cells_per_step: Count | None = UNSAID
 
 
 class SumQuery(Record):
@@ -29,6 +33,7 @@ class SumQuery(Record):
     high: Decimal
     grid: PositiveDecimal
     by: Label | None
+    cells_per_step: Count | None = UNSAID
 
     @model_validator(mode="after")
     def _ordered(self) -> SumQuery:

@@ -62,6 +62,13 @@ def contribution_of(query: CountQuery | SumQuery, per_step: int) -> int:
     return per_step if isinstance(query, CountQuery) else per_step * largest_units(query)
 
 
+def spread_of(plan: Plan, release: ReleasePlan) -> int:
+    """In how many cells of a step one user counts at most: once in each, where several are said."""
+    query = source_release(plan, release).query
+    said = query.cells_per_step if isinstance(query, CountQuery | SumQuery) and query.by is not None else None
+    return min(said or 1, len(release.cells))
+
+
 def largest_units(query: SumQuery) -> int:
     """The size of the largest clamped value, in units of the grid, rounded up."""
     return math.ceil(max(abs(Fraction(query.low)), abs(Fraction(query.high))) / Fraction(query.grid))
@@ -114,6 +121,7 @@ def setting_of(
         signed=isinstance(counted, SumQuery) and counted.low < 0 < counted.high,
         cells=len(release.cells),
         wait=plan.delivery.longest_wait,
+        spread=spread_of(plan, release),
         workload=_WORKLOADS.get(type(query), "identity"),
         window=query.steps if isinstance(query, WindowQuery) else None,
     )
@@ -209,7 +217,7 @@ def _check_releases(plan: Plan) -> Iterator[Claim]:
         names.add(release.name)
         query, stated = source_release(plan, release).query, release.l1_sensitivity
         assert isinstance(query, CountQuery | SumQuery), "what others are made of is a count or a sum"
-        least = contribution_of(query, plan.participation.per_step) * unit_of(plan, release)
+        least = contribution_of(query, plan.participation.per_step) * spread_of(plan, release) * unit_of(plan, release)
         claimed = f"one user changes `{release.name}` in a step by at most {stated}"
         yield Claim(claimed, stated >= least, f"recomputed {least}", f"{place}.l1_sensitivity")
 

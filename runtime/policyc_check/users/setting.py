@@ -46,6 +46,7 @@ class Setting:
             values that are measured are those of the steps.
         window: for `window`, how many steps.
         per_step: events of one user that count in a step, at most; None says nothing, as `contribution` bounds them.
+        spread: cells of a step in each of which one user adds up to `contribution`, at most.
     """
 
     participation: Participation
@@ -57,6 +58,7 @@ class Setting:
     workload: Literal["identity", "prefix", "window"] = "identity"
     window: int | None = None
     per_step: int | None = None
+    spread: int = 1
 
     @property
     def horizon(self) -> int | None:
@@ -71,9 +73,11 @@ class Setting:
         else they share as few as they can. What they move, squared, is linear in the number of shared steps, so that
         nothing between is worse.
         """
+        steps = self.participation.steps
         if not self.replaced or self.signed:
-            return self.participation.steps
-        return 2 * self.participation.steps if self.cells > 1 else self.participation.steps_of_two
+            return steps * self.spread
+        shared, apart = min(2 * self.spread, self.cells), self.participation.steps_of_two * self.spread
+        return max(steps * shared, apart) if self.cells > 1 else apart
 
     @property
     def shift(self) -> int:
@@ -85,10 +89,10 @@ class Setting:
         """The steps of the `changes`, as early as they can be: the worst for noise that grows from step to step."""
         k, spacing = self.participation.steps, self.participation.spacing
         first = [spacing * n for n in range(k)]
-        if self.changes == k:
-            return first
-        if self.cells > 1:  # both users in the same steps, in different cells
-            return sorted(first * 2)
+        if not self.replaced or self.signed:
+            return sorted(first * self.spread)
+        if self.cells > 1:  # both users in the same steps, in different cells: nowhere can more be as early
+            return sorted(first * (2 * self.spread))
         if spacing == 1:
             return list(range(self.changes))
         return sorted(first + [step + 1 for step in first[: self.changes - k]])
@@ -99,7 +103,8 @@ class Setting:
         Args:
             square: the same for one user added or removed who adds at most 1 to a step, all coefficients being >= 0.
         """
-        return self._of_two(square, 4 if self.signed else 2) * self.contribution**2  # a cross term >= 0 only helps
+        # a cross term >= 0 only helps; each pair of steps is shared by at most `spread` cells
+        return self._of_two(square, 4 if self.signed else 2) * self.spread * self.contribution**2
 
     def moved_l1(self, columns: Whole) -> int:
         """How far one neighbor moves linear combinations of the raw series at most, L1, in units.
@@ -110,7 +115,7 @@ class Setting:
         Args:
             columns: L1 norms of the columns, whole numbers >= 0, shape (horizon,); of an endless stream, all there are.
         """
-        return self._of_two(lambda part: largest_sum(columns, part), 2) * self.contribution
+        return self._of_two(lambda part: largest_sum(columns, part), 2) * self.spread * self.contribution
 
     def _of_two(self, of_one: Callable[[Participation], int], most: int) -> int:
         """What neighbors move at most, where one user moves so much, and two at most so many times as much."""

@@ -56,7 +56,7 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
             return "neighbors replace a user, so that their number tells nothing: it needs `neighbors = add_remove`"
         if setting.signed:
             return "where contributions have both signs, nothing is gained"
-        if setting.participation.steps * SPARSEST < setting.horizon * setting.cells:
+        if setting.participation.steps * setting.spread * SPARSEST < setting.horizon * setting.cells:
             return f"a user raises fewer than 1 of {SPARSEST} values, and hardly anything is common to all"
         return StreamMechanism.reason_against.__func__(cls, setting)  # type: ignore[attr-defined,no-any-return]
 
