@@ -45,6 +45,7 @@ from policyc_check.users.claims import (
     promised_user_level,
     setting_of,
     source_release,
+    spread_of,
     unit_of,
 )
 from policyc_check.users.profile import PrivacyProfile
@@ -141,9 +142,17 @@ def _sensitive(plan: Plan, release: ReleasePlan) -> ReleasePlan:
     assert plan.participation is not None, "the draft has it"
     assert not isinstance(query, PrefixQuery | WindowQuery), "resolved by its source"
     per_step = plan.participation.per_step
-    moved = contribution_of(query, per_step) * unit_of(plan, release)
-    if query.kind == "count":
+    spread = spread_of(plan, release)
+    moved = contribution_of(query, per_step) * spread * unit_of(plan, release)
+    if query.kind == "count" and spread > 1:
+        reason = f"one user counts at most once in each of {spread:,} cells of a step"
+    elif query.kind == "count":
         reason = f"one user counts at most {'once' if per_step == 1 else f'{per_step:,} times'} in a step"
+    elif spread > 1:
+        reason = (
+            f"one user adds at most one value between {query.low} and {query.high}, in units of {query.grid}, in each "
+            f"of {spread:,} cells of a step"
+        )
     else:
         reason = (
             f"one user adds at most {per_step:,} value{'' if per_step == 1 else 's'} between {query.low} and "

@@ -15,7 +15,7 @@ from policyc_check.plan import made as checked_made
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
-from policyc_check.plan.queries import SumQuery, TotalQuery
+from policyc_check.plan.queries import CountQuery, SumQuery, TotalQuery
 from policyc_check.plan.release import told_apart
 from policyc_check.plan.schedule import Schedule
 from policyc_check.records import Label, Record, Steps
@@ -265,7 +265,14 @@ class Plan(checked.Plan):
         record, source = self.participation, source_release(self, release)
         if record is None or record.enforced is None:
             return False
-        return isinstance(source.query, SumQuery) or record.per_step > 1
+        return isinstance(source.query, SumQuery) or record.per_step > 1 or self.drops_cells(release)
+
+    def drops_cells(self, release: ReleasePlan) -> bool:
+        """Whether cells of a step beyond so many of one user are missing in a release, where it says how many count."""
+        record, query = self.participation, source_release(self, release).query
+        if record is None or record.enforced is None or not isinstance(query, CountQuery | SumQuery):
+            return False
+        return query.cells_per_step is not None and query.cells_per_step < len(release.cells)
 
     def drops_from(self, release: ReleasePlan) -> bool:
         """Whether events of users may be missing in a release, so that its values and errors are of kept ones."""

@@ -85,7 +85,7 @@ def test_no_user_moves_what_is_measured_further_than_is_said(name: str, replaced
 
 
 def test_a_common_part_hides_users_in_several_cells() -> None:
-    """x - p n over all users, n being their number: the bound is reached, for every p."""
+    """X - p n over all users, n being their number: the bound is reached, for every p."""
     for part in (0, 100, 512):
         for bound, spread, cells, _ in (one for one in SETTINGS if not one[3]):
             setting = Setting(Participation(bound, HORIZON), cells=cells, wait=None, spread=spread)
@@ -96,7 +96,9 @@ def test_a_common_part_hides_users_in_several_cells() -> None:
 
 def test_a_prediction_hides_users_in_several_cells() -> None:
     """The weighted values of all users, of the weights that fall fastest."""
-    mechanism = Lmmse.model_validate({"name": "lmmse", "weight": "0.5", "decay": "0.9", "stddev": "3", "grid": 1024, "signal": None})
+    mechanism = Lmmse.model_validate(
+        {"name": "lmmse", "weight": "0.5", "decay": "0.9", "stddev": "3", "grid": 1024, "signal": None}
+    )
     for bound, spread, cells, _ in (one for one in SETTINGS if not one[3]):
         setting = Setting(Participation(bound, HORIZON), cells=cells, spread=spread)
         weights = np.array([float(mechanism.weight_at(step)) for step in range(HORIZON)])

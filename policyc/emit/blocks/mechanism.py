@@ -11,9 +11,9 @@ from itertools import groupby
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, in_period, listed, quoted, said, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
-from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
+from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.records import Record
-from policyc_check.users.claims import own_bound, source_release
+from policyc_check.users.claims import own_bound, source_release, spread_of
 from policyc_runtime.noisy_values import common_stddevs
 from policyc_runtime.plan import (
     AdaptiveRelease,
@@ -358,6 +358,12 @@ def dropped(plan: Plan, release: ReleasePlan) -> str:
         told.append(f"steps of one user beyond {own_bound(plan):,}{' of a period' if in_period(plan) else ''}")
         if record.spacing > 1:
             told.append(f"those less than {counted(record.spacing, 'step')} apart")
-    if plan.drops_events(release):
+    query = source_release(plan, release).query
+    if plan.drops_cells(release):
+        told.append(f"cells of one user beyond {spread_of(plan, release):,} in a step")
+    if isinstance(query, CountQuery | SumQuery) and query.cells_per_step is not None:
+        if isinstance(query, SumQuery):
+            told.append("events of one user beyond 1 in a cell of a step")
+    elif plan.drops_events(release):
         told.append(f"events of one user beyond {record.per_step:,} in a step")
     return listed(told)

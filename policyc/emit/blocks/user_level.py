@@ -22,13 +22,14 @@ from policyc.emit.blocks.user_limits import (
     said_to_be_learned,
     together,
 )
-from policyc.emit.blocks.wording import Json, JsonValue, in_period, quoted, relation_words, said, span, user
+from policyc.emit.blocks.wording import Json, JsonValue, in_period, listed, quoted, relation_words, said, span, user
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.plan.claims import Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
+from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
-from policyc_check.users.claims import own_bound, promised_user_level, setting_of
+from policyc_check.users.claims import own_bound, promised_user_level, setting_of, spread_of
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, ReleasePlan
 
@@ -78,10 +79,25 @@ def record_of(plan: Plan) -> ParticipationRecord:
 def bound_words(plan: Plan) -> str:
     """`in at most 100 steps, once in each`, with the spacing where there is one."""
     record = record_of(plan)
-    times = "once" if record.per_step == 1 else f"at most {record.per_step:,} times"
     apart = f", any two of them at least {counted(record.spacing, 'step')} apart" if record.spacing > 1 else ""
     of = " of a period" if in_period(plan) else ""
-    return f"in at most {counted(own_bound(plan), 'step')}{of}{apart}, {times} in each"
+    return f"in at most {counted(own_bound(plan), 'step')}{of}{apart}, {_in_a_step(plan)}"
+
+
+def _in_a_step(plan: Plan) -> str:
+    """`once in each`, or in how many cells of each."""
+    most = record_of(plan).per_step
+    said = {
+        release.name: spread_of(plan, release)
+        for release in plan.releases
+        if isinstance(release.query, CountQuery | SumQuery) and release.query.cells_per_step is not None
+    }
+    if not said:
+        return f"{'once' if most == 1 else f'at most {most:,} times'} in each"
+    if len(set(said.values())) == 1:
+        return f"in each once in up to {counted(max(said.values()), 'cell')}"
+    cells = [f"{counted(number, 'cell')} of {quoted(name)}" for name, number in said.items()]
+    return f"in each once in up to {listed(cells)}"
 
 
 def _steps_words(plan: Plan) -> str:

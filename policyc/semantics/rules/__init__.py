@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from policyc.diagnostics import Diagnostic
 from policyc.semantics.policy import Policy
 from policyc.semantics.rules.belief import check_belief
+from policyc.semantics.rules.cells import check_cells
 from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
 from policyc.semantics.rules.made import check_made
@@ -29,6 +30,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_correlation,
     check_participation,
     check_periods,
+    check_cells,
     check_releases,
     check_made,
     check_postprocess,

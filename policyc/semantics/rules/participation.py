@@ -72,7 +72,8 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
     if bound is not None and bound.enforced == "keep_sample" and policy.delivery.kind != "offline":
         return  # refused: nobody can sample what is still to come
     steps = None if bound is None else _steps_dropped(policy, bound)
-    found = [one for one in (steps, _events_dropped(policy, bound)) if one is not None]
+    cells, events = _cells_dropped(policy, bound), _events_dropped(policy, bound)
+    found = [one for one in (steps, cells, events) if one is not None]
     if not found:
         return
     signed = any(release.clamp is not None and release.clamp[0] < 0 for release in policy.releases)
@@ -134,6 +135,24 @@ def _per(policy: Policy) -> str:
 
 def _of_a_period(policy: Policy) -> str:
     return " of a period" if policy.period is not None else ""
+
+
+def _cells_dropped(policy: Policy, bound: Participation | None) -> _Dropped | None:
+    """What is dropped of users who are in more cells of a step than count, in any release that says so."""
+    usual = None if bound is None else bound.cells_per_step
+    several = usual is not None or any(release.cells_per_step is not None for release in policy.releases)
+    listed = len(policy.stream.cell.cells) if policy.stream.cell else 1
+    counts = [release.cells_per_step or usual or 1 for release in policy.releases if release.by_cell]
+    least = min(counts, default=listed)
+    if not several or least >= listed:
+        return None
+    cells = "1 cell" if least == 1 else f"{least:,} cells"
+    return _Dropped(
+        f"are in more than {cells} of a step",
+        "the first of these",
+        "",
+        f"a larger `cells_per_step`, up to {listed:,}",
+    )
 
 
 def _events_dropped(policy: Policy, bound: Participation | None) -> _Dropped | None:

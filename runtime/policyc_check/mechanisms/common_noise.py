@@ -46,8 +46,8 @@ class LessUsers(Strategy):
 
         A step that adds d >= 0 to the values, c in all at most, changes its part of the square from m q^2 to at most
         m q^2 + d^2 - 2 q d, q = p c, which is convex in d and largest at d = 0 or, as 2 q <= c, at d = c: the worst
-        user adds c in as many steps as it may, in as many cells where each has its own c, and nothing in all others. Where all users add d <= 0, it is the same of
-        -x: what is published has as much noise on either side.
+        user adds c in as many steps as it may, in as many cells where each has a c of its own, and nothing in all
+        others. Where all users add d <= 0, it is the same of -x: what is published has as much noise on either side.
         """
         if setting.replaced or setting.signed or setting.horizon is None:
             raise ValueError("users are added or removed, all add values of one sign, and the stream ends")

@@ -18,7 +18,7 @@ from policyc_check.users.claims import own_bound, period_of, promised_user_level
 from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
 from policyc_runtime.files import draft, followed, is_full, place
-from policyc_runtime.laboratory.streams import USERS
+from policyc_runtime.laboratory.streams import USERS, counts_in_cells, turns_of
 from policyc_runtime.output import NOT_A_RELEASE, output_paths, require_writable
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds, whole_step_before
@@ -198,15 +198,18 @@ def _taking_part(plan: Plan, steps: int, generator: np.random.Generator) -> Even
     users = plan.stream.population or USERS
     most = min(own_bound(plan), -(-length // record.spacing))
     parts = users * several * -(-steps // length)
-    _require_few(parts * (most + 1) // 2 * record.per_step)
+    room = max(turns_of(plan, release) for release in measured_releases(plan))  # events in a step, or cells
+    _require_few(parts * (most + 1) // 2 * room)
     times = generator.integers(1, most + 1, parts)
-    room = length - (times - 1) * record.spacing
+    free = length - (times - 1) * record.spacing
     part = np.repeat(np.arange(parts), times)
     turn = np.arange(len(part)) - np.repeat(np.cumsum(times) - times, times)
-    drawn = np.floor(generator.random(len(part)) * room[part]).astype(np.int64)
+    drawn = np.floor(generator.random(len(part)) * free[part]).astype(np.int64)
     step = drawn[np.lexsort((drawn, part))] + turn * record.spacing + part // (users * several) * length
-    part, step = np.repeat(part[step < steps], record.per_step), np.repeat(step[step < steps], record.per_step)
+    part, step = np.repeat(part[step < steps], room), np.repeat(step[step < steps], room)
     cells = generator.integers(0, _listed(plan.stream), len(part))
+    if counts_in_cells(plan):  # each in a cell of its own
+        cells = (np.repeat(cells[::room], room) + np.arange(len(part)) % room) % _listed(plan.stream)
     return Events(part // several % users, step, cells, part % several)
 
 

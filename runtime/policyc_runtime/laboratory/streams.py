@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import own_bound, period_of, source_release, unit_of
+from policyc_check.users.claims import own_bound, period_of, source_release, spread_of, unit_of
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
@@ -192,6 +192,9 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     own = own_bound(plan)
     most, spacing = (2 * own, 1) if plan.drops_steps else (own, record.spacing)
     crowded = any(plan.drops_events(source) for source in sources)
+    several = counts_in_cells(plan)
+    turns = {source.name: turns_of(plan, source) for source in sources}
+    room = max(turns.values())  # events in a step that count, or cells
 
     def summed(source: ReleasePlan, step: Counts, cell: Counts, values: Array) -> Counts:
         sums = np.zeros((steps, len(source.cells)))
@@ -201,21 +204,26 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     def draw(generator: np.random.Generator) -> Drawn:
         who, when = _parts(plan, users, most, spacing, steps, generator)
         counted = _counted(plan, who, when, generator)
-        events = np.full(when.size, record.per_step)
+        events = np.full(when.size, room)
         if crowded:
-            events = generator.integers(1, 2 * record.per_step + 1, when.size)
+            events = generator.integers(1, 2 * room + 1, when.size)
+        if several:
+            events = np.minimum(events, cells)
         step, counted = np.repeat(when, events), np.repeat(counted, events)
         turn = np.arange(step.size) - np.repeat(np.cumsum(events) - events, events)
-        counted &= turn < record.per_step
         cell = generator.integers(0, cells, step.size)
+        if several:  # each in a cell of its own
+            cell = (np.repeat(generator.integers(0, cells, when.size), events) + turn) % cells
         drawn = Drawn({}, {})
         for source in sources:
-            values = np.ones(step.size) if record.per_step > 1 else np.asarray(turn == 0, dtype=np.float64)
+            once = record.per_step == 1 and not (several and source.query.by is not None)
+            values = np.asarray(turn == 0, dtype=np.float64) if once else np.ones(step.size)
             if isinstance(source.query, SumQuery):
                 unit = float(source.query.grid)
                 values = np.rint(generator.uniform(float(source.query.low), float(source.query.high), step.size) / unit)
             drawn.all[source.name] = summed(source, step, cell, values)
-            drawn.kept[source.name] = summed(source, step[counted], cell[counted], values[counted])
+            kept = counted & (turn < turns[source.name])
+            drawn.kept[source.name] = summed(source, step[kept], cell[kept], values[kept])
         return drawn
 
     often = min(most, -(-min(steps, plan.longest_part or steps) // spacing))
@@ -227,6 +235,17 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
             f"`{DROPPING}` has those that are dropped, and no noise"
         )
     return Streams(draw, {}, said)
+
+
+def counts_in_cells(plan: Plan) -> bool:
+    """Whether the plan says in how many cells of a step a user counts, in any release."""
+    return any(getattr(release.query, "cells_per_step", None) is not None for release in plan.releases)
+
+
+def turns_of(plan: Plan, release: ReleasePlan) -> int:
+    """How many events of a user in a step count in a release, or how many cells."""
+    assert plan.participation is not None, "a user-level plan has a bound"
+    return spread_of(plan, release) if counts_in_cells(plan) else plan.participation.per_step
 
 
 def _counted(plan: Plan, users: Counts, steps: Counts, generator: np.random.Generator) -> NDArray[np.bool_]:
@@ -248,7 +267,9 @@ def counted_words(plan: Plan, *, crowded: bool) -> str:
         told.append(
             f"{own_bound(plan):,} of these" + (f", {record.spacing:,} steps apart," if record.spacing > 1 else "")
         )
-    if crowded:
+    if crowded and counts_in_cells(plan):
+        told.append("the first cells in a step, as many as each release says,")
+    elif crowded:
         told.append("1 event in a step" if record.per_step == 1 else f"{record.per_step:,} events in a step")
     return f"only {' and '.join(told)}"
 

@@ -25,6 +25,8 @@ from policyc_runtime.sources.moments import step_microseconds
 from policyc_runtime.sources.step_counts import StepCounts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
@@ -62,19 +64,51 @@ def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, step
         f"{units} FROM event JOIN person USING (person) WHERE moment < {start + steps * length} AND code < {listed}"
     )
     dropped = _keep_steps(connection, record, "0" if period is None else f"step * {length} // {period}")
-    # of a user's events in a step the latest says the cell when one counts, the first ones count when several do
-    late = "DESC" if record.per_step == 1 and not columns else ""
-    limit = record.per_step if record.enforced or (record.per_step == 1 and not columns) else 2**62
-    order = ", ".join([f"moment {late}", "code", *(name for name, _ in columns)])
-    connection.execute(
-        "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
-        f"(PARTITION BY id, period, step ORDER BY {order}) AS event_in_step "
-        f"FROM part JOIN kept USING (id, period, step)) WHERE event_in_step <= {limit}"
-    )
+    if _most_cells(plan) is None:
+        _keep_events(connection, record, [name for name, _ in columns])
+    else:
+        _keep_cells(connection, plan, [name for name, _ in columns])
+    turns = () if _most_cells(plan) is None else ("turn",)  # which of a user's cells count in which release
     counts = {release.name: _values(connection, plan, release, steps, record) for release in measured_releases(plan)}
     if record.enforced:
         dropped["events"] = _number(connection, "SELECT (SELECT count(*) FROM part) - (SELECT count(*) FROM counted)")
-    return StepCounts(start, counts, _digests(connection, columns, steps), dropped if record.enforced else None)
+    return StepCounts(start, counts, _digests(connection, columns, steps, turns), dropped if record.enforced else None)
+
+
+def _keep_events(connection: DuckDBPyConnection, record: ParticipationRecord, columns: list[str]) -> None:
+    """The table `counted` of events that count, `turn` 1, 2, ... of a user's in a step."""
+    # of a user's events in a step the latest says the cell when one counts, the first ones count when several do
+    late = "DESC" if record.per_step == 1 and not columns else ""
+    limit = record.per_step if record.enforced or (record.per_step == 1 and not columns) else 2**62
+    connection.execute(
+        "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
+        f"(PARTITION BY id, period, step ORDER BY {', '.join([f'moment {late}', 'code', *columns])}) AS turn "
+        f"FROM part JOIN kept USING (id, period, step)) WHERE turn <= {limit}"
+    )
+
+
+def _keep_cells(connection: DuckDBPyConnection, plan: Plan, columns: list[str]) -> None:
+    """The same where users count in several cells of a step: the first event in each, `turn` 1, 2, ... of the cells."""
+    record, values = plan.participation, "".join(f", {name}" for name in columns)
+    limit = _most_cells(plan) if record is not None and record.enforced else 2**62
+    connection.execute(
+        "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
+        f"(PARTITION BY id, period, step ORDER BY moment, code{values}) AS turn FROM (SELECT *, row_number() OVER "
+        f"(PARTITION BY id, period, step, code ORDER BY moment{values}) AS event_in_cell "
+        f"FROM part JOIN kept USING (id, period, step)) WHERE event_in_cell = 1) WHERE turn <= {limit}"
+    )
+
+
+def _most_cells(plan: Plan) -> int | None:
+    """In how many cells of a step a user counts at most, in any release; None where that is not said."""
+    said = [query.cells_per_step for query in map(_measured_query, measured_releases(plan))]
+    return max((cells for cells in said if cells is not None), default=None)
+
+
+def _measured_query(release: ReleasePlan) -> CountQuery | SumQuery:
+    query = release.query
+    assert isinstance(query, CountQuery | SumQuery), "the others are made of these"
+    return query
 
 
 def _units(name: str, query: SumQuery) -> str:
@@ -158,7 +192,10 @@ def _values(
     connection: DuckDBPyConnection, plan: Plan, release: ReleasePlan, steps: int, record: ParticipationRecord
 ) -> Steps:
     """(steps, cells) of a count or sum, in units."""
-    query = release.query
+    query = _measured_query(release)
+    limit = 2**62
+    if _most_cells(plan) is not None:  # without cells a user counts once, in the cell that comes first
+        limit = 1 if query.by is None else (query.cells_per_step or 1) if record.enforced else limit
     if isinstance(query, SumQuery):
         name = next(name for name, known in sum_columns(plan) if known is query)
         value = f"sum({name})"
@@ -167,16 +204,18 @@ def _values(
         value = "count(*)" if record.per_step > 1 else f"count(DISTINCT {'(id, period)' if several else 'id'})"
     code = "0" if query.by is None else "code"
     rows = connection.execute(
-        f"SELECT step, {code} AS code, {value}::BIGINT AS value FROM counted GROUP BY ALL"
+        f"SELECT step, {code} AS code, {value}::BIGINT AS value FROM counted WHERE turn <= {limit} GROUP BY ALL"
     ).fetchnumpy()
     values = np.zeros((steps, len(release.cells)), dtype=np.int64)
     values[rows["step"], rows["code"]] = rows["value"]
     return values
 
 
-def _digests(connection: DuckDBPyConnection, columns: list[tuple[str, SumQuery]], steps: int) -> tuple[str, ...]:
+def _digests(
+    connection: DuckDBPyConnection, columns: list[tuple[str, SumQuery]], steps: int, turns: Sequence[str]
+) -> tuple[str, ...]:
     """What the values of each step came from: sums of hashes of who counted, where and with what."""
-    what = "".join(f", ':', {name}" for name, _ in columns)
+    what = "".join(f", ':', {name}" for name in (*(name for name, _ in columns), *turns))
     rows = connection.execute(
         f"SELECT step, code, count(*), sum(low), sum(high), sum(md5_number_lower(concat(low, ':', high{what}))) "
         "FROM counted JOIN person USING (id) GROUP BY ALL ORDER BY ALL"

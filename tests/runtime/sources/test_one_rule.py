@@ -21,16 +21,17 @@ policy visits "Visitors"
 stream seen {{
   user person
   time at
-  cell place in {{"A", "B"}}
+  cell place in {{"A", "B", "C"}}
   step {step}
   horizon {horizon} steps
   start "2026-01-01"
 }}
 release there = count(seen) by place
 release anywhere = count(seen)
+release once = count(seen{once}) by place
 release spent = sum(seen.money, clamp = -5 .. 20) by place
 target user_level(epsilon = 5.0, delta = 1e-6, neighbors = add_remove{per})
-participation at_most({bound} steps{per}, per_step = {most}, spacing = {spacing} steps, enforced = {kept})
+participation at_most({bound} steps{per}, {most}, spacing = {spacing} steps, enforced = {kept})
 mechanism gaussian()
 estimate none()
 deliver {deliver}
@@ -39,14 +40,15 @@ deliver {deliver}
 Event = tuple[int, str, str, float]  # minute, person, place, money
 
 
-def planned(folder: Path, step: int, per: int | None, bound: int, most: int, spacing: int, kept: str) -> Plan:
+def planned(folder: Path, step: int, per: int | None, bound: int, most: int | str, spacing: int, kept: str) -> Plan:
     (folder / "visits.policy").write_text(
         POLICY.format(
             step=f"{step}min",
             horizon=MINUTES // step,
             per="" if per is None else f", per = {per}min",
             bound=bound,
-            most=most,
+            most=f"per_step = {most}" if isinstance(most, int) else most,
+            once="" if isinstance(most, int) else ", cells_per_step = 1",
             spacing=spacing,
             kept=kept,
             deliver="offline" if kept == "keep_sample" else "realtime",
@@ -58,11 +60,11 @@ def planned(folder: Path, step: int, per: int | None, bound: int, most: int, spa
 def drawn(generator: np.random.Generator, events: int, users: int) -> list[Event]:
     """Events of few users, many in a step."""
     return [
-        (int(minute), f"u{user}", "AB"[place], round(float(money), 1))
+        (int(minute), f"u{user}", "ABC"[place], round(float(money), 1))
         for minute, user, place, money in zip(
             generator.integers(0, MINUTES, events),
             generator.integers(0, users, events),
-            generator.integers(0, 2, events),
+            generator.integers(0, 3, events),
             generator.uniform(-9, 30, events),
             strict=True,
         )
@@ -86,10 +88,13 @@ CASES = [
     (240, 60, 1, 1, 1),
     (240, 60, 1, 2, 1),
     (60, 720, 5, 1, 1),
+    (60, 240, 2, "cells_per_step = 2", 1),
+    (240, 60, 1, "cells_per_step = 2", 1),
+    (60, None, 3, "cells_per_step = 3", 2),
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kept", ["keep_first", "keep_sample"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, kept, tmp_path):
@@ -112,7 +117,9 @@ def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, kept, tmp_pat
             assert np.array_equal(moved, alone[release.name]), release.name
             setting = setting_of(plan, release, NeighboringRelation.ADD_OR_REMOVE_ONE)
             in_a_step = np.abs(moved).sum(axis=1)
-            assert in_a_step.max() <= setting.contribution
+            assert in_a_step.max() <= setting.contribution * setting.spread
+            assert np.abs(moved).max() <= setting.contribution
+            assert setting.spread == 1 or np.count_nonzero(moved, axis=1).max() <= setting.spread
             assert np.count_nonzero(in_a_step) <= setting.participation.steps
             assert (moved**2).sum() <= setting.changes * setting.shift**2
 

@@ -123,11 +123,16 @@ class _Scene:
         )
         for (turn, step), event in product(enumerate(first), range(events)):
             cell = (walk[0] * turn + walk[1] * event) % setting.cells
-            mine[step, cell] += each
+            at_once = setting.replaced and not setting.signed and setting.cells > 1  # both users, in different cells
+            own = min(setting.spread, -(-setting.cells // 2)) if at_once else setting.spread
+            places = (cell + np.arange(own)) % setting.cells
+            mine[step, places] += each
             if setting.replaced and setting.signed:
-                other[step, cell] -= each
-            elif setting.replaced and setting.cells > 1:
-                other[step, (cell + setting.cells // 2) % setting.cells] += each
+                other[step, places] -= each
+            elif at_once:
+                first_other = setting.cells // 2 if own == 1 else own
+                places = (cell + first_other + np.arange(min(setting.spread, setting.cells - own))) % setting.cells
+                other[step, places] += each
         if setting.replaced and not setting.signed and setting.cells == 1:
             second = [step for step in setting.earliest_changes if step not in set(first)]
             other[second, 0] += setting.contribution

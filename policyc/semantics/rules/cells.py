@@ -1,0 +1,65 @@
+"""In how many cells of a step one user counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic, Span
+from policyc.semantics.policy import Policy, UserLevelTarget
+
+
+def check_cells(policy: Policy) -> Iterator[Diagnostic]:
+    """Whether `cells_per_step` means something where it is said (E0508)."""
+    bound, cell = policy.participation, policy.stream.cell
+    said: list[tuple[int, Span]] = [
+        (release.cells_per_step, release.span) for release in policy.releases if release.cells_per_step is not None
+    ]
+    if bound is not None and bound.cells_per_step is not None:
+        said.append((bound.cells_per_step, bound.span))
+    for release in policy.releases:
+        if release.cells_per_step is not None and not release.by_cell:
+            yield _meaningless(
+                release.span,
+                f"`{release.name}` has one value a step, and `cells_per_step` is about several",
+                "who is in several cells counts once in all of them together",
+                f"add `by {cell.column}`, or leave `cells_per_step` out" if cell is not None else
+                'add `cell my_column in {"A", "B"}` to the stream and `by my_column` here, or leave it out',
+            )  # fmt: skip
+            return
+    for cells, span in said:
+        if cell is None:
+            yield _meaningless(
+                span,
+                "the stream has no cell to be in",
+                "`cells_per_step` says in how many cells of a step a user counts",
+                'add `cell my_column in {"A", "B"}` to the stream, or leave `cells_per_step` out',
+            )
+        elif not any(isinstance(target, UserLevelTarget) for target in policy.targets):
+            yield _meaningless(
+                span,
+                "this promise takes a user to be in one cell of a step",
+                "it compares two cells that one user may be in",
+                "promise `user_level(...)`, or leave `cells_per_step` out",
+            )
+        elif cells > len(cell.cells):
+            yield _meaningless(
+                span,
+                f"nobody can be in {cells:,} of {len(cell.cells):,} cells",
+                "a bound beyond all cells bounds nothing, and one of the two numbers is not what was meant",
+                f"write `cells_per_step = {len(cell.cells)}` or less",
+            )
+        elif bound is not None and bound.per_step > 1:
+            yield _meaningless(
+                bound.span,
+                "`per_step` and `cells_per_step` say two things of one step",
+                "with `cells_per_step` a user counts once in each of so many cells; with `per_step` with so many "
+                "events, which may all be in one",
+                "keep the one that is meant",
+            )
+        else:
+            continue
+        return
+
+
+def _meaningless(span: Span, message: str, because: str, remedy: str) -> Diagnostic:
+    return Diagnostic("E0508", message, span, because=because, help=remedy)
