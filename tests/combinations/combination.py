@@ -125,11 +125,13 @@ HORIZONS = ("ends", "unbounded")
 CHAINS = ("mixing", "ring", "groups", "drawn start")
 OBJECTIVES = ("mean_squared_error", "mean_absolute_error")
 PER = "per = 4h"  # three periods
+CELLS_PER_STEP = "cells_per_step = 2"
 PARTICIPATIONS = (
     "4 steps, enforced = keep_first",
     "4 steps, per_step = 2, spacing = 2 steps, enforced = keep_first",
     '12 steps, assumed = "so it is"',
     f"2 steps, {PER}, enforced = keep_first",
+    f"3 steps, {CELLS_PER_STEP}, enforced = keep_first",
 )
 
 
@@ -263,7 +265,10 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0704"
     if one.wait is None and one.horizon == "unbounded":
         yield "E0705"
-    if one.constraint == "total" and "add_remove" in TARGETS[one.target][0]:
+    several = one.user_level and CELLS_PER_STEP in one.participation
+    if several and not one.cells:
+        yield "E0508"
+    if one.constraint == "total" and ("add_remove" in TARGETS[one.target][0] or (several and one.by_cell)):
         yield "E0602"
     if one.constraint == "total" and not one.by_cell:
         yield "E0610"
@@ -316,6 +321,8 @@ def _planned(one: Combination) -> Iterator[str]:
     if mechanism == "common_noise" and still:  # the number of users tells nothing, or nobody knows of how many steps
         yield "E0755"
     if mechanism == "subsample" and one.target == "replace" and (one.by_cell or one.release == "signed sum"):
+        yield "E0755"
+    if mechanism == "subsample" and one.by_cell and CELLS_PER_STEP in one.participation:
         yield "E0755"
     if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism):
         yield "E0755"  # more coins, or more different losses, than fit a machine

@@ -25,6 +25,7 @@ def _private_population(policy: Policy, block: Postprocess) -> Iterator[Diagnost
     """E0602: neighbors that differ in the number of users make that number private."""
     target = next((t for t in policy.targets if isinstance(t, UserLevelTarget) and t.neighbors == "add_remove"), None)
     if target is None:
+        yield from _users_of_several_cells(policy, block)
         return
     for span in dict.fromkeys(constraint.span for constraint in block.constraints):
         place = _population_in(policy, span)
@@ -37,6 +38,24 @@ def _private_population(policy: Policy, block: Postprocess) -> Iterator[Diagnost
                 "policy states may stand beside the values, but values must not be made to fit it",
                 help="use `neighbors = replace`, or drop the constraint",
                 labels=(Label(target.span, "promised here"),),
+            )
+
+
+def _users_of_several_cells(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:
+    """E0602: users who count in several cells are fewer than what the cells add up to."""
+    release = next((release for release in policy.releases if release.name == block.release), None)
+    usual = None if policy.participation is None else policy.participation.cells_per_step
+    if release is None or not release.by_cell or (release.cells_per_step or usual or 1) == 1:
+        return
+    for span in dict.fromkeys(constraint.span for constraint in block.constraints):
+        place = _population_in(policy, span)
+        if place is not None:
+            yield Diagnostic(
+                "E0602",
+                "the cells do not add up to the number of users here",
+                place,
+                because="a user counts in several cells of a step",
+                help="drop the constraint, or write `cells_per_step = 1`",
             )
 
 
