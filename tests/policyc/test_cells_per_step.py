@@ -56,33 +56,21 @@ def test_the_first_cells_count_once_each(tmp_path):
     assert found.dropped == {"users": 1, "participations": 1, "events": 3}
 
 
-@pytest.mark.parametrize(("neighbors", "factor"), [("add_remove", 1), ("replace", 2)])
-def test_noise_is_for_as_many_values(neighbors, factor, tmp_path):
-    """All three releases together: mu squared is the sum over releases of changed values over variance."""
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_noise_is_for_as_many_values(neighbors, tmp_path):
+    """All releases together: mu squared is the sum over releases of changed values over variance, as of one release."""
+    others = ("release first", "release read", "release seconds")
+    text = "\n".join(line for line in POLICY.splitlines() if not line.startswith(others))
+    text = text.replace("cells_per_step = 3, ", "").replace("NEIGHBORS", "add_remove")
+    (tmp_path / "one.policy").write_text(text + "\n")
+    one = 2 / float(compile_policy(tmp_path / "one.policy").plan.releases[0].mechanism.stddev) ** 2
     plan = compiled(tmp_path, neighbors).plan
-    one = compile_one(tmp_path, neighbors)
+    users = 1 if neighbors == "add_remove" else 2  # in steps of their own
     values = {"read": 3, "first": 1, "devices": 1, "seconds": 3 * 6000**2}
-    if neighbors == "replace":  # of four pages two users can be on three each, of which two are the same
-        values = {"read": 4, "first": 2, "devices": 1, "seconds": 4 * 6000**2}
-    units = {name: float(getattr(plan.release_named(name).query, "grid", 1)) for name in values}
-    steps = {"devices": 4 if neighbors == "replace" else 2}
     square = sum(
-        steps.get(name, 2) * number / (float(plan.release_named(name).mechanism.stddev)) ** 2
-        for name, number in values.items()
+        users * 2 * number / float(plan.release_named(name).mechanism.stddev) ** 2 for name, number in values.items()
     )
-    assert units["seconds"] == 0.01
     assert square == pytest.approx(one, rel=2e-3)
-
-
-def compile_one(folder, neighbors):
-    """Mu squared of the same promise, from one count of two steps."""
-    lines = [
-        line for line in POLICY.splitlines() if not line.startswith(("release first", "release read", "release sec"))
-    ]
-    text = "\n".join(lines).replace("cells_per_step = 3, ", "").replace("NEIGHBORS", "add_remove")
-    (folder / "one.policy").write_text(text + "\n")
-    stddev = float(compile_policy(folder / "one.policy").plan.releases[0].mechanism.stddev)
-    return 2 / stddev**2
 
 
 def test_a_plan_with_more_cells_than_its_noise_is_for_is_refused(tmp_path):
