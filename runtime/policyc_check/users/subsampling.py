@@ -25,8 +25,9 @@ import numpy as np
 
 from policyc_check.rounding import UNIT
 from policyc_check.users.composition import Floats, LossLaw
-from policyc_check.users.noise import SMOOTH, DiscreteGaussian
+from policyc_check.users.noise import NEARLY_NORMAL, SMOOTH, DiscreteGaussian
 from policyc_check.users.profile import FINENESS, Laws, PrivacyProfile
+from policyc_check.users.setting import Moves
 
 NEVER = 1e-300  # a probability far below any delta
 CLOSE = 1e-12
@@ -166,4 +167,7 @@ class SampledGaussianLoss:
             return ((LossLaw(step, 0.0, first, np.log(masses), min(lost, 1 - 1e-15)), 1),)
 
     def _case(self, shown: int) -> PrivacyProfile:
-        return DiscreteGaussian(self.noise).alike(shown, self.shift)
+        noise = DiscreteGaussian(self.noise)
+        if self.noise >= NEARLY_NORMAL:
+            return noise.any_way(Moves(shown * self.shift**2))
+        return noise.alike(shown, self.shift)

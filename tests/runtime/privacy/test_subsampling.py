@@ -14,9 +14,11 @@ from scipy.stats import binom, hypergeom
 
 from policyc.offers.calibration import gaussian_stddev, sample_delta, sample_stddev
 from policyc_check.users.gaussian import gaussian_delta
+from policyc_check.users.noise import DiscreteGaussian
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.subsampling import (
     SampledGaussianLoss,
+    StepSample,
     fixed_size_sample,
     poisson_sample,
     stratified_sample,
@@ -31,6 +33,19 @@ def test_reference_stddevs(row: dict[str, str]) -> None:
     sample = poisson_sample(int(row["participation_bound"]), float(row["rate"]))
     stddev = sample_stddev(sample, float(row["epsilon"]), float(row["delta"]), 1.0)
     assert stddev == pytest.approx(float(row["stddev"]), rel=1e-9)
+
+
+@pytest.mark.parametrize("sample", [poisson_sample(20, 0.3), stratified_sample(20, 40, 4)])
+def test_wide_noise_is_mixed_by_its_closed_bound(sample: StepSample) -> None:
+    """Never less than the mixture of exact curves, nor than 3e-5 of the variance less would tell."""
+    noise = Fraction(320) ** 2
+    loss = SampledGaussianLoss(sample, noise, 100)
+    for epsilon in (0.1, 1.0, 2.5):
+        curve = [DiscreteGaussian(noise).alike(m, 100).delta(epsilon) if m else 0.0 for m in range(sample.law.size)]
+        exact = sample.mean(curve.__getitem__)
+        less = sample_delta(sample, epsilon, 100 / 320 * (1 + 1.6e-5))
+        assert exact <= loss.delta(epsilon) <= less
+        assert PrivacyProfile(losses=(loss,)).compose(PrivacyProfile(0.01)).delta(epsilon) >= min(exact, curve[-1])
 
 
 @pytest.mark.parametrize(
