@@ -39,3 +39,11 @@ class SparseOffer(BudgetOffer):
     name = "sparse"
     says = "all for some steps, and nothing for those between, which an estimator fills"
     options = (Option("every", "steps", "every = 4 steps"),)
+
+
+class PartsOffer(BudgetOffer):
+    """A stated part for each release, of a promise about all of a user that adds up."""
+
+    name = "parts"
+    says = "for each release a part of the promise, `parts(counts = 0.7, sums = 0.3)`: of a `user_level` with "
+    "`delta = 0` or `rho`"

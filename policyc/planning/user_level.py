@@ -10,11 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import cast
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers import AtDelta, Goal
 from policyc.offers.calibration import least_near, log_excess
-from policyc.offers.goals import goal_of
+from policyc.offers.goals import Added, goal_of
 from policyc.planning.assemble import (
     constraint_rows,
     policy_record,
@@ -288,6 +289,8 @@ def _unused(entry: Measurement, policy: Policy) -> Refused:
 
 def _measuring_totals(policy: Policy, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
     """Running totals and windows are measured by themselves where that lowers the error of all releases together."""
+    if policy.budget.name == "parts":  # which are of counts and sums
+        return planned
     for index, one in enumerate(planned):
         usable = [entry for entry in one.others if isinstance(entry, Pair)]
         if one.pair is not None or not usable:
@@ -313,6 +316,13 @@ def _weights(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, flo
 def _sharing(policy: Policy, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
     """All measured releases with noise for the whole promise together."""
     alone = [one.alone for one in planned if one.alone is not None]
+    if policy.budget.name == "parts":
+        assert isinstance(goal, Added), "checked before"
+        given = {name: replace(goal, limit=cast(Decimal, part)) for name, part in policy.budget.arguments.items()}
+        return [
+            one if one.alone is None else replace(one, measurement=one.alone.fitted(given[one.draft.name]))
+            for one in planned
+        ]
     if len(alone) == 1:
         return [replace(one, measurement=one.alone) for one in planned]
     errors = list(_weights(policy, planned).values())

@@ -325,5 +325,9 @@ def _word(statement: CallStatement | WordStatement) -> tuple[str, Span]:
 
 def resolve_wish(scope: Scope, statement: CallStatement) -> Wish | None:
     """A `budget`, `mechanism` or `estimate` statement."""
-    read = _call(scope, statement, _wishes(statement.keyword.text))
+    known = dict(_wishes(statement.keyword.text))
+    if statement.keyword.text == "budget" and isinstance(statement.value, Call):  # parts have the names of releases
+        names = dict.fromkeys(a.name.text for a in statement.value.arguments if a.name is not None)
+        known["parts"] = tuple(Parameter(name, reading.privacy_parameter, f"{name} = 0.5") for name in names)
+    read = _call(scope, statement, known)
     return None if read is None else Wish(read[0], read[1], statement.span)

@@ -36,7 +36,7 @@ def test_what_is_offered_is_what_can_be_run() -> None:
     windows = {name for name, offer in mechanism_offers().items() if offer.promises == {"windows"}}
     assert windows == set(window_mechanism_kinds())
     assert {kind.described().split("(")[0] for kind in every_estimator()} <= set(estimator_offers())
-    assert set(budget_offers()) == {"bounded", "optimal", "quantified", "sparse", "uniform"}
+    assert set(budget_offers()) == {"bounded", "optimal", "parts", "quantified", "sparse", "uniform"}
 
 
 def test_an_offer_says_what_its_record_does() -> None:

@@ -18,6 +18,7 @@ from policyc.semantics.rules.made import check_made
 from policyc.semantics.rules.names import check_names
 from policyc.semantics.rules.noise import check_noise
 from policyc.semantics.rules.participation import check_participation
+from policyc.semantics.rules.parts import check_parts
 from policyc.semantics.rules.period import check_periods
 from policyc.semantics.rules.planned import check_planned
 from policyc.semantics.rules.postprocess import check_postprocess
@@ -31,6 +32,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_participation,
     check_periods,
     check_cells,
+    check_parts,
     check_releases,
     check_made,
     check_postprocess,
