@@ -45,5 +45,4 @@ class PartsOffer(BudgetOffer):
     """A stated part for each release, of a promise about all of a user that adds up."""
 
     name = "parts"
-    says = "for each release a part of the promise, `parts(counts = 0.7, sums = 0.3)`: of a `user_level` with "
-    "`delta = 0` or `rho`"
+    says = "a stated part for each release, of a `user_level` promise with `delta = 0` or `rho`"
