@@ -6,17 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
-from policyc.planning.assemble import (
-    assemble_plan,
-    chain_record,
-    constraint_rows,
-    release_cells,
-    sensitivity,
-    step_mechanism,
-)
+from policyc.planning.assemble import assemble_plan, step_mechanism
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.comparison import Choice, Comparison
-from policyc.planning.made import made_records
+from policyc.planning.draft import chain_record, constraint_rows, release_cells, sensitivity
 from policyc.planning.plausibility import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
@@ -24,7 +17,7 @@ from policyc.planning.series import with_one_signal
 from policyc.planning.sharing import Sharing
 from policyc.planning.shown import shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
-from policyc.planning.usefulness import user_level_warnings, utility_warnings
+from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.semantics.policy import (
     Policy,
@@ -38,7 +31,7 @@ from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
-from policyc_runtime.plan import Notice, Plan
+from policyc_runtime.plan import Plan
 from policyc_runtime.refusal import verify
 
 
@@ -56,18 +49,13 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
         raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
     try:
         if any(isinstance(target, UserLevelTarget) for target in policy.targets):
-            policy = with_one_signal(policy)
-            plan = plan_user_level(policy, notices)
-            more = [*user_level_warnings(policy, plan), *shown_warnings(policy, plan, notices)]
-            noted = tuple(Notice(code=warning.code, message=warning.message) for warning in more)
-            plan = plan.model_copy(update={"notices": (*plan.notices, *noted)})
+            plan, more = plan_user_level(with_one_signal(policy), notices)
         else:
             plan, more = _planned(policy, notices)
-        plan = plan.model_copy(update={"made": made_records(policy)}).sealed()
         verify(plan)
-        return plan, more
     except KernelError as error:
         raise PolicyError(policy.source, [*notices, _refused(policy, error)]) from error
+    return plan, more
 
 
 def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:

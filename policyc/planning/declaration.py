@@ -1,4 +1,4 @@
-"""What a plan must say because its policy says it: all but budgets, noise, estimators and predictions.
+"""Whether a plan says what its policy says: all but budgets, noise, estimators and predictions.
 
 Nothing is planned for it. So whoever has a plan and a policy can see in a moment whether one is of the other.
 """
@@ -9,27 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from policyc.diagnostics import Diagnostic
-from policyc.planning.assemble import (
-    constraint_rows,
-    correlation_record,
-    policy_record,
-    release_cells,
-    sensitivity,
-    step_mechanism,
-    stream_record,
-    suppression_rules,
-    target_record,
-)
+from policyc.planning.assemble import step_mechanism
+from policyc.planning.draft import DraftRelease, draft_of
 from policyc.planning.made import made_records
-from policyc.planning.series import modelled_signal
-from policyc.planning.user_level import draft_user_level
-from policyc.semantics.policy import Policy, Release, UserLevelTarget
-from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.stream import Delivery
+from policyc.semantics.policy import Policy
 from policyc_runtime.mechanisms import window_mechanism_kinds
 from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan, Scheduled
 
-RELEASED = ("name", "query", "cells", "l1_sensitivity", "sensitivity_reason", "constraints", "integer", "suppressions")
+RELEASED = tuple(DraftRelease.model_fields)
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")
 
 
@@ -49,7 +36,8 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
         findings: its warnings, all of which a plan repeats.
         plan: loaded, so that its records are well formed.
     """
-    declared, found = _declared(policy, findings, plan), plan.model_dump(mode="json")
+    lags = {chain.group: chain.lags for chain in plan.correlation.chains}  # found by the search for budgets
+    declared, found = draft_of(policy, lags).model_dump(mode="json"), plan.model_dump(mode="json")
     for name in WHOLE:
         yield from compared(name, declared[name], found[name])
     for index, (said, release) in enumerate(zip(declared["releases"], found["releases"], strict=False)):
@@ -65,50 +53,6 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
         yield from compared("signal", declared["signal"], found["signal"])
     told = [{"code": finding.code, "message": finding.message} for finding in findings]
     yield from compared("notices", told, found["notices"][: len(told)])
-
-
-def _declared(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> dict[str, Any]:
-    """What follows from the policy, as a plan would have it; `lags` alone are taken from the plan."""
-    user_level = [target for target in policy.targets if isinstance(target, UserLevelTarget)]
-    if user_level:
-        return draft_user_level(policy, user_level[0], findings).model_dump(mode="json")
-    lags = {chain.group: chain.lags for chain in plan.correlation.chains}
-    signal = None if policy.signal is not None and policy.signal.kind == "pilot" else modelled_signal(policy)
-    records = {
-        "policy": policy_record(policy),
-        "stream": stream_record(policy),
-        "delivery": Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
-        "correlation": correlation_record(policy, lags),
-    }
-    return {
-        **{name: record.model_dump(mode="json") for name, record in records.items()},
-        "objective": policy.objective,
-        "targets": [
-            target_record(target).model_dump(mode="json")
-            for target in policy.targets
-            if not isinstance(target, UserLevelTarget)
-        ],
-        "participation": None,
-        "signal": None if signal is None else signal.model_dump(mode="json"),
-        "releases": [_released(policy, release) for release in policy.releases],
-    }
-
-
-def _released(policy: Policy, release: Release) -> dict[str, Any]:
-    """A release under a promise about single steps."""
-    rows, integer = constraint_rows(policy, release)
-    least, reason = sensitivity(release)
-    cell = policy.stream.cell
-    return {
-        "name": release.name,
-        "query": CountQuery(by=cell.column if release.by_cell and cell else None).model_dump(mode="json"),
-        "cells": list(release_cells(policy, release)),
-        "l1_sensitivity": str(least),
-        "sensitivity_reason": reason,
-        "constraints": [row.model_dump(mode="json") for row in rows],
-        "integer": integer,
-        "suppressions": [rule.model_dump(mode="json") for rule in suppression_rules(policy, release)],
-    }
 
 
 def _mechanism(policy: Policy, index: int, part: ReleasePlan) -> Iterator[Difference]:

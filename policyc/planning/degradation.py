@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 from policyc.offers import LargestLoss, Rho
 from policyc.offers.calibration import gaussian_epsilon, least, least_near, log_excess, spread
 from policyc.planning.assemble import round_up
+from policyc.planning.draft import Draft
+from policyc.planning.expected_errors import PlannedRelease
 from policyc_check.mechanisms import StreamMechanism
 from policyc_check.plan.claims import Claims, CurvePoint, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.targets import AnyUserPromise, UserRho
@@ -17,22 +20,21 @@ from policyc_check.users.claims import DELTAS, beyond_bounds, composed, promised
 from policyc_check.users.noise import added
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
-from policyc_runtime.plan import Plan
 
 MOST = 1e15  # nats; what is above is called none
 LEAST = 1e-6  # nats, below which nobody asks how many of a promised rho
 EXACT_DIGITS, CURVE_DIGITS = 6, 4
 
 
-def user_level_claims(plan: Plan) -> Claims:
+def user_level_claims(draft: Draft, planned: Sequence[PlannedRelease]) -> Claims:
     """What was promised, which the noise was made for, and what is left of it when the participation bound fails."""
-    claims = tuple(_claim(plan, target) for target in promised_user_level(plan))
+    claims = tuple(_claim(draft, planned, target) for target in promised_user_level(draft))
     return Claims(total_leakage=None, budget_sum=None, largest_budget=None, user_level=claims)
 
 
-def _claim(plan: Plan, target: AnyUserPromise) -> UserLevelClaim | UserRhoClaim:
-    bounds = beyond_bounds(plan)
-    parts = [_parts(plan, target, bound) for bound in (None, *bounds)]
+def _claim(draft: Draft, planned: Sequence[PlannedRelease], target: AnyUserPromise) -> UserLevelClaim | UserRhoClaim:
+    bounds = beyond_bounds(draft)
+    parts = [_parts(draft, planned, target, bound) for bound in (None, *bounds)]
     beyond = zip(bounds, parts[1:], strict=True)
     if isinstance(target, UserRho):
         left = tuple(
@@ -56,9 +58,10 @@ def _claim(plan: Plan, target: AnyUserPromise) -> UserLevelClaim | UserRhoClaim:
 Parts = list[tuple[StreamMechanism, Setting]]
 
 
-def _parts(plan: Plan, target: AnyUserPromise, bound: int | None) -> Parts:
+def _parts(draft: Draft, planned: Sequence[PlannedRelease], target: AnyUserPromise, bound: int | None) -> Parts:
     """What is measured, and what one user can change in it who takes part so often; None: as the policy says."""
-    return [(part.mechanism, setting_of(plan, part, target.relation, bound)) for part in plan.measured]
+    measured = [(one.draft, one.measurement.mechanism) for one in planned if one.measurement is not None]
+    return [(mechanism, setting_of(draft, part, target.relation, bound)) for part, mechanism in measured]
 
 
 def _added(goal: LargestLoss | Rho, parts: Parts) -> Decimal:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from policyc.planning.candidates import Refused
 from policyc.planning.comparison import NOTICED, more_error
 from policyc.planning.courses import Courses, still
+from policyc.planning.draft import DraftRelease
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
 from policyc.planning.trials import (
@@ -30,8 +33,9 @@ from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.projection import NearestValues
-from policyc_runtime.noisy_values import derived_values, noise_stddevs, whole_values
-from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, ErrorRun, Plan, PredictedError, ReleasePlan
+from policyc_runtime.mechanisms import Derived, StreamMechanism
+from policyc_runtime.noisy_values import derived_values
+from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, ErrorRun, MeasuredRelease, PredictedError
 from policyc_runtime.randomness import SimulationRandomness
 
 Array = NDArray[np.float64]
@@ -54,7 +58,8 @@ class PlannedRelease:
     tried on, None where the policy does not say how values move.
     """
 
-    draft: ReleasePlan
+    draft: DraftRelease
+    estimator: Estimator
     pair: Pair | None
     others: tuple[Pair | Refused, ...]
     measurement: Measurement | None = None
@@ -65,31 +70,84 @@ class PlannedRelease:
         """The measurement with noise for the whole promise."""
         return None if self.pair is None else self.pair.measurement
 
+    @property
+    def mechanism(self) -> StreamMechanism | Derived:
+        """How its noisy values are found."""
+        return Derived() if self.measurement is None else self.measurement.mechanism
 
-def finished(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> ReleasePlan:
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where the values of a release come from: a measurement of `source`, and totals of its noisy values in order."""
+
+    source: DraftRelease
+    base: Measurement
+    totals: tuple[DraftRelease, ...] = ()
+
+    @classmethod
+    def of(cls, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> _Origin:
+        """That of one of the releases that are planned together."""
+        if one.measurement is not None:
+            return cls(one.draft, one.measurement)
+        query = one.draft.query
+        assert isinstance(query, PrefixQuery | WindowQuery), "all others are measured"
+        made = cls.of(next(other for other in planned if other.draft.name == query.of), planned)
+        return replace(made, totals=(*made.totals, one.draft))
+
+    @property
+    def measured(self) -> Total | None:
+        """What the mechanism measures of true values; None for themselves."""
+        total = isinstance(self.source.query, PrefixQuery | WindowQuery)
+        return partial(derived_values, self.source) if total else None
+
+    @property
+    def derive(self) -> Total | None:
+        """What is then made of them; None for nothing."""
+        return self._derived if self.totals else None
+
+    def _derived(self, values: Array) -> Array:
+        return reduce(lambda found, total: derived_values(total, found), self.totals, values)
+
+    def variances(self) -> Array:
+        """Of the noise, as if that of the steps that totals add up were independent, but for what is common, (steps,).
+
+        Rounded as that of the plan is (`noise_stddevs`).
+        """
+        own, common = self.base.own_stddevs(), np.full(self.base.steps, self.base.offset)
+        for total in self.totals:
+            own = np.sqrt(derived_values(total, own[:, None] ** 2))[:, 0]
+            common = derived_values(total, common[:, None])[:, 0]
+        return np.asarray(np.hypot(own, common) ** 2)
+
+
+def finished(
+    policy: Policy, one: PlannedRelease, planned: Sequence[PlannedRelease]
+) -> MeasuredRelease | DerivedRelease:
     """The release with its expected errors and everything that was considered; `planned` are all of the plan."""
-    release = plan.release_named(one.draft.name)
-    horizon = plan.stream.horizon
-    noisy = _noise(policy, plan, one, release)
-    found = _published(policy, plan, one, planned)
+    origin = _Origin.of(one, planned)
+    noisy = _noise(policy, one, origin)
+    found = _published(policy, one, origin)
     errors = np.nan_to_num(noisy, nan=float(np.nanmean(noisy))) if found.errors is None else found.errors
-    mean = float(errors.mean())
     predicted = PredictedError(
         kind=found.kind,
-        published=mean,
+        published=float(errors.mean()),
         stderr=found.stderr,
         because=found.because,
-        without_postprocessing=_alone(policy, plan, one, _measured_base(plan, one, planned), found),
+        without_postprocessing=_alone(policy, one, origin, found),
         prior_alone=None,
         signal=None,
         method=found.method,
     )
-    update = {
-        "expected_errors": tuple(_runs(errors, horizon)),
+    made: dict[str, Any] = {
+        **dict(one.draft),
+        "mechanism": one.mechanism,
+        "schedule": None,
+        "expected_errors": tuple(_runs(errors, origin.base.setting.horizon)),
+        "estimator": one.estimator,
         "predicted": predicted,
-        "candidates": tuple(_candidates(policy, release, one, predicted)),
+        "candidates": tuple(_candidates(policy, one, predicted)),
     }
-    return release.model_copy(update=update)
+    return DerivedRelease(**made) if one.measurement is None else MeasuredRelease(**made)
 
 
 @dataclass(frozen=True)
@@ -103,122 +161,120 @@ class _Found:
     because: str | None = None
 
 
-def _published(policy: Policy, plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> _Found:
+def _published(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
     """What is known of the errors of what is published.
 
     What is found far from every bound holds there alone: it is stated as what it is before constraints, unless the
     policy says where values lie.
     """
-    release, pair, given = plan.release_named(one.draft.name), one.pair, one.given
-    if given is None or pair is None or pair.error is None:
-        found = _untried(policy, plan, one, _measured_base(plan, one, planned))
+    given = one.given
+    if given is None or one.pair is None or one.pair.error is None:
+        found = _untried(policy, one, origin)
     else:
-        found = _tried(policy, plan, one, given)
+        found = _tried(policy, one, one.pair, origin, given)
     placed = given is not None and given.placed
-    if placed or found.kind == "noise" or not _may_lower(plan, release, found.errors):
+    if placed or found.kind == "noise" or not _may_lower(policy, one, origin, found.errors):
         return found
     return replace(found, kind="unconstrained", because=found.because or (BOUNDED if given is None else NO_MEAN))
 
 
-def _tried(policy: Policy, plan: Plan, one: PlannedRelease, given: Courses) -> _Found:
+def _tried(policy: Policy, one: PlannedRelease, pair: Pair, origin: _Origin, given: Courses) -> _Found:
     """The same of one that was tried on courses: anew where it has a share of the promise only."""
-    pair, release = one.pair, plan.release_named(one.draft.name)
-    assert pair is not None, "only pairs are tried"
     errors, estimated = pair.errors, Estimated(pair.error or 0.0, pair.stderr or 0.0)
     if one.measurement is not None and one.measurement != pair.measurement:
-        trial = _trial(policy, plan, release, one.measurement, given)
-        errors = known_errors(one.measurement, release.estimator, trial.constraints, policy.objective, given)
+        trial = _trial(policy, one, origin, given)
+        errors = known_errors(one.measurement, one.estimator, trial.constraints, policy.objective, given)
         estimated = trial.settled() if errors is None else estimated
     if errors is None:
-        return _simulated(given, plan, estimated)
+        return _simulated(given, origin.base.steps, estimated)
     computed = f"{given.said}: the covariance of what is missed follows from it and from the noise"
     return _Found("expected", computed, errors)
 
 
-def _untried(policy: Policy, plan: Plan, one: PlannedRelease, base: Measurement) -> _Found:
+def _untried(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
     """The same of a release that was not tried on courses of a signal while mechanisms were compared."""
-    release, pair, given, mechanism = plan.release_named(one.draft.name), one.pair, one.given, base.mechanism
+    pair, given, mechanism, steps = one.pair, one.given, origin.base.mechanism, origin.base.steps
+    constraints, coupled = one.draft.constraints, one.draft.constraint_set.couples_steps
     moving = (mechanism.estimates or mechanism.leaves_gaps) and not (pair is not None and mechanism.declared)
     if moving and given is None:
-        return _least(policy, plan, release, base)
-    if moving or (given is not None and release.constraints) or (pair is None and not mechanism.independent):
-        there = given if given is not None and (moving or release.constraints) else still(policy, base.steps)
-        return _simulated(there, plan, _trial(policy, plan, release, base, there).settled())
-    coupled = release.constraint_set.couples_steps
-    if release.estimator.plain or coupled:
+        return _least(policy, one, origin)
+    if moving or (given is not None and constraints) or (pair is None and not mechanism.independent):
+        there = given if given is not None and (moving or constraints) else still(policy, steps)
+        return _simulated(there, steps, _trial(policy, one, origin, there).settled())
+    if one.estimator.plain or coupled:
         open_gain = "what constraints between steps gain" if coupled else "what the estimator gains"
         method = f"variance of the noise alone: no signal says how values move, so {open_gain} is not known"
         return _Found("noise", method, because=COUPLED if coupled else GAINS)
     if mechanism.declared:
         return _Found("expected", "errors of the declared AR(1) process")
     noise = "variance of the noise"
-    return _Found("noise", noise, because=BOUNDED) if _may_lower(plan, release) else _Found("expected", noise)
+    may_lower = _may_lower(policy, one, origin)
+    return _Found("noise", noise, because=BOUNDED) if may_lower else _Found("expected", noise)
 
 
-def _may_lower(plan: Plan, release: ReleasePlan, errors: Array | None = None) -> bool:
+def _may_lower(policy: Policy, one: PlannedRelease, origin: _Origin, errors: Array | None = None) -> bool:
     """Whether the release's demands may lower errors somewhere: (steps,) of values as they are estimated, or noise."""
-    if release.constraints or not release.integer:
-        return len(release.constraints) > 0
-    if errors is None and whole_values(plan, release):
+    if one.draft.constraints or not one.draft.integer:
+        return len(one.draft.constraints) > 0
+    if errors is None and origin.base.mechanism.whole_values and origin.base.unit == 1:
         return False
-    variances = noise_stddevs(plan, release, plan.expected_steps) ** 2
-    found = of_variances(variances, plan.objective) if errors is None else errors
-    typical = float(np.nanmean(found)) ** (0.5 if plan.objective == "mean_squared_error" else 1.0)
+    found = of_variances(origin.variances(), policy.objective) if errors is None else errors
+    typical = float(np.nanmean(found)) ** (0.5 if policy.objective == "mean_squared_error" else 1.0)
     return bool(typical < ROUNDED)
 
 
-def _least(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement) -> _Found:
+def _least(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
     """The errors of a stream that stands still."""
-    there, steps = still(policy, base.steps), plan.expected_steps
+    base, steps = origin.base, origin.base.steps
     if base.mechanism.leaves_gaps:
         variance = base.variance_of_all()
         method = "variance of the mean of all measured values, which no estimate of a still stream is below"
         return _Found("at_least", method, of_variances(np.full(steps, variance), policy.objective), because=MOVES)
-    error, stderr = _trial(policy, plan, release, base, there).settled(FEW_STEPS)
+    error, stderr = _trial(policy, one, origin, still(policy, steps)).settled(FEW_STEPS)
     method = "errors of a stream that does not move, simulated; one that moves has larger errors"
     known = stderr if math.isfinite(stderr) else None
     return _Found("at_least", method, np.full(steps, error), known, MOVES)
 
 
-def _trial(policy: Policy, plan: Plan, release: ReleasePlan, base: Measurement, there: Courses) -> Trial:
+def _trial(policy: Policy, one: PlannedRelease, origin: _Origin, there: Courses) -> Trial:
     """What a release makes of a measurement; whatever the constraints where nobody says where values lie."""
-    rows = release.constraints if there.placed else ()
-    constraints = ConstraintSet.of_rows(rows, len(release.cells), integer=release.integer)
-    return Trial(base, release.estimator, constraints, policy.objective, there, *_totals(plan, release))
+    rows = one.draft.constraints if there.placed else ()
+    constraints = ConstraintSet.of_rows(rows, len(one.draft.cells), integer=one.draft.integer)
+    return Trial(origin.base, one.estimator, constraints, policy.objective, there, origin.measured, origin.derive)
 
 
-def _simulated(given: Courses, plan: Plan, found: Estimated) -> _Found:
+def _simulated(given: Courses, steps: int, found: Estimated) -> _Found:
     """What was found on courses."""
     if not math.isfinite(found.error):
         return _Found("noise", "variance of the noise alone", because="no values of the signal keep the constraints")
     known = found.stderr if math.isfinite(found.stderr) else None
-    errors = np.full(plan.expected_steps, found.error)
+    errors = np.full(steps, found.error)
     return _Found("simulated", f"{given.said}, through mechanism and estimator, simulated", errors, known)
 
 
-def _noise(policy: Policy, plan: Plan, one: PlannedRelease, release: ReleasePlan) -> Array:
+def _noise(policy: Policy, one: PlannedRelease, origin: _Origin) -> Array:
     """Expected errors of the noisy values, (steps,); NaN without one."""
     if one.measurement is not None:
         return one.measurement.errors(policy.objective)
-    return of_variances(noise_stddevs(plan, release, plan.expected_steps) ** 2, policy.objective)
+    return of_variances(origin.variances(), policy.objective)
 
 
-def _alone(policy: Policy, plan: Plan, one: PlannedRelease, base: Measurement, found: _Found) -> float | None:
+def _alone(policy: Policy, one: PlannedRelease, origin: _Origin, found: _Found) -> float | None:
     """Expected error of what the mechanism gives, as `none()` would publish it; None where no signal tells it.
 
     What is more than the truth and noise is tried on the courses that what is published was tried on; where only noises
     depend on each other, any course tells.
     """
-    release, mechanism = plan.release_named(one.draft.name), base.mechanism
+    base, mechanism = origin.base, origin.base.mechanism
     if mechanism.errs_by_variances and (one.measurement is not None or mechanism.independent):
-        return float(np.nanmean(_noise(policy, plan, one, release)))
-    same = isinstance(release.estimator, NearestValues) and release.constraint_set.demands_nothing
+        return float(np.nanmean(_noise(policy, one, origin)))
+    same = isinstance(one.estimator, NearestValues) and one.draft.constraint_set.demands_nothing
     if same and found.errors is not None and found.kind in ("expected", "simulated"):
         return float(found.errors.mean())
     there = still(policy, base.steps) if one.given is None and mechanism.errs_by_variances else one.given
     if there is None:
         return None
-    measure, derive = _totals(plan, release)
+    measure, derive = origin.measured, origin.derive
     unit, means = float(base.unit), np.empty(0)
     while means.size * base.steps < MOST_STEPS and means.size < MOST_COURSES:
         raw = np.rint(there.course(means.size) / unit).astype(np.int64)[:, None].repeat(base.setting.cells, axis=1)
@@ -234,35 +290,6 @@ def _alone(policy: Policy, plan: Plan, one: PlannedRelease, base: Measurement, f
     return float(means.mean())
 
 
-def _measured_base(plan: Plan, one: PlannedRelease, planned: Sequence[PlannedRelease]) -> Measurement:
-    """The measurement that a release is, or is made of."""
-    known = {entry.draft.name: entry.measurement for entry in planned}
-    release = one.draft
-    while (found := known[release.name]) is None:
-        assert isinstance(release.query, PrefixQuery | WindowQuery), "all others are measured"
-        release = plan.release_named(release.query.of)
-    return found
-
-
-def _totals(plan: Plan, release: ReleasePlan) -> tuple[Total | None, Total | None]:
-    """What the mechanism measures of the values of its source, and what is then made of it; None for nothing."""
-    totals: list[ReleasePlan] = []
-    measured: list[ReleasePlan] = []
-    while isinstance(release.query, PrefixQuery | WindowQuery):
-        (totals if isinstance(release, DerivedRelease) else measured).append(release)
-        release = plan.release_named(release.query.of)
-
-    def chained(parts: list[ReleasePlan]) -> Total | None:
-        def total(values: Array) -> Array:
-            for part in reversed(parts):
-                values = derived_values(part, values)
-            return values
-
-        return total if parts else None
-
-    return chained(measured), chained(totals)
-
-
 def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
     """The errors of all steps, equal ones that follow each other taken together; of many, the means of stretches."""
     runs = [ErrorRun(error=error, steps=len(list(run))) for error, run in groupby(errors.tolist())]
@@ -271,9 +298,7 @@ def _runs(errors: NDArray[np.float64], horizon: int | None) -> list[ErrorRun]:
     return runs if horizon is not None else [*runs[:-1], ErrorRun(error=runs[-1].error, steps=None)]
 
 
-def _candidates(
-    policy: Policy, release: ReleasePlan, one: PlannedRelease, predicted: PredictedError
-) -> list[Candidate]:
+def _candidates(policy: Policy, one: PlannedRelease, predicted: PredictedError) -> list[Candidate]:
     free, mean = one.pair is None, predicted.published
     own = 1.0 if one.pair is None else one.pair.mean_error(policy.objective)
     ratios = [entry.mean_error(policy.objective) / own for entry in one.others if isinstance(entry, Pair)]
@@ -284,10 +309,10 @@ def _candidates(
         wish = policy.mechanism.name
         reason = "least noise" if wish == "auto" else "named by the policy"
         reason += "; no signal says how values move, so nothing was tried"
-    rows = [_row(release.mechanism.described(), release.estimator, mean, reason, chosen=True)]
+    rows = [_row(one.mechanism.described(), one.estimator, mean, reason, chosen=True)]
     for entry in one.others:
         if isinstance(entry, Refused):
-            rows.append(_row(entry.name, release.estimator, None, entry.reason))
+            rows.append(_row(entry.name, one.estimator, None, entry.reason))
             continue
         ratio = entry.mean_error(policy.objective) / own
         error: float | None = ratio * (1.0 if free else mean)

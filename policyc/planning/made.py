@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from policyc.planning.assemble import release_cells
+from policyc.planning.draft import release_cells
 from policyc.semantics.policy import Made, Policy
 from policyc_check.plan.made import BlockTotal, Change, Quotient
 from policyc_runtime.plan import MadeRelease

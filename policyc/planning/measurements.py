@@ -62,6 +62,11 @@ class Measurement:
         """The standard deviation of what all noisy values are off by together, in published units."""
         return math.sqrt(self.mechanism.common_variance(self.setting)) * float(self.unit)
 
+    def own_stddevs(self) -> Array:
+        """The standard deviation of every step's own noise, (steps,), in published units; NaN without a value."""
+        own = self.mechanism.variances(self.setting, self.steps) - self.mechanism.common_variance(self.setting)
+        return np.asarray(np.sqrt(own) * float(self.unit))
+
     def own_variances(self) -> Array:
         """The same as `variances`, of every step's own noise."""
         return self.variances() - self.offset**2

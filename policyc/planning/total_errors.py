@@ -11,19 +11,17 @@ import numpy as np
 
 from policyc.planning.measurements import Measurement, Objective, of_variances, shares
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_check.plan.release import Asked
 from policyc_runtime.noisy_values import derived_values
-from policyc_runtime.plan import ReleasePlan
 
 
-def weights(
-    releases: Sequence[ReleasePlan], alone: Mapping[str, Measurement], objective: Objective
-) -> dict[str, float]:
+def weights(releases: Sequence[Asked], alone: Mapping[str, Measurement], objective: Objective) -> dict[str, float]:
     """By measured release, the expected error of its values and of all that is made of them.
 
     In units of what one user contributes, so that a sum of large values does not take the promise from a count.
 
     Args:
-        releases: of the plan, each after what it is made of.
+        releases: all that is published, each after what it is made of.
         alone: by name, releases that are measured, each with noise as if it had the whole promise.
         objective: what is added up, as the mean over steps.
     """

@@ -12,14 +12,17 @@ from policyc.diagnostics import Diagnostic
 from policyc.offers import LargestLoss
 from policyc.offers.goals import goal_of
 from policyc.planning.courses import Courses, courses
+from policyc.planning.draft import Draft
+from policyc.planning.expected_errors import PlannedRelease
 from policyc.planning.measurements import Measurement, Objective, measurements
 from policyc.semantics.policy import LinearConstraint, Policy, Release, Wish
 from policyc.semantics.reading import written
 from policyc.semantics.rules.utility import check_utility
-from policyc_check.plan.claims import Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
+from policyc_check.plan.claims import Claims, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import own_bound, period_of, promised_user_level, setting_of, unit_of
-from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
+from policyc_check.plan.release import Asked
+from policyc_check.users.claims import own_bound, period_of, promised_user_level, setting_of
+from policyc_runtime.plan import PredictedError, ReleasePlan
 
 SOON_CALIBRATED = ("common_noise", "gaussian")  # mechanisms that are held against the one with a bound
 PURE = ("laplace",)  # those where nothing is left to chance
@@ -45,43 +48,44 @@ def utility_warnings(
     return check_utility(policy, release, published, alone, predicted.signal, broken)
 
 
-def user_level_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
+def user_level_warnings(
+    policy: Policy, draft: Draft, planned: Sequence[PlannedRelease], releases: Sequence[ReleasePlan], claims: Claims
+) -> Iterator[Diagnostic]:
     """Warnings about releases of a promise about all events of a user.
 
     A declared signal with a mean, or a public pilot, says how far off a guess of that mean is; a signal without one
     how far values move; the population how large a count or sum can be. Of totals nothing is said.
     """
-    yield from _dropping_warnings(policy, plan)
-    yield from _habit_warnings(policy, plan)
+    yield from _dropping_warnings(policy, draft, planned)
+    yield from _habit_warnings(policy, draft, claims)
     declared = {release.name: release for release in policy.releases}
-    given = _course(policy, plan)
-    for part in plan.releases:
+    given = _course(policy, draft)
+    for part in releases:
         if isinstance(part.query, PrefixQuery | WindowQuery):
             continue
         published = part.predicted.kind != "noise"
         spread, known = _spread(given, policy.objective) if given is not None and published else (None, False)
-        sizes = [size for size in (None if known else spread, _largest(plan, part)) if size is not None]
+        sizes = [size for size in (None if known else spread, _largest(draft, part)) if size is not None]
         yield from check_utility(
             policy,
             declared[part.name],
             _in_counts(policy, part.predicted.published),
             spread if known else None,
             min(sizes, default=None),
-            unit=_unit(plan, part),
+            unit=_unit(draft, part),
             known=KNOWN.get(part.predicted.kind, "the expected error"),
         )
 
 
-def _dropping_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
+def _dropping_warnings(policy: Policy, draft: Draft, planned: Sequence[PlannedRelease]) -> Iterator[Diagnostic]:
     """A bound that drops nothing, where its noise is about that of the bound that the policy enforces."""
-    record, most, parts = plan.participation, plan.longest_part, plan.measured
+    record, most = draft.participation, policy.longest_part
+    parts = [(one.draft, one.measurement) for one in planned if one.measurement is not None]
     dropping = record is not None and record.enforced is not None and most is not None and record.bound < most
     if not dropping or len(parts) != 1 or record is None or policy.participation is None:
         return
-    part, (target,) = parts[0], promised_user_level(plan)
-    unit = unit_of(plan, part)
-    now = Measurement(part.mechanism, setting_of(plan, part, target.relation), unit)
-    whole = setting_of(plan, part, target.relation, most)
+    ((part, now),), (target,) = parts, promised_user_level(draft)
+    whole = setting_of(draft, part, target.relation, most)
     errors = []
     goal = goal_of(target)
     for name in PURE if isinstance(goal, LargestLoss) else SOON_CALIBRATED:
@@ -98,7 +102,7 @@ def _dropping_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "W0761",
             f"a bound of all {most:,} steps{of_period} would drop nothing, with {beside} noise: {found:.3g} "
-            f"{_unit(plan, part)} beside {stated:.3g}",
+            f"{_unit(draft, part)} beside {stated:.3g}",
             policy.participation.span,
             because=f"steps of a user beyond {record.bound:,} are dropped before noise is added, and no error tells "
             "how much that takes away; where users come back it is soon more than all noise",
@@ -108,13 +112,13 @@ def _dropping_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
         )
 
 
-def _habit_warnings(policy: Policy, plan: Plan) -> Iterator[Diagnostic]:
+def _habit_warnings(policy: Policy, draft: Draft, claims: Claims) -> Iterator[Diagnostic]:
     """W0762: a promise about short periods that leaves next to nothing of a month."""
-    for target, claim in zip(promised_user_level(plan), plan.claims.user_level, strict=True):
+    for target, claim in zip(promised_user_level(draft), claims.user_level, strict=True):
         if target.per is None:
             continue
         month = math.ceil(MONTH / target.per)
-        left = [_left(claim, point) for point in claim.beyond if point.participation == month * own_bound(plan)]
+        left = [_left(claim, point) for point in claim.beyond if point.participation == month * own_bound(draft)]
         epsilon, delta = left[0] if left else (Decimal(0), Decimal(0))
         if month == 1 or (epsilon is not None and epsilon <= HARDLY):
             continue
@@ -141,13 +145,13 @@ def _in_counts(policy: Policy, error: float) -> float:
     return math.sqrt(error) if policy.objective == "mean_squared_error" else error
 
 
-def _course(policy: Policy, plan: Plan) -> Courses | None:
+def _course(policy: Policy, draft: Draft) -> Courses | None:
     """How the one release that a signal is about moves; None where several are measured."""
-    measured = [part.query for part in plan.releases if not isinstance(part.query, PrefixQuery | WindowQuery)]
+    measured = [part.query for part in draft.releases if not isinstance(part.query, PrefixQuery | WindowQuery)]
     if len(measured) != 1:
         return None
     least = -math.inf if isinstance(measured[0], SumQuery) and measured[0].low < 0 else 0.0
-    return courses(policy, plan.expected_steps, least=least)
+    return courses(policy, draft.expected_steps, least=least)
 
 
 def _spread(given: Courses, objective: Objective) -> tuple[float, bool]:
@@ -160,17 +164,17 @@ def _spread(given: Courses, objective: Objective) -> tuple[float, bool]:
     return float(missed.mean() if absolute else math.sqrt(float((missed**2).mean()))), True
 
 
-def _largest(plan: Plan, part: ReleasePlan) -> float | None:
+def _largest(draft: Draft, part: Asked) -> float | None:
     """The largest count or sum that there can be, on either side of 0, where the size of the population is public."""
-    if plan.stream.population is None or plan.participation is None:
+    if draft.stream.population is None or draft.participation is None:
         return None
-    events = plan.stream.population * plan.participation.per_step * math.ceil(1 / (period_of(plan) or 1))
+    events = draft.stream.population * draft.participation.per_step * math.ceil(1 / (period_of(draft) or 1))
     if isinstance(part.query, SumQuery):
         return events * float(max(abs(part.query.low), abs(part.query.high)))
     return events if isinstance(part.query, CountQuery) else None
 
 
-def _unit(plan: Plan, part: ReleasePlan) -> str:
+def _unit(draft: Draft, part: Asked) -> str:
     if isinstance(part.query, SumQuery):
         return f"units of `{part.query.column}`"
-    return "events" if plan.participation is not None and plan.participation.per_step > 1 else "users"
+    return "events" if draft.participation is not None and draft.participation.per_step > 1 else "users"

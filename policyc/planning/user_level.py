@@ -16,150 +16,56 @@ from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers import AtDelta, Goal
 from policyc.offers.calibration import least_near, log_excess
 from policyc.offers.goals import Added, goal_of
-from policyc.planning.assemble import (
-    constraint_rows,
-    policy_record,
-    release_cells,
-    stream_record,
-    suppression_rules,
-)
+from policyc.planning.assemble import built_plan
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
+from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.expected_errors import PlannedRelease, finished
 from policyc.planning.measurements import Measurement, measurements, parts, shares, with_signal
-from policyc.planning.queries import ordered_releases, participation_of, query_of
-from policyc.planning.series import Pair, modelled_signal, pairs, series_estimators, signal_evidence, with_one_signal
+from policyc.planning.series import Pair, pairs, series_estimators
+from policyc.planning.shown import shown_warnings
 from policyc.planning.total_errors import least_together, weights
-from policyc.semantics.policy import Policy, Release, UserLevelTarget
-from policyc.version import __version__
-from policyc_check.mechanisms import Derived
-from policyc_check.plan.claims import Claims
-from policyc_check.plan.correlation import Correlation
+from policyc.planning.usefulness import user_level_warnings
+from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
-from policyc_check.plan.stream import Delivery
-from policyc_check.plan.targets import AnyUserPromise, NeighboringRelation, UserLevel, UserRho
+from policyc_check.plan.targets import AnyUserPromise
 from policyc_check.rounding import rounded_down
-from policyc_check.users.claims import (
-    composed,
-    contribution_of,
-    promised_user_level,
-    setting_of,
-    source_release,
-    spread_of,
-    unit_of,
-)
+from policyc_check.users.claims import composed, promised_user_level, setting_of, source_release, unit_of
 from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.plan import DerivedRelease, ErrorRun, MeasuredRelease, Notice, Plan, PredictedError, ReleasePlan
-
-RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
+from policyc_runtime.plan import Plan
 
 
-def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> Plan:
+def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
     """The sealed plan of a policy whose target is all events of a user; the caller has the kernel verify it.
+
+    Returns:
+        The plan, and further warnings (about utility).
 
     Raises:
         PolicyError: no mechanism or estimator that the policy allows applies.
     """
-    (target,) = (target for target in policy.targets if isinstance(target, UserLevelTarget))
-    plan = draft_user_level(policy, target, notices)
-    (promise,) = promised_user_level(plan)
+    draft = draft_of(policy)
+    (promise,) = promised_user_level(draft)
     goal = goal_of(promise)
-    planned = [_measured(policy, promise, plan, release, notices) for release in plan.releases]
+    plain = [_estimator(policy, part.constraint_set, notices) for part in draft.releases]
+    planned = [
+        _measured(policy, promise, draft, part, estimator, notices)
+        for part, estimator in zip(draft.releases, plain, strict=True)
+    ]
     planned = _sharing(policy, goal, _measuring_totals(policy, goal, planned))
-    plan = plan.model_copy(update={"releases": tuple(_of_its_kind(one) for one in planned)})
-    releases = tuple(finished(policy, plan, one, planned) for one in planned)
-    plan = plan.model_copy(update={"releases": releases})
-    return plan.model_copy(update={"claims": user_level_claims(plan)}).sealed()
-
-
-def draft_user_level(policy: Policy, target: UserLevelTarget, notices: Sequence[Diagnostic]) -> Plan:
-    """Everything but mechanisms, expected errors and claims: what follows from the policy alone."""
-    policy = with_one_signal(policy)
-    evidence = next((correlation.evidence for correlation in policy.correlations), None)
-    draft = Plan(
-        compiler=f"policyc {__version__}",
-        policy=policy_record(policy),
-        stream=stream_record(policy),
-        delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
-        objective=policy.objective,
-        targets=(_promise(target),),
-        correlation=Correlation(kind="none", chains=(), evidence=evidence),
-        participation=participation_of(policy),
-        signal=modelled_signal(policy),
-        signal_evidence=signal_evidence(policy),
-        releases=tuple(_draft_release(policy, release, notices) for release in ordered_releases(policy)),
-        claims=Claims(total_leakage=None, budget_sum=None, largest_budget=None),
-        notices=tuple(Notice(code=notice.code, message=notice.message) for notice in notices),
-    )
-    return draft.model_copy(update={"releases": tuple(_sensitive(draft, release) for release in draft.releases)})
-
-
-def _promise(target: UserLevelTarget) -> AnyUserPromise:
-    """The promise as the plan has it."""
-    relation = RELATIONS[target.neighbors]
-    if target.rho is not None:
-        return UserRho(rho=target.rho, relation=relation, per=target.per)
-    assert target.epsilon is not None, "read with a delta"
-    assert target.delta is not None, "read with an epsilon"
-    return UserLevel(epsilon=target.epsilon, delta=target.delta, relation=relation, per=target.per)
-
-
-def _draft_release(policy: Policy, release: Release, notices: Sequence[Diagnostic]) -> ReleasePlan:
-    rows, integer = constraint_rows(policy, release)
-    cells = release_cells(policy, release)
-    return ReleasePlan(
-        name=release.name,
-        query=query_of(policy, release),
-        cells=cells,
-        l1_sensitivity=Decimal(1),
-        sensitivity_reason="",
-        mechanism=Derived(),
-        schedule=None,
-        expected_errors=(ErrorRun(error=0.0, steps=policy.stream.horizon),),
-        estimator=_estimator(policy, ConstraintSet.of_rows(rows, len(cells), integer=integer), notices),
-        constraints=rows,
-        integer=integer,
-        suppressions=suppression_rules(policy, release),
-        predicted=PredictedError(
-            kind="expected",
-            published=0.0,
-            without_postprocessing=0.0,
-            prior_alone=None,
-            signal=None,
-            method="variance of the noise",
-        ),
-        candidates=(),
-    )
-
-
-def _sensitive(plan: Plan, release: ReleasePlan) -> ReleasePlan:
-    """The release with what one user changes in a step."""
-    query = source_release(plan, release).query
-    assert plan.participation is not None, "the draft has it"
-    assert not isinstance(query, PrefixQuery | WindowQuery), "resolved by its source"
-    per_step = plan.participation.per_step
-    spread = spread_of(plan, release)
-    moved = contribution_of(query, per_step) * spread * unit_of(plan, release)
-    if query.kind == "count" and spread > 1:
-        reason = f"one user counts at most once in each of {spread:,} cells of a step"
-    elif query.kind == "count":
-        reason = f"one user counts at most {'once' if per_step == 1 else f'{per_step:,} times'} in a step"
-    elif spread > 1:
-        reason = (
-            f"one user adds at most one value between {query.low} and {query.high}, in units of {query.grid}, in each "
-            f"of {spread:,} cells of a step"
-        )
-    else:
-        reason = (
-            f"one user adds at most {per_step:,} value{'' if per_step == 1 else 's'} between {query.low} and "
-            f"{query.high} in a step, in units of {query.grid}"
-        )
-    return release.model_copy(update={"l1_sensitivity": moved, "sensitivity_reason": reason})
+    releases = [finished(policy, one, planned) for one in planned]
+    claims = user_level_claims(draft, planned)
+    more = list(user_level_warnings(policy, draft, planned, releases, claims))
+    plan = built_plan(policy, draft, releases, claims, (*notices, *more))
+    if unseen := list(shown_warnings(policy, plan, notices)):
+        more += unseen
+        plan = built_plan(policy, draft, releases, claims, (*notices, *more))
+    return plan, more
 
 
 def _estimator(policy: Policy, constraints: ConstraintSet, notices: Sequence[Diagnostic]) -> Estimator:
@@ -195,7 +101,7 @@ def _delay(policy: Policy) -> int | None:
     return {"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind]
 
 
-def _series(policy: Policy, release: ReleasePlan) -> list[PlainSeries]:
+def _series(policy: Policy, release: DraftRelease) -> list[PlainSeries]:
     """The estimators of plain series that the policy allows; a running total or window is no such series."""
     if isinstance(release.query, PrefixQuery | WindowQuery):
         return []
@@ -207,28 +113,33 @@ def _series(policy: Policy, release: ReleasePlan) -> list[PlainSeries]:
 
 
 def _measured(
-    policy: Policy, target: AnyUserPromise, plan: Plan, release: ReleasePlan, notices: Sequence[Diagnostic]
+    policy: Policy,
+    target: AnyUserPromise,
+    draft: Draft,
+    release: DraftRelease,
+    plain: Estimator,
+    notices: Sequence[Diagnostic],
 ) -> PlannedRelease:
     """The mechanism and estimator with the least error for a release that had the whole promise.
 
+    `plain` is what is done to the values of every step alone, where nothing else is better.
     Totals of totals are always made of what they add up: a mechanism hides what one user changes in a count or sum.
     """
-    single = sum(not isinstance(part.query, PrefixQuery | WindowQuery) for part in plan.releases) == 1
-    query = source_release(plan, release).query
+    single = sum(not isinstance(part.query, PrefixQuery | WindowQuery) for part in draft.releases) == 1
+    query = source_release(draft, release).query
     low = float(query.low) if isinstance(query, SumQuery) else 0.0
-    length = plan.expected_steps
-    given = courses(policy, length, least=-math.inf if low < 0 else 0.0) if single else None
-    if _made_of_totals(plan, release):
+    given = courses(policy, draft.expected_steps, least=-math.inf if low < 0 else 0.0) if single else None
+    if _made_of_totals(draft, release):
         none = Refused("every mechanism", "it is a total of totals, made of these")
-        return PlannedRelease(release, None, (none,), given=given)
+        return PlannedRelease(release, plain, None, (none,), given=given)
     goal = goal_of(target)
-    setting = setting_of(plan, release, target.relation)
+    setting = setting_of(draft, release, target.relation)
     made = isinstance(release.query, PrefixQuery | WindowQuery)
     series = _series(policy, release)
-    unit = unit_of(plan, release)
+    unit = unit_of(draft, release)
     wish = with_signal(policy.mechanism, policy.signal, unit)
     known = given is not None and not made
-    totals = [part.query for part in plan.releases if isinstance(part.query, PrefixQuery | WindowQuery)]
+    totals = [part.query for part in draft.releases if isinstance(part.query, PrefixQuery | WindowQuery)]
     tried = list(
         measurements(
             setting,
@@ -244,7 +155,7 @@ def _measured(
     if policy.estimate.name in ("none", "mle", "map", "joint_map"):
         series = []
     named = bool(series) and policy.estimate.name != "auto"  # what is named is done, or nothing
-    allowed: list[Estimator] = [*series] if named else [*series, release.estimator]
+    allowed: list[Estimator] = [*series] if named else [*series, plain]
     demands = release.constraint_set
     if given is not None and not given.placed:  # nobody knows which bounds are near
         demands = ConstraintSet.of_rows((), len(release.cells), integer=release.integer)
@@ -253,7 +164,7 @@ def _measured(
         used = [pair.measurement for pair in usable]
         refused += [_unused(entry, policy) for entry in tried if isinstance(entry, Measurement) and entry not in used]
     if made and (wish.name == "auto" or not usable):
-        return PlannedRelease(release, None, (*usable, *refused), given=given)
+        return PlannedRelease(release, plain, None, (*usable, *refused), given=given)
     if not usable:
         reasons = [f"{entry.name}: {entry.reason}" for entry in refused]
         finding = Diagnostic(
@@ -265,15 +176,12 @@ def _measured(
         )
         raise PolicyError(policy.source, [*notices, finding])
     best, *others = usable
-    draft = release.model_copy(update={"estimator": best.estimator})
-    return PlannedRelease(draft, best, (*others, *refused), given=given)
+    return PlannedRelease(release, best.estimator, best, (*others, *refused), given=given)
 
 
-def _made_of_totals(plan: Plan, release: ReleasePlan) -> bool:
+def _made_of_totals(draft: Draft, release: DraftRelease) -> bool:
     query = release.query
-    return isinstance(query, PrefixQuery | WindowQuery) and plan.release_named(query.of) != source_release(
-        plan, release
-    )
+    return isinstance(query, PrefixQuery | WindowQuery) and query.of != source_release(draft, release).name
 
 
 def _unused(entry: Measurement, policy: Policy) -> Refused:
@@ -350,14 +258,6 @@ def _within(goal: AtDelta, alone: Sequence[Measurement], factors: Sequence[float
 
 def _together(entries: Sequence[Measurement]) -> PrivacyProfile:
     return composed(entry.mechanism.profile(entry.setting) for entry in entries)
-
-
-def _of_its_kind(one: PlannedRelease) -> ReleasePlan:
-    """The release as it is made: measured, or derived from another."""
-    fields = {name: getattr(one.draft, name) for name in ReleasePlan.model_fields}
-    if one.measurement is None:
-        return DerivedRelease(**fields)
-    return MeasuredRelease(**{**fields, "mechanism": one.measurement.mechanism})
 
 
 __all__ = ["plan_user_level"]

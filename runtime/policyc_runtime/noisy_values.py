@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.plan.queries import WindowQuery
+from policyc_check.plan.release import Asked
 from policyc_check.users.claims import promised_user_level, setting_of, unit_of
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
@@ -71,7 +72,7 @@ def noisy_values(plan: Plan, release: ReleasePlan, records: Sequence[StepRecord]
     return values / unit.as_integer_ratio()[1]
 
 
-def derived_values(release: ReleasePlan, values: Array) -> Array:
+def derived_values(release: Asked, values: Array) -> Array:
     """A running total or window, (steps, cells), of the noisy values of the release it is made of."""
     totals = np.cumsum(values, axis=0)
     if isinstance(release.query, WindowQuery):

@@ -19,18 +19,14 @@ from policyc_check.files import MOST_VALUES, read_ordinary
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import Correlation
 from policyc_check.plan.made import MadeRelease
-from policyc_check.plan.release import AnyRelease, MeasuredRelease, ReleasePlan, Scheduled
+from policyc_check.plan.release import AnyRelease, Asked, MeasuredRelease, Scheduled
 from policyc_check.plan.stream import Delivery, ParticipationRecord, PolicyRecord, StreamRecord
 from policyc_check.plan.targets import Target
 from policyc_check.records import Label, Opaque, Record
 
 
-class Plan(Record):
-    """An executable release plan. `digest` is the SHA-256 of everything else in it, canonically written.
-
-    `signal`: how the released numbers move, as the policy says; for utility only. `sharing`: how the budgets were
-    divided between several releases; None for one. `made`: what is made of released values, and costs nothing.
-    """
+class Stated(Record):
+    """What a plan says before anything is claimed of it. `signal`: how released numbers move; for utility only."""
 
     format: Literal["policyc-plan"] = "policyc-plan"
     version: Literal[1] = 1
@@ -44,6 +40,24 @@ class Plan(Record):
     participation: ParticipationRecord | None = None
     signal: Opaque = None
     signal_evidence: Opaque = None
+    releases: tuple[Asked, ...]
+
+    @property
+    def scheduled(self) -> tuple[Scheduled, ...]:
+        """The releases whose steps have budgets."""
+        return tuple(release for release in self.releases if isinstance(release, Scheduled))
+
+    def release_named(self, name: str) -> Asked:
+        """The (first) release of that name; KeyError when there is none."""
+        return {release.name: release for release in reversed(self.releases)}[name]
+
+
+class Plan(Stated):
+    """An executable release plan. `digest` is the SHA-256 of everything else in it, canonically written.
+
+    `sharing`: how several releases divide the budgets. `made`: what is made of released values, and costs nothing.
+    """
+
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     sharing: str | None = None
     made: tuple[MadeRelease, ...] = ()
@@ -65,21 +79,9 @@ class Plan(Record):
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @property
-    def scheduled(self) -> tuple[Scheduled, ...]:
-        """The releases whose steps have budgets."""
-        return tuple(release for release in self.releases if isinstance(release, Scheduled))
-
-    @property
     def measured(self) -> tuple[MeasuredRelease, ...]:
         """The releases that account for the whole stream."""
         return tuple(release for release in self.releases if isinstance(release, MeasuredRelease))
-
-    def release_named(self, name: str) -> ReleasePlan:
-        """The release of that name; KeyError when there is none."""
-        for release in self.releases:
-            if release.name == name:
-                return release
-        raise KeyError(name)
 
 
 def canonical_json(content: object) -> bytes:

@@ -14,12 +14,11 @@ from policyc_check.plan.stream import MOST_CELLS
 from policyc_check.records import Label, Name, Opaque, PositiveDecimal, Record
 
 
-class ReleasePlan(Record):
-    """What the four kinds share: what is counted, how noise is drawn, what is done to the values afterwards.
+class Asked(Record):
+    """What is counted, before anything is done to it.
 
     `cells` names the published values of a step, in order; a release without cells has the one name "".
     `l1_sensitivity`: what one user changes in a step at most.
-    `share`: where several releases share the promise, the part of every step's budget that this one takes, rounded up.
     """
 
     name: Name
@@ -27,6 +26,11 @@ class ReleasePlan(Record):
     cells: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_CELLS + 1)]
     l1_sensitivity: PositiveDecimal
     sensitivity_reason: str
+
+
+class ReleasePlan(Asked):
+    """What all kinds share. `share`: of several, the part of every step's budget that this one takes, rounded up."""
+
     mechanism: AnyMechanism
     schedule: Schedule | None
     expected_errors: Opaque = ()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.errors import PlanRejectedError
-from policyc_check.plan.plan import Plan
+from policyc_check.plan.plan import Stated
 from policyc_check.plan.release import AdaptiveRelease, BudgetedRelease, Scheduled
 from policyc_check.rounding import rounded_up
 
@@ -22,14 +22,14 @@ LONGEST_PERIOD = 4096  # steps of a pattern that repeats for ever
 _FINE = 2**80  # floats are added as whole multiples of 1 / _FINE, rounded up
 
 
-def total_budgets(plan: Plan, steps: int) -> Floats:
+def total_budgets(plan: Stated, steps: int) -> Floats:
     """Budgets of all releases together, nats, (steps,), rounded up."""
     rows, spent = _rows(plan.scheduled, steps)
     rounded = {row: rounded_up(total) for row, total in spent.items()}
     return np.array([rounded[row] for row in rows], dtype=np.float64)
 
 
-def repeating_budgets(plan: Plan) -> Floats | None:
+def repeating_budgets(plan: Stated) -> Floats | None:
     """The budgets of one period of an endless plan, nats, rounded up; None when they do not repeat from the start."""
     if any(len(release.schedule.segments) > 1 for release in plan.scheduled):
         return None
@@ -37,7 +37,7 @@ def repeating_budgets(plan: Plan) -> Floats | None:
     return None if period > LONGEST_PERIOD else total_budgets(plan, period)
 
 
-def window_budget(plan: Plan, width: int) -> Fraction:
+def window_budget(plan: Stated, width: int) -> Fraction:
     """The most that any `width` steps in a row spend, all releases together, nats, exact.
 
     Of an endless plan every window is met: what comes before its patterns, one common period of them, and one window.
@@ -60,7 +60,7 @@ def window_budget(plan: Plan, width: int) -> Fraction:
     return adaptive + Fraction(max(_sliding([whole[row] for row in rows], width)), unit)
 
 
-def budget_sum(plan: Plan) -> Fraction | None:
+def budget_sum(plan: Stated) -> Fraction | None:
     """The sum of all budgets, exact; None for an endless plan."""
     return None if plan.stream.horizon is None else window_budget(plan, plan.stream.horizon)
 

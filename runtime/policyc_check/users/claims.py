@@ -15,9 +15,9 @@ from typing import Literal
 
 from policyc_check.claims import Claim
 from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserLevelClaim, UserRhoClaim
-from policyc_check.plan.plan import Plan
+from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.plan.release import DerivedRelease, MeasuredRelease, ReleasePlan
+from policyc_check.plan.release import Asked, DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_check.plan.targets import AnyUserPromise, NeighboringRelation, UserLevel, UserRho
 from policyc_check.rounding import rounded_down
 from policyc_check.users.noise import added
@@ -31,12 +31,12 @@ _WORKLOADS: dict[type, Literal["prefix", "window"]] = {PrefixQuery: "prefix", Wi
 DELTAS = (Decimal("1e-6"), Decimal("1e-7"), Decimal("1e-10"))  # at which it is said what epsilon a promised rho is
 
 
-def promised_user_level(plan: Plan) -> list[AnyUserPromise]:
+def promised_user_level(plan: Stated) -> list[AnyUserPromise]:
     """The targets of a plan that are about all events of one user."""
     return [target for target in plan.targets if isinstance(target, UserLevel | UserRho)]
 
 
-def source_release(plan: Plan, release: ReleasePlan) -> ReleasePlan:
+def source_release(plan: Stated, release: Asked) -> Asked:
     """The count or sum that a release is made of, through running totals and windows; itself for a count or sum.
 
     Raises:
@@ -51,7 +51,7 @@ def source_release(plan: Plan, release: ReleasePlan) -> ReleasePlan:
     return release
 
 
-def unit_of(plan: Plan, release: ReleasePlan) -> Decimal:
+def unit_of(plan: Stated, release: Asked) -> Decimal:
     """What one unit of the protected whole numbers stands for: 1 for counts, the grid for sums."""
     query = source_release(plan, release).query
     return query.grid if isinstance(query, SumQuery) else Decimal(1)
@@ -62,7 +62,7 @@ def contribution_of(query: CountQuery | SumQuery, per_step: int) -> int:
     return per_step if isinstance(query, CountQuery) else per_step * largest_units(query)
 
 
-def spread_of(plan: Plan, release: ReleasePlan) -> int:
+def spread_of(plan: Stated, release: Asked) -> int:
     """In how many cells of a step one user counts at most: once in each, where several are said."""
     query = source_release(plan, release).query
     said = query.cells_per_step if isinstance(query, CountQuery | SumQuery) and query.by is not None else None
@@ -74,7 +74,7 @@ def largest_units(query: SumQuery) -> int:
     return math.ceil(max(abs(Fraction(query.low)), abs(Fraction(query.high))) / Fraction(query.grid))
 
 
-def period_of(plan: Plan) -> Fraction | None:
+def period_of(plan: Stated) -> Fraction | None:
     """How many steps the period has that a promise is about, or which part of one; None for promises about all of it.
 
     Raises:
@@ -91,7 +91,7 @@ def period_of(plan: Plan) -> Fraction | None:
     return steps
 
 
-def own_bound(plan: Plan) -> int:
+def own_bound(plan: Stated) -> int:
     """In how many steps a user takes part at most: in one period where the promise is about one."""
     record, period = plan.participation, period_of(plan)
     if record is None:
@@ -100,7 +100,7 @@ def own_bound(plan: Plan) -> int:
 
 
 def setting_of(
-    plan: Plan, release: ReleasePlan, relation: NeighboringRelation, participation_bound: int | None = None
+    plan: Stated, release: Asked, relation: NeighboringRelation, participation_bound: int | None = None
 ) -> Setting:
     """What the noise of a release has to hide, in a plan with a participation bound, or under another bound.
 
@@ -149,7 +149,7 @@ def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
     return reduce(PrivacyProfile.compose, profiles)
 
 
-def beyond_bounds(plan: Plan) -> list[int]:
+def beyond_bounds(plan: Stated) -> list[int]:
     """Participation bounds for which the certificate says what is left: two and four times as many, and all steps.
 
     Of a promise about a period: those of several, as many as any stretch of its length touches, a week, a month and a
