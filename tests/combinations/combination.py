@@ -34,9 +34,14 @@ TARGETS = {
     "event + w_event": ("event_level(epsilon = 0.5)", "w_event(epsilon = 1.0, window = 1 step)"),
     "add_remove": (_USER.format("add_remove"),),
     "replace": (_USER.format("replace"),),
+    "pure": ("user_level(epsilon = 2.0, delta = 0, neighbors = add_remove)",),
+    "pure, replaced": ("user_level(epsilon = 2.0, delta = 0, neighbors = replace)",),
+    "rho": ("user_level(rho = 0.3, neighbors = add_remove)",),
+    "rho, replaced": ("user_level(rho = 0.3, neighbors = replace)",),
     "user + event": (_USER.format("replace"), "event_level(epsilon = 0.5)"),
 }
 USER_LEVEL = ("add_remove", "replace")
+ADDED = ("pure", "pure, replaced", "rho", "rho, replaced")  # whose losses add up
 SINGLE_STEPS = tuple(name for name in TARGETS if not any("user_level" in text for text in TARGETS[name]))
 LEAKS = tuple(name for name in TARGETS if "alpha" in name)
 
@@ -165,6 +170,20 @@ class Combination:
         return any("user_level" in text for text in TARGETS[self.target])
 
     @property
+    def replaced(self) -> bool:
+        """Whether neighbors replace a user."""
+        return any("neighbors = replace" in text for text in TARGETS[self.target])
+
+    @property
+    def unable(self) -> bool:
+        """Whether the noise of the mechanism that is named cannot keep the promise."""
+        gaussian = ("gaussian", "binary_tree", "filter_subsample", "lmmse", "toeplitz", "common_noise")
+        if self.target not in ADDED or "budget_" in self.mechanism:
+            return False
+        unknown = "binomial" in self.mechanism or self.mechanism.startswith("subsample")
+        return unknown or (self.target.startswith("pure") and self.mechanism.startswith(gaussian))
+
+    @property
     def unasked(self) -> tuple[str, ...]:
         """Dimensions that mean nothing under this target."""
         if self.user_level:
@@ -259,6 +278,8 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0702"
     if one.horizon == "unbounded" and one.chain == "drawn start" and one.target in LEAKS:
         yield "E0702"
+    if one.unable:
+        yield "E0313"
     if mechanism in ("dft", *SKIPPING) and (one.wait == 0 or (one.wait and mechanism != "dft")):
         yield "E0703"
     if estimate in ("smoother", "linear", "joint_map") and (one.wait == 0 or (one.wait and estimate == "joint_map")):
@@ -317,14 +338,14 @@ def _planned(one: Combination) -> Iterator[str]:
         yield "E0755"
     if (mechanism == "fast" and one.by_cell) or (mechanism in ("binary_tree", "toeplitz") and one.horizon != "ends"):
         yield "E0755"
-    still = one.target == "replace" or one.horizon != "ends" or one.release == "signed sum"
+    still = one.replaced or one.horizon != "ends" or one.release == "signed sum"
     if mechanism == "common_noise" and still:  # the number of users tells nothing, or nobody knows of how many steps
         yield "E0755"
-    if mechanism == "subsample" and one.target == "replace" and (one.by_cell or one.release == "signed sum"):
+    if mechanism == "subsample" and one.replaced and (one.by_cell or one.release == "signed sum"):
         yield "E0755"
     if mechanism == "subsample" and one.by_cell and CELLS_PER_STEP in one.participation:
         yield "E0755"
-    if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism):
+    if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism) and not one.target.startswith("pure"):
         yield "E0755"  # more coins, or more different losses, than fit a machine
 
 
@@ -364,6 +385,9 @@ def every_combination() -> list[Combination]:
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "estimate": ESTIMATES, "deliver": DELIVERIES},
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "signal": SIGNALS},
         {"target": USER_LEVEL, "signal": SIGNALS, "constraint": CONSTRAINTS, "deliver": DELIVERIES},
+        {"target": ADDED, "release": RELEASES, "mechanism": MECHANISMS},
+        {"target": ADDED, "mechanism": MECHANISMS, "deliver": DELIVERIES},
+        {"target": ADDED, "estimate": ESTIMATES, "signal": SIGNALS},
     )
     found = [filled(**dict(zip(plane, words, strict=True))) for plane in planes for words in product(*plane.values())]
     return list(dict.fromkeys(found))

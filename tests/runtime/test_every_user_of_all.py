@@ -8,18 +8,19 @@ what a user moves is largest there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from every_user import Noise, least_delta, measured, noises, supports
+from every_user import Noise, least_delta, least_rho, measured, noises, supports
 from numpy.typing import NDArray
 
 from policyc import compile_policy
 from policyc_check.plan.queries import SumQuery
 from policyc_check.plan.targets import NeighboringRelation
-from policyc_check.users.claims import source_release, stream_profile
+from policyc_check.users.claims import source_release, stream_largest_loss, stream_profile, stream_rho
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.noisy_values import measured as mechanism_and_setting
 from policyc_runtime.plan import Plan, ReleasePlan
@@ -59,8 +60,8 @@ PLANS: dict[str, tuple[str, str, str]] = {  # releases; bound, events and relati
 }
 
 
-def compiled(kind: str, folder: Path) -> Plan:
-    """One of the plans."""
+def compiled(kind: str, folder: Path, promise: str = "epsilon = 1.0, delta = 1e-5") -> Plan:
+    """One of the plans, with one of the promises."""
     releases, participation, rest = PLANS[kind]
     bound, events, relation = participation.split()
     path = folder / "tiny.policy"
@@ -69,7 +70,7 @@ def compiled(kind: str, folder: Path) -> Plan:
         f"""policy tiny "Tiny"
 stream trips {{ user who time at {cells} step 1d horizon {STEPS} steps start "2026-01-01" population 100 }}
 {releases}
-target user_level(epsilon = 1.0, delta = 1e-5, neighbors = {relation})
+target user_level({promise}, neighbors = {relation})
 participation at_most({bound} steps, per_step = {events}, enforced = keep_first)
 {rest}
 """,
@@ -146,3 +147,41 @@ def test_no_user_moves_all_releases_more_than_their_curves_together_hide(kind: s
         assert least_delta(moves, float(claim.epsilon)) <= claim.delta, moves
     less = [least_delta(moves, float(claim.epsilon)) for moves in worst(plan, 0.9)]
     assert max(less) > claim.delta
+
+
+PURE = ("count and sum", "count and sum, replaced", "a signed sum", "all steps", "frequencies")
+RHO = tuple(PLANS)
+LOOSE = ("totals", "frequencies")  # where what is said of one user is a bound that nobody reaches
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", PURE)
+def test_no_user_loses_more_than_a_promise_without_delta(kind: str, tmp_path: Path) -> None:
+    """Where nothing is left to chance: all releases together, in L1 over scales; a hundredth less noise loses more."""
+    plan = compiled(kind, tmp_path, "epsilon = 1.0, delta = 0")
+    (claim,) = plan.claims.user_level
+    stated = stream_largest_loss(plan, claim.relation)
+    assert stated is not None
+    assert stated <= 1
+    lost = [max(sum(move / law.size for law, move in moves) for moves in worst(plan, less)) for less in (1, 0.99)]
+    assert lost[0] <= float(stated) * (1 + 1e-12)
+    assert all(law.law == "laplace" for law, _ in next(worst(plan, 1)))
+    assert kind in LOOSE or lost[1] > 1
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", RHO)
+def test_no_user_tells_more_than_a_promised_rho(kind: str, tmp_path: Path) -> None:
+    """All releases together, by divergences of several orders from the laws of the noise alone; not with less noise."""
+    plan = compiled(kind, tmp_path, "rho = 0.05")
+    (claim,) = plan.claims.user_level
+    stated = stream_rho(plan, claim.relation)
+    assert stated is not None
+    assert stated <= Fraction("0.05")
+    told = [max(least_rho(moves) for moves in worst(plan, less)) for less in (1, 0.99)]
+    assert told[0] <= float(stated) * (1 + 1e-12)
+    assert kind in LOOSE or plan.measured[0].mechanism.name == "laplace" or told[1] > 0.05
+    for point in claim.curve:  # type: ignore[union-attr]
+        assert point.epsilon is not None
+        for moves in worst(plan, 1):
+            assert least_delta(moves, float(point.epsilon)) <= point.delta, moves
