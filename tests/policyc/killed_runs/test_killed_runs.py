@@ -51,6 +51,7 @@ deliver realtime
 objective mean_squared_error
 mechanism gaussian()
 estimate none()
+postprocess there { suppress(there, below = 6) }
 """
 MOVING = """
 policy traffic "vehicles per segment"
@@ -73,6 +74,7 @@ deliver offline
 objective mean_squared_error
 budget quantified()
 estimate none()
+postprocess occupancy { suppress(occupancy, below = 60) }
 """
 KILL, HALF, ONCE, STAYS = 1, 2, 1000, 2000
 KILLS = {KILL: "killed before", HALF: "killed in the middle of"}
