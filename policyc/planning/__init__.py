@@ -15,7 +15,7 @@ from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
 from policyc.planning.series import with_one_signal
 from policyc.planning.sharing import Sharing
-from policyc.planning.shown import shown_warnings
+from policyc.planning.shown import require_known_errors, shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
 from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
@@ -52,6 +52,7 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
             plan, more = plan_user_level(with_one_signal(policy), notices)
         else:
             plan, more = _planned(policy, notices)
+        require_known_errors(policy, plan, [*notices, *more])
         verify(plan)
     except KernelError as error:
         raise PolicyError(policy.source, [*notices, _refused(policy, error)]) from error

@@ -156,7 +156,7 @@ def constraint_rows(policy: Policy, release: Release) -> tuple[tuple[ConstraintR
     return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
 
 
-def suppression_rules(policy: Policy, release: Release) -> tuple[AnySuppressionRule, ...]:
+def suppression_rules(policy: Policy, release: Release | Made) -> tuple[AnySuppressionRule, ...]:
     """Which of a release's values are left out, as the plan has it."""
     demanded = policy.constraints_of(release.name)
     return () if demanded is None else tuple(map(suppression_rule, demanded.suppressions))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from policyc.planning.draft import release_cells
+from policyc.planning.draft import release_cells, suppression_rules
 from policyc.semantics.policy import Made, Policy
 from policyc_check.plan.made import BlockTotal, Change, Quotient
 from policyc_runtime.plan import MadeRelease
@@ -19,6 +19,7 @@ def made_records(policy: Policy) -> tuple[MadeRelease, ...]:
             cells=release_cells(policy, made),
             steps=made.steps,
             first=made.first,
+            suppressions=suppression_rules(policy, made),
         )
         for made in policy.made
     )

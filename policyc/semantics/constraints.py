@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
 from policyc.semantics.linear import Coefficients, Form, Forms, added_up, joined
-from policyc.semantics.policy import LinearConstraint, Postprocess, Release, Suppression
+from policyc.semantics.policy import LinearConstraint, Made, Postprocess, Release, Suppression
 from policyc.semantics.reading import LARGEST_NUMBER
 from policyc.semantics.scope import Scope, suggest
 from policyc.semantics.suppressions import resolve_suppression
@@ -53,7 +53,7 @@ class Target:
 def resolve_postprocess(
     scope: Scope,
     tree: PostprocessTree,
-    release: Release,
+    release: Release | Made,
     states: tuple[str, ...],
     population: int | None,
     others: tuple[str, ...],
@@ -63,7 +63,7 @@ def resolve_postprocess(
     Args:
         scope: collects the findings.
         tree: the block.
-        release: whose values are constrained.
+        release: whose values are constrained; what is made of released values is only suppressed.
         states: the stream's states; a release by cell has one value for each.
         population: the stream's public number of users, if said.
         others: names of all other releases.

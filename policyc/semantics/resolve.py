@@ -206,16 +206,16 @@ def _postprocess(
                 "E0202", f"`{name}` has two `postprocess` blocks", tree.release.span,
                 hint="write all its constraints in one block", labels=(Label(first[name], "the first one"),),
             )  # fmt: skip
-        elif name in made_by_name:
+        elif name in made_by_name and any(not isinstance(part, syntax.Suppression) for part in tree.constraints):
             one = made_by_name[name]
             scope.refuse(
                 "E0236", f"`{name}` is made of released values, and has no constraints of its own", tree.span,
                 because="it has to agree with the values that it is made of",
-                hint=f"write them for `{one.of}`: `postprocess {one.of} {{ ... }}`",
+                hint=f"write them for `{one.of}`: `postprocess {one.of} {{ ... }}`; only `suppress` may stand here",
                 labels=(Label(one.span, "made here"),),
             )  # fmt: skip
-        elif stream is not None and name in by_name:
+        elif stream is not None and (release := by_name.get(name) or made_by_name.get(name)) is not None:
             others = tuple(other for other in written if other != name)
-            blocks.append(resolve_postprocess(scope, tree, by_name[name], states, stream.population, others))
+            blocks.append(resolve_postprocess(scope, tree, release, states, stream.population, others))
         first.setdefault(name, tree.release.span)
     return blocks

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from policyc_check.plan.made import BlockTotal, Change
 from policyc_runtime.plan import MadeRelease, Plan
+from policyc_runtime.suppression import suppressed_rows
 
 Array = NDArray[np.float64]
 Values = NDArray[Any]
@@ -39,7 +40,10 @@ def made_values(plan: Plan, released: Mapping[str, Values]) -> dict[str, Masked]
     known: dict[str, Values] = dict(released)
     found: dict[str, Masked] = {}
     for made in plan.made:
-        found[made.name] = known[made.name] = _values(plan, made, known)
+        known[made.name] = rows = _values(plan, made, known)
+        if made.suppressions:
+            rows = _masked(np.ma.getdata(rows), np.ma.getmaskarray(rows) | suppressed_rows(plan, made, known))
+        found[made.name] = known[made.name] = rows
     return found
 
 

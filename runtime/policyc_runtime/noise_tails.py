@@ -107,7 +107,7 @@ def _balanced_tails(scale: float, cells: int) -> NDArray[np.float64]:
 def exceeded(law: NoiseLaw, chance: float) -> float:
     """The least size, in units of a release, that noise is beyond with a probability of `chance` at most, in (0, 1)."""
     if isinstance(law, Normal):
-        return law.stddev * _normal_quantile(chance)
+        return law.stddev * normal_quantile(chance)
 
     def seldom(size: int) -> bool:
         return 2 * _tail(law, size + 1) <= chance
@@ -122,7 +122,7 @@ def exceeded(law: NoiseLaw, chance: float) -> float:
     return float(high)
 
 
-def _normal_quantile(chance: float) -> float:
+def normal_quantile(chance: float) -> float:
     """How many standard deviations a normal value is beyond with this probability."""
     from scipy.special import ndtri
 
@@ -139,30 +139,35 @@ def publishes_noise(release: ReleasePlan, least: Decimal | int) -> bool:
     return release.estimator.name in ("none", "mle") and bounded
 
 
+def publishes_true_and_noise(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether a published value is off by its noise at most: it is the noisy one, or 0 where no true one is below."""
+    query = source_release(plan, release).query
+    floored = isinstance(query, CountQuery) or getattr(query, "low", -1) >= 0
+    return publishes_noise(release, 0) and (floored or not release.constraints)
+
+
 def error_bounds(plan: Plan, release: ReleasePlan, chance: float, steps: int) -> NDArray[np.float64] | None:
     """What the error of a published value is beyond with a probability of `chance` at most, (steps,), published units.
 
     By the law of the noise where its value is published, or the nearest one that is not negative where no true one is;
     else by a normal law with the expected error of the step. None where the plan knows neither.
     """
-    query = source_release(plan, release).query
-    floored = isinstance(query, CountQuery) or getattr(query, "low", -1) >= 0  # no true value is below 0
-    if publishes_noise(release, 0) and (floored or not release.constraints):
+    if publishes_true_and_noise(plan, release):
         laws = laws_of_steps(plan, release, steps)
         if laws is not None:
             sizes = [exceeded(law, chance) for law in laws]
-            return _steady(np.array(sizes) * float(published_unit(plan, release)))
+            return steady(np.array(sizes) * float(published_unit(plan, release)))
     if release.predicted.kind not in ("expected", "simulated") or isinstance(release, AdaptiveRelease):
         return None
     errors = np.array(release.errors(steps))
     squared = plan.objective == "mean_squared_error"
     stddevs = np.sqrt(errors) if squared else errors * math.sqrt(math.pi / 2)
-    return _steady(stddevs * _normal_quantile(chance))
+    return steady(stddevs * normal_quantile(chance))
 
 
-def _steady(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def steady(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Nine digits, which are the same on every machine."""
-    return np.array([float(f"{value:.9g}") for value in values.tolist()])
+    return np.array([float(f"{value:.9g}") for value in values.ravel().tolist()]).reshape(values.shape)
 
 
 def published_unit(plan: Plan, release: ReleasePlan) -> Fraction:

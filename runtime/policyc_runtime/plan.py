@@ -212,6 +212,7 @@ AnyRelease = SerializeAsAny[Annotated[ReleasePlan, BeforeValidator(told_apart(KI
 class MadeRelease(checked_made.MadeRelease):
     """One that is made of released values; `predicted` None where it depends on values that the policy does not say."""
 
+    suppressions: tuple[AnySuppressionRule, ...] = ()
     predicted: PredictedError | None = None
 
 
@@ -317,7 +318,19 @@ class Plan(checked.Plan):
             if not ready:
                 raise ValueError(f"whether values of `{waiting[0]}` are left out depends on itself")
             settled |= set(ready)
+        self._show_made_where_others_are()
         return self
+
+    def _show_made_where_others_are(self) -> None:
+        """The same of what is made of released values: the other comes before it, and has rows of the same steps."""
+        rows = {release.name: (release.cells, 1, 0) for release in self.releases}
+        for made in self.made:
+            for rule in made.suppressions:
+                if isinstance(rule, Where):
+                    cells, steps, first = rows.get(rule.where, ((), 0, 0))
+                    if (cells, steps) != (made.cells, made.steps) or first > made.first:
+                        raise ValueError(f"`{made.name}` has no release `{rule.where}` before it with the same rows")
+            rows[made.name] = (made.cells, made.steps, made.first)
 
     @cached_property
     def pin(self) -> Path | None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policyc_runtime.noise_tails import error_bounds
+from policyc_runtime.made_errors import made_stddevs
+from policyc_runtime.noise_tails import error_bounds, normal_quantile, steady
 from policyc_runtime.noisy_values import derived_values
-from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, MadeRelease, Plan, ReleasePlan
 from policyc_runtime.suppression_rule import ErrorAbove, Where
 
 if TYPE_CHECKING:
@@ -37,6 +38,30 @@ def _uncertain(plan: Plan, release: ReleasePlan, rule: ErrorAbove, values: NDArr
         return np.ones(values.shape, dtype=np.bool_)
     allowed = float(rule.error) * (np.abs(values) if rule.relative else np.ones(values.shape))
     return np.asarray(bounds[:, None] > allowed)
+
+
+def suppressed_rows(plan: Plan, made: MadeRelease, known: Mapping[str, NDArray[Any]]) -> Places:
+    """Where rows are left out of what is made of released values, (rows, cells), beside those that have no value.
+
+    Args:
+        plan: whose `made` it is.
+        made: one of them.
+        known: values of all releases that come before it and of itself, (rows, cells), masked where there are none.
+    """
+    values = np.asarray(np.ma.getdata(known[made.name]), dtype=np.float64)
+    left_out = np.zeros(values.shape, dtype=np.bool_)
+    for rule in made.suppressions:
+        if isinstance(rule, Where):
+            other = next((one for one in plan.made if one.name == rule.where), None)
+            ahead = (made.first - (0 if other is None else other.first)) // made.steps
+            left_out |= np.ma.getmaskarray(known[rule.where])[ahead : ahead + len(values)]
+        elif isinstance(rule, ErrorAbove):
+            stddevs = made_stddevs(plan, made, known)
+            bounds = np.full(1, np.inf) if stddevs is None else steady(stddevs * normal_quantile(float(rule.chance)))
+            left_out |= bounds > float(rule.error) * (np.abs(values) if rule.relative else 1.0)
+        else:
+            left_out |= values < float(rule.below)
+    return left_out
 
 
 def suppressed_values(plan: Plan, published: Mapping[str, NDArray[Any]]) -> dict[str, Places]:

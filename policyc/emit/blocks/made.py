@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, exact
 from policyc_check.plan.made import BlockTotal, Change
 from policyc_runtime.plan import MadeRelease, Plan
+from policyc_runtime.suppression_rule import ErrorAbove
 
 PRIVACY = (
     "It sees released values and public numbers only, draws no noise and takes no share of any budget, so it costs no "
@@ -25,7 +27,7 @@ def _made(plan: Plan, made: MadeRelease) -> Json:
         "formula": formula(made),
         "what": what_is_made(plan, made),
         "rows": _rows(plan, made),
-        "empty": _empty(made),
+        "empty": _empty(made) + _left_out(plan, made),
         "privacy": PRIVACY,
     }
 
@@ -86,9 +88,26 @@ def _empty(made: MadeRelease) -> str:
     return "A row has no value where the denominator is below 1, or a value that it is made of is left out"
 
 
+def _left_out(plan: Plan, made: MadeRelease) -> str:
+    """Which rows are left out beside these."""
+    if not made.suppressions:
+        return ""
+    uncertain = any(isinstance(rule, ErrorAbove) for rule in made.suppressions)
+    how = (
+        "; how far off a value may be is taken from the noise of what it is made of, to first order"
+        if uncertain
+        else ""
+    )
+    return f". Left out are also {left_out_words(plan, made)}{how}, which follows from published values alone"
+
+
 def made_sentence(plan: Plan) -> str:
     """What is made of released values, for the sentence about what is published; empty without any."""
     if not plan.made:
         return ""
-    words = [f"{quoted(made.name)}, {what_is_made(plan, made)}" for made in plan.made]
+    words = [
+        f"{quoted(made.name)}, {what_is_made(plan, made)}"
+        + (f" (left out are {left_out_words(plan, made)})" if made.suppressions else "")
+        for made in plan.made
+    ]
     return f" From released values alone follow, at no cost in privacy: {listed(words)}."

@@ -12,7 +12,7 @@ from policyc.emit.blocks.wording import Json, listed, quoted
 from policyc.emit.numbers import about, counted, exact, grouped, plain, round_up
 from policyc_runtime.estimates import published_values
 from policyc_runtime.noise_tails import Normal, at_least, error_bounds, noise_laws, published_unit, publishes_noise
-from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan
+from policyc_runtime.plan import DerivedRelease, MadeRelease, Plan, ReleasePlan
 from policyc_runtime.suppression import suppresses
 from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
 
@@ -36,7 +36,7 @@ def suppression(plan: Plan, release: ReleasePlan) -> Json | None:
     }
 
 
-def left_out_words(plan: Plan, release: ReleasePlan) -> str:
+def left_out_words(plan: Plan, release: ReleasePlan | MadeRelease) -> str:
     """Which values are left out, as a phrase; empty for none."""
     told = [_rule_words(rule) for rule in release.suppressions]
     if isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of)):

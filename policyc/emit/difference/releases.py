@@ -53,7 +53,10 @@ def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
 
 def _compare_made(old: Plan, new: Plan) -> Iterator[Change]:
     """What is made of released values, by name: it costs nothing, and hides nothing."""
-    before, after = ({made.name: formula(made) for made in plan.made} for plan in (old, new))
+    before, after = (
+        {made.name: ", ".join([formula(made), *(rule.text for rule in made.suppressions)]) for made in plan.made}
+        for plan in (old, new)
+    )
     for name in (*before, *(name for name in after if name not in before)):
         if before.get(name) != after.get(name):
             reason = "it is made of released values alone"

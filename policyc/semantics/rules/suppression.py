@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import Policy, Postprocess, Release, Suppression, UserLevelTarget
+from policyc.semantics.policy import Made, Policy, Postprocess, Release, Suppression, UserLevelTarget
 
 KEPT = "the promise is not touched: values that are left out protect nobody, they keep readers from noise"
 
@@ -19,8 +19,7 @@ def check_suppression(policy: Policy) -> Iterator[Diagnostic]:
     """
     by_name = {release.name: release for release in policy.releases}
     for block in policy.postprocess:
-        if block.release in by_name:
-            yield from _says_nothing(policy, block, by_name)
+        yield from _says_nothing(policy, block, by_name)
     for block in policy.postprocess:
         if not block.suppressions or block.release not in by_name:
             continue
@@ -57,9 +56,10 @@ def check_shown(release: str, rule: Suppression, least: float) -> Iterator[Diagn
 
 def _says_nothing(policy: Policy, block: Postprocess, by_name: dict[str, Release]) -> Iterator[Diagnostic]:
     """E0712: `where` names a release with other cells, one of which nothing is left out, or one that asks back."""
-    release = by_name[block.release]
+    made = {one.name: one for one in policy.made}
+    release = by_name.get(block.release) or made[block.release]
     for rule in block.suppressions:
-        other = by_name.get(rule.where or "")
+        other = by_name.get(rule.where or "") or made.get(rule.where or "")
         if other is None:
             continue
         asked = policy.constraints_of(other.name)
@@ -67,16 +67,27 @@ def _says_nothing(policy: Policy, block: Postprocess, by_name: dict[str, Release
         if other.by_cell != release.by_cell:
             problem = f"`{other.name}` has other cells than `{release.name}`"
             remedy = "name a release that is split in the same way"
+        elif not _comes_before(policy, other, release):
+            problem = f"`{other.name}` does not come before `{release.name}` with rows of the same steps"
+            remedy = f"name another release, or write a threshold of its own: `suppress({release.name}, below = 90)`"
         elif asked is None or not asked.suppressions:
             problem = f"nothing is left out of `{other.name}`"
             remedy = f"write `postprocess {other.name} {{ suppress({other.name}, below = 90) }}` too, or leave this out"
-        elif release.name in _followed(policy, other, by_name):
+        elif isinstance(other, Release) and release.name in _followed(policy, other, by_name):
             problem = f"`{other.name}` is shown where `{release.name}` is, and `{release.name}` where `{other.name}` is"
             because, remedy = "neither of the two says when", "keep one `where`, and a threshold for the other release"
         else:
             continue
         label = Label(other.span, "this release")
         yield Diagnostic("E0712", problem, rule.span, because=because, help=remedy, labels=(label,))
+
+
+def _comes_before(policy: Policy, other: Release | Made, release: Release | Made) -> bool:
+    """Whether a release has rows of the same steps, and of no earlier ones than another, which may ask for them."""
+    if isinstance(other, Made):
+        later = policy.made[policy.made.index(other) + 1 :]
+        return release in later and other.steps == getattr(release, "steps", 1) and other.first <= release.first
+    return getattr(release, "steps", 1) == 1
 
 
 def _followed(policy: Policy, release: Release, by_name: dict[str, Release]) -> set[str]:

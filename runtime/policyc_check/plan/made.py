@@ -60,7 +60,8 @@ MadeQuery = Annotated[BlockTotal | Quotient | Change, Field(discriminator="kind"
 class MadeRelease(Record):
     """One that is made of released values: a row of every `steps` steps, the first of which begins at step `first`.
 
-    `cells` names the values of a row, in order. `predicted` is what it is expected to err.
+    `cells` names the values of a row, in order. `predicted` is what it is expected to err; which rows are then
+    left out is of no concern here.
     """
 
     name: Name
@@ -68,6 +69,7 @@ class MadeRelease(Record):
     cells: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_CELLS + 1)]
     steps: Steps
     first: NonNegativeInteger
+    suppressions: Opaque = ()
     predicted: Opaque = None
 
 
