@@ -56,12 +56,13 @@ def as_written(plan: Plan, noisy: Mapping[str, Values], published: Mapping[str, 
         noisy: (steps, cells) by release, NaN where nothing was drawn.
         published: (steps, cells) by release, before any are left out.
     """
-    left_out = suppressed_values(plan, published)
+    suppressing = {part.name for part in plan.releases if suppresses(plan, part)}
+    left_out = suppressed_values(plan, published) if suppressing else {}
     found = {}
     for part in plan.releases:
         drawn = _numbers(np.asarray(np.nan_to_num(noisy[part.name]), np.float64), whole=whole_values(plan, part))
         released = _numbers(published[part.name], whole=part.integer)
-        if suppresses(plan, part):
+        if part.name in suppressing:
             gaps = left_out[part.name]
             drawn, released = (np.ma.MaskedArray(np.where(gaps, 0, values), gaps) for values in (drawn, released))
         skipped = np.array(np.isnan(noisy[part.name]).any(axis=1), dtype=np.bool_)

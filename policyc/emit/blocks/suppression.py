@@ -27,13 +27,18 @@ def suppression(plan: Plan, release: ReleasePlan) -> Json | None:
         "rules": [{"text": rule.text, "line": str(rule.line)} for rule in release.suppressions],
         "sentence": f"Left out are {left_out_words(plan, release)}: of such a cell and step neither the published nor "
         f"the noisy value is shown, both fields are empty.{_of_totals(plan, release)}",
-        "privacy": "What is left out follows from published values alone, never from true ones. So it costs no "
+        "privacy": "What is left out follows from published values and the plan alone, never from true ones. So it costs no "
         "privacy; nor does it protect anybody: it keeps readers from values that are mostly noise.",
         "chances": [_chances(plan, release, rule) for rule in release.suppressions],
         "errors": "Errors that are stated are those of all values, before any are left out. Those of the values that "
-        "are shown are others, since noise upwards is shown more often than noise downwards: `policyc simulate` "
-        "finds them on simulated streams.",
+        f"are shown are others{_biased(release)}: `policyc simulate` finds them on simulated streams.",
     }
+
+
+def _biased(release: ReleasePlan) -> str:
+    """Why values that are shown err otherwise, where their size decides."""
+    sizes = any(isinstance(rule, Below) or getattr(rule, "relative", False) for rule in release.suppressions)
+    return ", since noise upwards is shown more often than noise downwards" if sizes else ""
 
 
 def left_out_words(plan: Plan, release: ReleasePlan | MadeRelease) -> str:
