@@ -73,7 +73,7 @@ def _(law: DiscreteGaussian, reach: int) -> float:
     far = math.ceil(REACH * stddev) + 2
     sizes = np.exp(-((np.arange(far) / stddev) ** 2) / 2)
     total = float(sizes[0] + 2 * sizes[1:].sum())
-    return float(np.exp(-(((reach + np.arange(far)) / stddev) ** 2) / 2).sum()) / total
+    return float(np.exp(-(((float(reach) + np.arange(far)) / stddev) ** 2) / 2).sum()) / total
 
 
 @_tail.register

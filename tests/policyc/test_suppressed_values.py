@@ -400,6 +400,7 @@ def test_tails_are_those_of_noise_that_is_drawn(law):
     together = [at_least(law, reach) - at_least(law, reach + 1) for reach in range(-60, 61)]
     assert min(together) >= 0
     assert at_least(law, 1) == pytest.approx(1 - at_least(law, 0))
+    assert at_least(law, 10**25) == 0  # beyond all machine numbers, as a threshold in fine units may be
 
 
 def test_tails_of_noise_that_adds_up_to_zero():

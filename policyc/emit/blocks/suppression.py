@@ -27,8 +27,8 @@ def suppression(plan: Plan, release: ReleasePlan) -> Json | None:
         "rules": [{"text": rule.text, "line": str(rule.line)} for rule in release.suppressions],
         "sentence": f"Left out are {left_out_words(plan, release)}: of such a cell and step neither the published nor "
         f"the noisy value is shown, both fields are empty.{_of_totals(plan, release)}",
-        "privacy": "What is left out follows from published values and the plan alone, never from true ones. So it costs no "
-        "privacy; nor does it protect anybody: it keeps readers from values that are mostly noise.",
+        "privacy": "What is left out follows from published values and the plan alone, never from true ones. So it "
+        "costs no privacy; nor does it protect anybody: it keeps readers from values that are mostly noise.",
         "chances": [_chances(plan, release, rule) for rule in release.suppressions],
         "errors": "Errors that are stated are those of all values, before any are left out. Those of the values that "
         f"are shown are others{_biased(release)}: `policyc simulate` finds them on simulated streams.",
