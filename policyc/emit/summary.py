@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
 from policyc.emit.blocks.made import formula
+from policyc.emit.blocks.made_errors import made_error
 from policyc.emit.blocks.mechanism import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.user_limits import amount, at_delta, number_of
@@ -27,7 +28,9 @@ def render_summary(plan: Plan, directory: Path) -> str:
     lines += [f"  promise    {_promise(plan, index)}" for index in range(len(plan.targets))]
     for release in plan.releases:
         lines += _release_lines(plan, release)
-    lines += [f"  made       {made.name} = {formula(made)}, of released values: no cost" for made in plan.made]
+    for made in plan.made:
+        lines += [f"  made       {made.name} = {formula(made)}, of released values: no cost"]
+        lines += [f"  expected   {made_error(plan, made)['sentence']}"]
     for release in plan.releases:
         lines += ["", *([f"  {release.name}"] if plan.sharing else []), *_candidates(release)]
     lines.append("")

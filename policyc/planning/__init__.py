@@ -10,6 +10,7 @@ from policyc.planning.assemble import assemble_plan, step_mechanism
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.comparison import Choice, Comparison
 from policyc.planning.draft import chain_record, constraint_rows, release_cells, sensitivity
+from policyc.planning.made_errors import with_predictions
 from policyc.planning.plausibility import broken_constraints
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.search import add_sparse
@@ -49,9 +50,11 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
         raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
     try:
         if any(isinstance(target, UserLevelTarget) for target in policy.targets):
-            plan, more = plan_user_level(with_one_signal(policy), notices)
+            policy = with_one_signal(policy)
+            plan, more = plan_user_level(policy, notices)
         else:
             plan, more = _planned(policy, notices)
+        plan = plan.model_copy(update={"made": with_predictions(policy, plan)}).sealed()
         require_known_errors(policy, plan, [*notices, *more])
         verify(plan)
     except KernelError as error:

@@ -64,6 +64,7 @@ class Trial:
         given: the courses.
         measured: what the mechanism measures of the true values, where it is a total.
         derive: what is made of both afterwards, where another total is released.
+        made: what is made of what is published, and of the truth; NaN where it has no value.
     """
 
     entry: Measurement
@@ -73,6 +74,7 @@ class Trial:
     given: Courses
     measured: Callable[[Array], Array] | None = None
     derive: Callable[[Array], Array] | None = None
+    made: Callable[[Array], Array] | None = None
     _errors: list[Array] = field(default_factory=list, init=False)
     _controls: list[Array] = field(default_factory=list, init=False)
     _left: Array | None = field(default=None, init=False)
@@ -139,8 +141,14 @@ class Trial:
         values = self.estimator.estimate_series(
             noisy, scales, 0, None, self.constraints, None, entry.setting.wait, offset=offset
         )
-        self._errors.append(_sizes(values - true, self.objective).mean(axis=1))
-        self._controls.append(controls)
+        if self.made is None:
+            self._errors.append(_sizes(values - true, self.objective).mean(axis=1))
+            self._controls.append(controls)
+            return
+        sizes = _sizes(self.made(values) - self.made(true), self.objective)
+        rows = sizes[np.isfinite(sizes).all(axis=1)].mean(axis=1)
+        self._errors.append(rows)
+        self._controls.append(np.zeros((len(rows), 2)))
 
     def _of_the_best_filter(self, true: Array, noisy: Array, variances: Array) -> Array:
         """What the best linear filter's errors exceed their expectation by, (steps,); 0 where that is not known."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_check.plan.made import BlockTotal, Change
+from policyc_check.plan.made import BlockTotal, Change, Quotient
 from policyc_runtime.plan import MadeRelease, Plan
 from policyc_runtime.suppression import suppressed_rows
 
@@ -64,9 +64,13 @@ def rows_of(plan: Plan, name: str) -> tuple[int, int]:
     return next(((made.steps, made.first) for made in plan.made if made.name == name), (1, 0))
 
 
-def row_count(steps: int, made: MadeRelease) -> int:
-    """How many rows there are once so many steps are released."""
-    return max(steps - made.first, 0) // made.steps
+def sources_of(plan: Plan, name: str) -> set[str]:
+    """The names of the releases that one is made of in the end; its own where it is not made of others."""
+    made = next((one for one in plan.made if one.name == name), None)
+    if made is None:
+        return {name}
+    over = made.query.over if isinstance(made.query, Quotient) else None
+    return set().union(*(sources_of(plan, of) for of in (made.query.of, over) if of is not None))
 
 
 def block_totals(values: Values, size: int) -> Masked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policyc.emit.blocks.made_errors import made_error
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, exact
@@ -28,6 +29,7 @@ def _made(plan: Plan, made: MadeRelease) -> Json:
         "what": what_is_made(plan, made),
         "rows": _rows(plan, made),
         "empty": _empty(made) + _left_out(plan, made),
+        "accuracy": made_error(plan, made),
         "privacy": PRIVACY,
     }
 

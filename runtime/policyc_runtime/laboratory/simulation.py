@@ -23,9 +23,11 @@ from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
+from policyc_runtime.made_file import made_series
+from policyc_runtime.made_values import made_values, sources_of
 from policyc_runtime.noisy_values import ready_steps
 from policyc_runtime.output import NOT_A_RELEASE, Release
-from policyc_runtime.plan import AdaptiveRelease, Scheduled
+from policyc_runtime.plan import AdaptiveRelease, PredictedError, Scheduled
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.released_file import as_written
 from policyc_runtime.sources.moments import declared_start, step_times, steps_in_calendar
@@ -44,6 +46,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 LONGEST_SIMULATION = 1000
 PRIOR_ALONE = "prior alone"
+MADE = "made of released values"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ class SimulationResult:
         errors: for every release `prior alone`, where the policy declares a law, `dropping alone`, where events were
             drawn beyond the participation bound, and then the estimators; of all values, before any are left out.
         shown: for every release of which values are left out, what is shown.
-        predicted: for every release, the error the plan predicts for what it publishes, in the objective's unit.
+        predicted: by release, the error the plan predicts for what it publishes, in the objective's unit; nothing for
+            what is made of released values where it is not known.
         objective: which error the plan minimises.
         limits: by release, what its prediction leaves open, as a phrase; those of published values have none.
         bounds: what is said before predictions that are lower bounds, by release.
@@ -106,10 +110,8 @@ class SimulationResult:
         """The table a person reads."""
         lines = [f"{NOT_A_RELEASE}: simulated values, noise from a seed; {self.steps:,} steps, {self.repeat} times"]
         lines += self.said
-        for release, predicted in self.predicted.items():
-            unit = self.objective.replace("_", " ")
-            least = self.bounds[release]
-            lines += ["", f"{release}: the plan predicts a {unit} of {least}{predicted:.4g}{self.limits[release]}"]
+        for release in dict.fromkeys(error.release for error in self.errors):
+            lines += ["", f"{release}: the plan predicts {self._prediction(release)}"]
             errors = [error for error in self.errors if error.release == release]
             width = max(28, *(len(error.estimator) + 2 for error in errors))
             lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}")
@@ -124,6 +126,12 @@ class SimulationResult:
                 told = [f"{error:.4g}" if shown.share else "-" for error in errors_shown]
                 lines.append(f"  {title:<{width}}{told[0]:>24}{told[1]:>24}  (the others are left out)")
         return lines
+
+    def _prediction(self, release: str) -> str:
+        if release not in self.predicted:
+            return "no error: it depends on how large values are, which the policy does not say"
+        unit, least = self.objective.replace("_", " "), self.bounds[release]
+        return f"a {unit} of {least}{self.predicted[release]:.4g}{self.limits[release]}"
 
 
 @dataclass(frozen=True)
@@ -169,8 +177,11 @@ def simulate(
     example: dict[str, tuple[Array, Array]] = {}
     truth: dict[str, NDArray[Any]] = {}
     distances: dict[str, list[Array]] = {part.name: [] for part in plan.releases if suppresses(plan, part)}
+    made = {one.name: (one.name, MADE) for one in plan.made}
     for turn in range(repeat):
         published: dict[str, Array] = {}
+        noises: dict[str, Array] = {}
+        exact: dict[str, Array] = {}
         away: dict[str, Array] = {}
         for name, (true, kept, noisy) in world.draw(randomness).items():
             part = plan.release_named(name)
@@ -184,31 +195,46 @@ def simulate(
                 found.setdefault((name, title), []).append((float((distance**2).mean()), float(distance.mean())))
             published[name] = tried[part.estimator.described()]
             away[name] = np.abs(published[name] - true)
+            noises[name], exact[name] = noisy, true
             if turn == 0:
                 truth[name] = true
                 example[name] = noisy, published[name]
+        for name, distance in _of_made(plan, noises, published, exact).items():
+            found.setdefault(made[name], []).append((float((distance**2).mean()), float(distance.mean())))
         for name, left_out in suppressed_values(plan, published).items() if distances else ():
             if name in distances:
                 distances[name].append(np.where(left_out, np.nan, away[name]).ravel())
         if progress is not None:
             progress(turn + 1, repeat)
+    predictions = {part.name: part.predicted for part in plan.releases}
+    predictions |= {one.name: one.predicted for one in plan.made if one.predicted is not None}
+    shown = as_written(plan, *({name: pair[place] for name, pair in example.items()} for place in (0, 1)))
     return SimulationResult(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
         shown={name: _shown(np.concatenate(rows)) for name, rows in distances.items()},
-        predicted={part.name: part.predicted.published for part in plan.releases},
+        predicted={name: predicted.published for name, predicted in predictions.items()},
         objective=plan.objective,
-        limits={part.name: _limits(plan, part) for part in plan.releases},
-        bounds={part.name: part.predicted.least for part in plan.releases},
+        limits={name: _limits(plan, name, predicted) for name, predicted in predictions.items()},
+        bounds={name: predicted.least for name, predicted in predictions.items()},
         steps=world.steps,
         repeat=repeat,
         said=world.said,
         example=Release(
-            as_written(plan, *({name: pair[place] for name, pair in example.items()} for place in (0, 1))),
-            step_times(plan, declared_start(plan), world.steps),
-            is_release=False,
+            shown, step_times(plan, declared_start(plan), world.steps), False, made=made_series(plan, shown)
         ),
         truth=truth,
     )
+
+
+def _of_made(
+    plan: Plan, noisy: dict[str, Array], published: dict[str, Array], true: dict[str, Array]
+) -> dict[str, Array]:
+    """By how much what is made of published values is off what is made of true ones, where both have a value."""
+    if not plan.made:
+        return {}
+    made, exact = made_series(plan, as_written(plan, noisy, published)), made_values(plan, true)
+    found = {name: np.ma.abs(one.released - exact[name]).compressed() for name, one in made.items()}
+    return {name: np.asarray(away, np.float64) for name, away in found.items() if away.size}
 
 
 def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) -> _World:
@@ -319,7 +345,7 @@ def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]])
     values = np.array(pairs)
     mean = values.mean(axis=0)
     stderr = values.std(axis=0, ddof=1) / math.sqrt(len(pairs)) if len(pairs) > 1 else np.full(2, np.nan)
-    own = title == plan.release_named(release).estimator.described()
+    own = title == MADE or title == plan.release_named(release).estimator.described()
     return SimulatedError(release, title, float(mean[0]), float(stderr[0]), float(mean[1]), float(stderr[1]), own)
 
 
@@ -345,9 +371,10 @@ def _shown(distances: Array) -> Shown:
     return Shown(shown.size / distances.size, float((shown**2).mean()), float(shown.mean()))
 
 
-def _limits(plan: Plan, release: ReleasePlan) -> str:
+def _limits(plan: Plan, name: str, predicted: PredictedError) -> str:
     """What a prediction leaves open."""
-    predicted, kept = release.predicted, ", against kept events" if plan.drops_from(release) else ""
+    sources = [part for part in plan.releases if part.name in sources_of(plan, name)]
+    kept = ", against kept events" if any(plan.drops_from(part) for part in sources) else ""
     if predicted.kind == "noise":
         return f" of the noise alone{kept} (what post-processing gains is not known)"
     return f"{kept} ({predicted.because})" if predicted.because else kept
