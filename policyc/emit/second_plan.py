@@ -18,7 +18,7 @@ from policyc.planning import make_plan
 from policyc.planning.declaration import Difference, compared
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
-from policyc_runtime.plan import Candidate, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan, Scheduled
 
 NAME = "what the plan predicts, considered and warns of is what its policy gives"
 NOT_THE_POLICY = "E0855"
@@ -74,18 +74,23 @@ def planned_differences(plan: Plan, anew: Plan) -> Iterator[Difference]:
     Candidates may come in any order: that of equal errors is a machine's.
     """
     said, stored = anew.model_dump(mode="json"), plan.model_dump(mode="json")
-    for name in (name for name in said if name not in ("compiler", "digest", "releases")):
+    for name in (name for name in said if name not in ("compiler", "digest", "releases", "made")):
         yield from compared(name, said[name], stored[name], partial(_near, slack=SLACK))
     if len(anew.releases) != len(plan.releases):
         yield Difference("releases", len(anew.releases), len(plan.releases))
     for index, (one, other) in enumerate(zip(anew.releases, plan.releases, strict=False)):
         records = _comparable(anew, one), _comparable(plan, other)
-        yield from compared(f"releases.{index}", *records, partial(_near, slack=_slack(one)))
+        yield from compared(f"releases.{index}", *records, partial(_near, slack=_slack(one.predicted)))
+    if len(anew.made) != len(plan.made):
+        yield Difference("made", len(anew.made), len(plan.made))
+    for index, (made, kept) in enumerate(zip(anew.made, plan.made, strict=False)):
+        slack = SLACK if made.predicted is None else _slack(made.predicted)
+        pair = made.model_dump(mode="json"), kept.model_dump(mode="json")
+        yield from compared(f"made.{index}", *pair, partial(_near, slack=slack))
 
 
-def _slack(release: ReleasePlan) -> float:
+def _slack(predicted: PredictedError) -> float:
     """By which part the numbers of a release may differ: more where its error was simulated."""
-    predicted = release.predicted
     if predicted.stderr is None or predicted.published <= 0:
         return SLACK
     return max(SLACK, STDERRS * predicted.stderr / predicted.published)

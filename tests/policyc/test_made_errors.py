@@ -94,7 +94,8 @@ def test_noise_of_a_total_is_that_of_runs(make: Make, noise: str) -> None:
     """Independent noise adds up by variances, a common draw by its deviation, and noises that depend are simulated."""
     more, kind = NOISES[noise]
     common = noise == "common noise"  # one draw a run: many runs; and for users who are in most steps
-    plan = make(more, target=USER_LEVEL.replace("6 steps", "80 steps") if common else USER_LEVEL)
+    dense = USER_LEVEL.replace("6 steps", "80 steps").replace("= replace", "= add_remove")
+    plan = make(more, target=dense if common else USER_LEVEL)
     predicted = plan.made[0].predicted
     assert predicted is not None
     assert predicted.kind == kind
