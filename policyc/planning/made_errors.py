@@ -175,7 +175,12 @@ def _function(made: MadeRelease) -> Callable[[Array], Array]:
 
 
 def _of_users(plan: Plan) -> dict[str, Estimated]:
-    """By name, the mean error against what is made of true values, of simulated users of the plan's chains."""
+    """By name, the mean error against what is made of true values, of simulated users of the plan's chains.
+
+    It is the error of values before any are left out, as of releases.
+    """
+    parts = [tuple(one.model_copy(update={"suppressions": ()}) for one in each) for each in (plan.releases, plan.made)]
+    plan = plan.model_copy(update={"releases": parts[0], "made": parts[1]})
     rows = max(made.first + FEWEST_ROWS * made.steps for made in plan.made)
     steps = min(plan.expected_steps, max(LONGEST, rows))
     squared = plan.objective == "mean_squared_error"
