@@ -228,7 +228,7 @@ def more_error(ratio: float) -> str:
     if ratio < NOTICED:
         return "as much error as the one chosen"
     times = f"{ratio:.3g}" if ratio < 999.5 else f"{float(f'{ratio:.3g}'):,.0f}"
-    more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 2 else f"{times} times the error of"
+    more = f"{100 * (ratio - 1):.2g} % more error than" if ratio < 1.995 else f"{times} times the error of"
     return f"{more} the one chosen"
 
 

@@ -20,7 +20,7 @@ from scipy.stats import norm
 from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
-from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, WEvent
+from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, WEvent
 from policyc_check.records import MOST_COINS
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
 from policyc_runtime.estimation import flows, safeguard
@@ -33,6 +33,7 @@ QUOTED = re.compile(r"`[^`]*`|“[^”]*”")
 MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1}
 N = r"(\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?)"
 SPAN = rf"{N} steps? \({N} (day|hour|minute|second|millisecond)s?\)"
+POINTS = rf"{N} nats at delta {N}, {N} nats at delta {N} and {N} nats at delta {N}"
 LENGTH = rf"{N} (day|hour|minute|second|millisecond)s?"
 NAMES_OF_THINGS = {  # strings that are names, words of the policy, machine values, or citations (`test_sources.py`)
     "sha256", "plan_digest", "compiler", "evidence", "states", "values", "purpose", "parameters", "sources", "points",
@@ -77,13 +78,20 @@ class Told:
     text: str
 
     @cached_property
-    def user_level(self) -> UserLevel:
+    def user_level(self) -> UserLevel | UserRho:
         return promised_user_level(self.plan)[0]
 
     @property
     def epsilons(self) -> list[float]:
-        """What is promised, nats, one a target."""
-        return [float(t.alpha if isinstance(t, AlphaDPT) else t.epsilon) for t in self.plan.targets]
+        """What is promised, nats, one a target; of a rho what its curve is at the largest delta that is told."""
+        return [float(self.point(t)[0]) for t in self.plan.targets]
+
+    def point(self, target: Any) -> tuple[Decimal, Decimal]:
+        """Epsilon, or alpha, and delta, by which a promise is told."""
+        if isinstance(target, UserRho):
+            found = self.plan.claims.user_level[0].curve[0]
+            return found.epsilon, found.delta
+        return (target.alpha if isinstance(target, AlphaDPT) else target.epsilon), getattr(target, "delta", Decimal(0))
 
     @cached_property
     def budgets(self) -> list[Fraction]:
@@ -175,7 +183,7 @@ def shared(told: Told, part: str, users: str) -> None:
 
 def factor(told: Told, found: str) -> None:
     """A factor of likelihoods is exp of what the promise, or some promise, says."""
-    own = [float(told.parent["value"])] if "value" in told.parent else told.epsilons
+    own = [float(told.parent["value"])] if told.parent.get("unit") == "nats" else told.epsilons
     assert any(math.exp(e) <= number(found) <= math.exp(e) * 1.01 for e in own)
 
 
@@ -184,14 +192,17 @@ def promised(told: Told, found: str) -> None:
 
 
 def delta(told: Told, found: str) -> None:
-    assert Decimal(found) in {target.delta for target in promised_user_level(told.plan)}
+    deltas = {told.point(target)[1] for target in promised_user_level(told.plan)}
+    rho = isinstance(told.user_level, UserRho)
+    assert Decimal(found) in (deltas | {Decimal("1e-7"), Decimal("1e-10")} if rho else deltas)
 
 
 def beyond(told: Told, found: str) -> None:
     """Pr(|loss| > epsilon), from how steeply the curve falls: Pr(loss > e) = delta(e) - delta'(e)."""
     truths = []
     for target in promised_user_level(told.plan):
-        e, h = float(target.epsilon), 1e-3 * float(target.epsilon)
+        e = float(told.point(target)[0])
+        h = 1e-3 * e
         curve = curve_of(told.plan, target)
         truths.append(curve(e) + (curve(e - h) - curve(e + h)) / (2 * h))
     assert any(true * 0.97 <= number(found) <= 8 * true for true in truths), (found, truths)
@@ -200,6 +211,9 @@ def beyond(told: Told, found: str) -> None:
 def several(told: Told, nats: str, size: str) -> None:
     """For names in the same steps: the curve of noise that has to hide as many times as much; other steps hide more."""
     m = int(size)
+    if told.point(told.user_level)[1] == 0:
+        up(number(nats), m * lost(told), 6)
+        return
     settings = [
         (release, setting_of(told.plan, release, told.user_level.relation))
         for release in told.plan.releases
@@ -217,6 +231,9 @@ def several(told: Told, nats: str, size: str) -> None:
 
 def more_steps(told: Told, nats: str, steps: str) -> None:
     """The least epsilon for so many steps: at it delta is kept, a hundredth below it is not."""
+    if told.point(told.user_level)[1] == 0:
+        up(number(nats), lost(told, int(number(steps))), 6)
+        return
     curve = curve_of(told.plan, told.user_level, int(number(steps)))
     allowed = float(told.user_level.delta)
     assert curve(number(nats)) <= allowed < curve(0.99 * number(nats))
@@ -269,6 +286,47 @@ def tails(told: Told, *found: str) -> None:
     assert all(abs(one + other - 1) < 0.006 for one, other in zip(both[0], reversed(both[1]), strict=True))
 
 
+def lost(told: Told, steps: int | None = None) -> float:
+    """What plain noise lets one user lose in so many steps: c k / b at most, or c^2 k / (2 s^2) as a rho."""
+    total = 0.0
+    for release in told.plan.measured:
+        setting = setting_of(told.plan, release, told.user_level.relation)
+        size, k = release.mechanism.noise_size, steps or setting.participation.steps
+        squared = k * setting.contribution**2 / (2 * size**2)
+        total += squared if isinstance(told.user_level, UserRho) else k * setting.contribution / size
+    return total
+
+
+def promised_rho(told: Told, found: str) -> None:
+    """The promise, or what was recomputed, or what a release takes of it."""
+    assert Decimal(found) == told.user_level.rho or math.isclose(number(found), lost(told), rel_tol=1e-5)
+
+
+def left_of_rho(told: Told, rho: str, *rest: str) -> None:
+    """Rho of so many steps, and epsilons of the curve of Gaussian noise of that rho."""
+    *numbers, steps = rest
+    taken = int(steps) if steps else int(told.parent["steps"])
+    up(number(rho), lost(told, taken), 6)
+    curve_points(told, number(rho), *numbers)
+
+
+def curve_points(told: Told, rho: float, *numbers: str) -> None:
+    """Of a rho, by the formula of continuous Gaussian noise; half a hundredth less is too little."""
+    for nats, failing in zip(numbers[::2], numbers[1::2], strict=True):
+        mu, e = math.sqrt(2 * rho), number(nats)
+
+        def failed(e: float, mu: float = mu) -> float:
+            return float(norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu))
+
+        assert failed(e) <= number(failing) * 1.01
+        assert failed(0.995 * e) > number(failing)
+    assert len(numbers) == 6
+
+
+def rho_of_several(told: Told, rho: str, size: str) -> None:
+    up(number(rho), int(size) ** 2 * lost(told), 6)
+
+
 def all_budgets(told: Told, found: str) -> None:
     """The budgets of all steps, or what the rule of a mechanism lets as many windows as there are spend."""
     whole = float(sum(told.budgets))
@@ -295,7 +353,7 @@ def per_step(told: Told, found: str) -> None:
 
 def belief(told: Told, before: str, word: str, after: str) -> None:
     """Sure: randomised response with that loss. Right: the likelier of two answers, by the curve at the prior odds."""
-    p, e = number(before) / 100, float(told_promise(told)["value"])
+    p, e = number(before) / 100, float(told.point(target_of(told))[0])
     if word == "sure":
         up(number(after) / 100, p * math.exp(e) / (p * math.exp(e) + 1 - p), 3)
         return
@@ -306,8 +364,8 @@ def belief(told: Told, before: str, word: str, after: str) -> None:
 
 def power_of_test(told: Told, rate: str, power: str) -> None:
     """The largest power of a test, from every place of the curve."""
-    x, found, e = number(rate) / 100, number(power) / 100, float(told_promise(told)["value"])
-    if not isinstance(target_of(told), UserLevel):
+    x, found, e = number(rate) / 100, number(power) / 100, float(told.point(target_of(told))[0])
+    if not isinstance(target_of(told), UserLevel | UserRho):
         up(found, min(1.0, math.exp(e) * x, 1 - math.exp(-e) * (1 - x)), 3)
         return
     curve = curve_of(told.plan, target_of(told))
@@ -418,6 +476,8 @@ def growth(told: Told, steps: str) -> None:
 
 def tolerated(told: Told, found: str) -> None:
     """No chain within that distance leaks more: some are tried."""
+    if told.path[-1] == "lost":  # what a release takes of a promise that adds up
+        return
     budgets, rho = [float(b) for b in told.budgets[:200]], float(told.parent["rho"])
     assert number(found) <= float(sum(told.budgets)) * (1 + 1e-5)
     if not settled(told):
@@ -591,11 +651,17 @@ def windowed(told: Told, found: str, steps: str) -> None:
 
 def users_row(told: Told, size: str, names: str) -> None:
     assert size == names
+    if isinstance(told.user_level, UserRho):
+        rho_of_several(told, told.parent["any"], size)
+        return
     several(told, told.parent["any"].split(", delta")[0], size)
 
 
 def steps_row(told: Told, steps: str) -> None:
     nats = told.parent["any"].split(", delta")[0]
+    if isinstance(told.user_level, UserRho):
+        up(number(nats.split(" (")[0]), lost(told, int(number(steps))), 6)
+        return
     if number(steps) == told.plan.participation.bound:  # type: ignore[union-attr]
         promised(told, nats)
     else:
@@ -795,7 +861,13 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"over the last {N} steps", last_steps),
     (rf"at most {N} steps? after", delay),
     # promises
-    (rf"at most {N} nats(?=: no published| at delta)", promised),
+    (rf"at most {N} nats(?=: no published|, and nothing)", promised),
+    (rf"at most {N} nats(?= at delta)", promised),
+    (rf"rho {N}(?! for|\d|\.\d| \()", promised_rho),
+    (rf"rho {N} for {N} (?:names?|users?)", rho_of_several),
+    (rf"(?:rho |^){N} \({POINTS}\)(?: at {N} steps?)?", left_of_rho),
+    (rf"rho.{{0,100}}?(?:most|is) {POINTS}", lambda told, *found: curve_points(told, lost(told), *found)),
+    (rf"^{N} nats(?:$|, with nothing)", lambda told, found: up(number(found), lost(told), 6)),
     (rf"exp\({N}\)", promised),
     (rf"promised, {N} nats|promised {N}\)", lambda told, *found: promised(told, *filter(None, found))),
     (rf"factor of (?:at most )?{N}", factor),
@@ -845,6 +917,11 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     ),
     (rf"one event is promised {N} nats", promised),
     (rf"takes at most {N} % of every", claimed_share),
+    (rf"leak at most {N} nats, and nothing", promised),
+    (
+        rf"rho {N}, which is {N} nats at delta {N}, {N} nats at delta {N}, {N} nats at delta {N}",
+        lambda told, rho, *found: (promised_rho(told, rho), curve_points(told, lost(told), *found)),
+    ),
     (rf"leak at most {N} nats at delta {N}", lambda told, nats, d: (promised(told, nats), delta(told, d))),
     # numbers published as they are
     (rf"[tT]he population, {N}", population),
