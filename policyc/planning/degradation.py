@@ -42,17 +42,19 @@ def _claim(draft: Draft, planned: Sequence[PlannedRelease], target: AnyUserPromi
             for bound, more in beyond
         )
         curve = _curve(_profile(parts[0]))
-        return UserRhoClaim(rho=target.rho, relation=target.relation, curve=curve, beyond=left)
+        rho = min(target.rho, _added(Rho(target.rho), parts[0]))
+        return UserRhoClaim(rho=rho, relation=target.relation, curve=curve, beyond=left)
     if target.delta == 0:
         goal = LargestLoss(target.epsilon)
+        epsilon = min(target.epsilon, _added(goal, parts[0]))
         kept = [Degradation(participation=bound, epsilon=_added(goal, more)) for bound, more in beyond]
     else:
-        delta = rounded_down(target.delta)
+        epsilon, delta = target.epsilon, rounded_down(target.delta)
         kept = [
             Degradation(participation=bound, epsilon=_shown(_epsilon_at(_profile(more).coarse, delta), 3))
             for bound, more in beyond
         ]
-    return UserLevelClaim(epsilon=target.epsilon, delta=target.delta, relation=target.relation, beyond=tuple(kept))
+    return UserLevelClaim(epsilon=epsilon, delta=target.delta, relation=target.relation, beyond=tuple(kept))
 
 
 Parts = list[tuple[StreamMechanism, Setting]]

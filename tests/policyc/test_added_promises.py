@@ -444,3 +444,31 @@ def test_a_large_rho_is_warned_of(tmp_path: Path) -> None:
     for before, expected in (("", ["W0302"]), ("# 19.776, as published\n", [])):
         text = text_of("rho = 19.776").replace("target", f"{before}target")
         assert [finding.code for finding in errors(text, tmp_path, "W0302")] == expected
+
+
+@pytest.mark.parametrize("promise", [PURE, RHO])
+def test_a_run_on_new_rows_alone_is_a_whole_one(make: Callable[..., Plan], tmp_path: Path, promise: str) -> None:
+    """With `--continued` what was released stays, the bound holds over both runs, and ledger and file verify."""
+    plan = make(promise, bound="2 steps")
+    lines = events(tmp_path).read_text().splitlines()
+    for name, first, stop in (("early", 0, 10), ("late", 10, 24)):
+        kept = [line for line in lines[1:] if first <= int(line.split("T")[1][:2]) < stop]
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *kept]) + "\n", encoding="utf-8")
+    early = release(plan, tmp_path / "early.csv", tmp_path / "l", steps=10, continued=True, pin=None)
+    done = release(plan, tmp_path / "late.csv", tmp_path / "l", steps=24, continued=True, pin=None)
+    assert (done.series["there"].noisy[:10] == early.series["there"].noisy).all()
+    write_release(done, tmp_path / "out.csv")
+    claims = [*ledger_claims(plan, tmp_path / "l"), *release_claims(plan, tmp_path / "l", tmp_path / "out.csv")]
+    assert all(claim.holds for claim in claims)
+
+
+def test_a_part_that_is_not_given_away_is_not_claimed(make: Callable[..., Plan]) -> None:
+    """Where parts of a promise are less than all of it, the claim is what they come to."""
+    both = "release all = count(seen)\nrelease there = count(seen) by place"
+    cell = 'cell place in {"A", "B"}'
+    plan = make("epsilon = 1, delta = 0", releases=both, cell=cell, end="budget parts(all = 0.2, there = 0.5)")
+    assert plan.claims.user_level[0].epsilon == Decimal("0.7")  # type: ignore[union-attr]
+    assert stream_largest_loss(plan, plan.targets[0].relation) == Fraction("0.7")  # type: ignore[union-attr]
+    content: Any = certificate_content(plan, {})
+    assert content["promises"][0]["value"] == "1"
+    assert content["promises"][0]["recomputed"].startswith("0.7 nats")
