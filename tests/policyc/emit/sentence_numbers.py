@@ -476,7 +476,8 @@ def growth(told: Told, steps: str) -> None:
 
 def tolerated(told: Told, found: str) -> None:
     """No chain within that distance leaks more: some are tried."""
-    if told.path[-1] == "lost":  # what a release takes of a promise that adds up
+    if told.path[-1] == "lost":  # what a release takes of a promise that adds up, here the only one
+        up(number(found), lost(told), 6)
         return
     budgets, rho = [float(b) for b in told.budgets[:200]], float(told.parent["rho"])
     assert number(found) <= float(sum(told.budgets)) * (1 + 1e-5)
@@ -867,7 +868,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"rho {N} for {N} (?:names?|users?)", rho_of_several),
     (rf"(?:rho |^){N} \({POINTS}\)(?: at {N} steps?)?", left_of_rho),
     (rf"rho.{{0,100}}?(?:most|is) {POINTS}", lambda told, *found: curve_points(told, lost(told), *found)),
-    (rf"^{N} nats(?:$|, with nothing)", lambda told, found: up(number(found), lost(told), 6)),
+    (rf"^{N} nats, with nothing", lambda told, found: up(number(found), lost(told), 6)),
     (rf"exp\({N}\)", promised),
     (rf"promised, {N} nats|promised {N}\)", lambda told, *found: promised(told, *filter(None, found))),
     (rf"factor of (?:at most )?{N}", factor),
