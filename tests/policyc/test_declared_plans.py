@@ -40,7 +40,9 @@ correlation markov(
   initial = [0.2, 0.2, 0.6], evidence = "public counts")
 deliver within(2 steps)
 objective mean_absolute_error
-postprocess occupancy { sum(occupancy) == population, occupancy >= 0, integer(occupancy) }
+postprocess occupancy {
+  sum(occupancy) == population, occupancy >= 0, integer(occupancy), suppress(occupancy, below = 20)
+}
 """
 USERS = """
 policy wards "stays and costs"
@@ -59,7 +61,8 @@ target user_level(epsilon = 1.0, delta = 1e-6, neighbors = replace)
 participation at_most(2 steps, per_step = 2, spacing = 2 steps, enforced = keep_first)
 correlation none(evidence = "one stay a patient")
 mechanism gaussian()
-postprocess present { present >= 0, present["A"] - previous(present["A"]) <= 40 }
+postprocess present { present >= 0, present["A"] - previous(present["A"]) <= 40, suppress(present, below = 3.5) }
+postprocess total { suppress(total, where = present) }
 """
 
 
