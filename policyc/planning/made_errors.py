@@ -26,6 +26,7 @@ from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.made_values import block_totals, changes, made_values
 from policyc_runtime.plan import BudgetedRelease, MadeRelease, MeasuredRelease, Plan, PredictedError, ReleasePlan
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.suppression import showing_all
 
 Array = NDArray[np.float64]
 
@@ -179,8 +180,7 @@ def _of_users(plan: Plan) -> dict[str, Estimated]:
 
     It is the error of values before any are left out, as of releases.
     """
-    parts = [tuple(one.model_copy(update={"suppressions": ()}) for one in each) for each in (plan.releases, plan.made)]
-    plan = plan.model_copy(update={"releases": parts[0], "made": parts[1]})
+    plan = showing_all(plan)
     rows = max(made.first + FEWEST_ROWS * made.steps for made in plan.made)
     steps = min(plan.expected_steps, max(LONGEST, rows))
     squared = plan.objective == "mean_squared_error"

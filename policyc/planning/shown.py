@@ -12,7 +12,8 @@ from policyc.semantics.rules.suppression import check_shown
 from policyc_runtime.made_errors import made_stddevs
 from policyc_runtime.made_values import made_values
 from policyc_runtime.noise_tails import error_bounds
-from policyc_runtime.plan import MadeRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.suppression import showing_all
 
 
 def shown_warnings(policy: Policy, plan: Plan, notices: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
@@ -54,7 +55,7 @@ def require_known_errors(policy: Policy, plan: Plan, notices: Sequence[Diagnosti
     spans = {block.release: block.suppressions for block in policy.postprocess}
     steps = max((one.first + one.steps for one in plan.made), default=0)
     known = {release.name: np.ones((steps, len(release.cells))) for release in plan.releases}
-    known |= made_values(plan.model_copy(update={"made": tuple(map(_whole, plan.made))}), known)
+    known |= made_values(showing_all(plan), known)
     for one in plan.made:
         rule = next((rule for rule in spans.get(one.name, ()) if rule.error_above is not None), None)
         if rule is None or made_stddevs(plan, one, known) is not None:
@@ -69,7 +70,3 @@ def require_known_errors(policy: Policy, plan: Plan, notices: Sequence[Diagnosti
             "no error",
         )
         raise PolicyError(policy.source, [*notices, finding])
-
-
-def _whole(one: MadeRelease) -> MadeRelease:
-    return one.model_copy(update={"suppressions": ()})

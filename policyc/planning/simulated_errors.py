@@ -21,6 +21,7 @@ from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
 from policyc_runtime.laboratory.simulation import counts_of_states, simulate
 from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.suppression import showing_all
 
 LONGEST = 100  # steps of a simulated stream
 MOST_STEPS = 16_000  # of all simulated streams: what is left of chance is printed
@@ -100,7 +101,7 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
     How far noise and counts of a stream are spread by chance is known beforehand, and errors follow it: they are moved
     along their regression on it (control variates).
     """
-    plan = plan.model_copy(update={"releases": tuple(map(_with_all_values, plan.releases))})
+    plan = showing_all(plan)
     moments = {part.name: _moments(plan, part, steps) for part in tried}
     squared = plan.objective == "mean_squared_error"
     noises = {part.name: _noise(part, steps, squared=squared) for part in tried}
@@ -125,11 +126,6 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
         tables = {name: np.array(table) for name, table in rows.items()}
         found = {name: controlled(table[:, 0], table[:, 1:]) for name, table in tables.items()}
     return found, {name: float(np.mean(errors)) for name, errors in alone.items()}
-
-
-def _with_all_values(part: ReleasePlan) -> ReleasePlan:
-    """The release with no values left out: errors are those of all values."""
-    return part.model_copy(update={"suppressions": ()})
 
 
 def _noise(part: Scheduled, steps: int, *, squared: bool) -> float | None:

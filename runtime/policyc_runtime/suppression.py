@@ -31,6 +31,14 @@ def suppresses(plan: Plan, release: ReleasePlan) -> bool:
     return isinstance(release, DerivedRelease) and suppresses(plan, plan.release_named(release.query.of))
 
 
+def showing_all(plan: Plan) -> Plan:
+    """The same plan with nothing left out: stated errors are those of all values."""
+    releases, made = (
+        tuple(one.model_copy(update={"suppressions": ()}) for one in each) for each in (plan.releases, plan.made)
+    )
+    return plan.model_copy(update={"releases": releases, "made": made})
+
+
 def _uncertain(plan: Plan, release: ReleasePlan, rule: ErrorAbove, values: NDArray[np.float64]) -> Places:
     """Where an error may be too large, by what the plan knows of it beforehand; everywhere if it knows nothing."""
     bounds = error_bounds(plan, release, float(rule.chance), len(values))

@@ -15,6 +15,7 @@ from policyc import compile_policy
 from policyc.diagnostics import PolicyError
 from policyc.emit.context import certificate_content
 from policyc.emit.difference import compare_plans, is_weaker
+from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.made_errors import made_stddevs, median_variance
 from policyc_runtime.made_values import made_values
 from policyc_runtime.output import write_release
@@ -182,3 +183,15 @@ def test_a_plan_whose_rows_ask_later_ones_is_none(tmp_path):
         altered["made"][made]["suppressions"] = [{"kind": "where", "text": "by hand", "line": 1, "where": where}]
         with pytest.raises(ValidationError, match="before it with the same rows"):
             Plan.model_validate(altered)
+
+
+def test_simulations_tell_errors_of_all_rows_and_of_those_that_are_shown(tmp_path):
+    """What is left out changes no simulated error of all rows; the share and error of shown ones stand beside."""
+    plans = [planned(tmp_path, more, name=name) for more, name in (("", "whole"), (LEFT_OUT, "gaps"))]
+    found = [simulate(plan, 3, 2) for plan in plans]
+    assert [error.mean_squared_error for error in found[0].errors] == [
+        error.mean_squared_error for error in found[1].errors
+    ]
+    assert found[0].shown == {}
+    assert set(found[1].shown) == {"visits", "share", "rise", "six"}
+    assert 0 <= found[1].shown["rise"].share <= found[1].shown["share"].share <= 1

@@ -31,7 +31,7 @@ from policyc_runtime.plan import AdaptiveRelease, PredictedError, Scheduled
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.released_file import as_written
 from policyc_runtime.sources.moments import declared_start, step_times, steps_in_calendar
-from policyc_runtime.suppression import suppressed_values, suppresses
+from policyc_runtime.suppression import showing_all, suppresses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,6 +177,7 @@ def simulate(
     example: dict[str, tuple[Array, Array]] = {}
     truth: dict[str, NDArray[Any]] = {}
     distances: dict[str, list[Array]] = {part.name: [] for part in plan.releases if suppresses(plan, part)}
+    distances |= {one.name: [] for one in plan.made if distances or one.suppressions}
     made = {one.name: (one.name, MADE) for one in plan.made}
     for turn in range(repeat):
         published: dict[str, Array] = {}
@@ -200,10 +201,16 @@ def simulate(
                 truth[name] = true
                 example[name] = noisy, published[name]
         for name, distance in _of_made(plan, noises, published, exact).items():
-            found.setdefault(made[name], []).append((float((distance**2).mean()), float(distance.mean())))
-        for name, left_out in suppressed_values(plan, published).items() if distances else ():
-            if name in distances:
-                distances[name].append(np.where(left_out, np.nan, away[name]).ravel())
+            errors = distance[~np.isnan(distance)]
+            if errors.size:
+                found.setdefault(made[name], []).append((float((errors**2).mean()), float(errors.mean())))
+            away[name] = distance
+        if distances:
+            written = as_written(plan, noises, published)
+            released = {name: one.released for name, one in written.items()}
+            released |= {name: one.released for name, one in made_series(plan, written).items()}
+            for name, rows in distances.items():
+                rows.append(np.where(np.ma.getmaskarray(released[name]), np.nan, away[name]).ravel())
         if progress is not None:
             progress(turn + 1, repeat)
     predictions = {part.name: part.predicted for part in plan.releases}
@@ -229,12 +236,18 @@ def simulate(
 def _of_made(
     plan: Plan, noisy: dict[str, Array], published: dict[str, Array], true: dict[str, Array]
 ) -> dict[str, Array]:
-    """By how much what is made of published values is off what is made of true ones, where both have a value."""
+    """By how much what is made of published values is off what is made of true ones; nan where one has no value.
+
+    Of all values, before any are left out.
+    """
     if not plan.made:
         return {}
+    plan = showing_all(plan)
     made, exact = made_series(plan, as_written(plan, noisy, published)), made_values(plan, true)
-    found = {name: np.ma.abs(one.released - exact[name]).compressed() for name, one in made.items()}
-    return {name: np.asarray(away, np.float64) for name, away in found.items() if away.size}
+    return {
+        name: np.ma.filled(np.ma.abs(one.released - exact[name]).astype(np.float64), np.nan)
+        for name, one in made.items()
+    }
 
 
 def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) -> _World:
