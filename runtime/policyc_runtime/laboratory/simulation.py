@@ -22,11 +22,12 @@ from policyc_check.users.setting import Setting
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
+from policyc_runtime.laboratory.simulation_result import SimulatedError, SimulationResult, shown_of
 from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
 from policyc_runtime.made_file import made_series
 from policyc_runtime.made_values import made_values, sources_of
 from policyc_runtime.noisy_values import ready_steps
-from policyc_runtime.output import NOT_A_RELEASE, Release
+from policyc_runtime.output import Release
 from policyc_runtime.plan import AdaptiveRelease, PredictedError, Scheduled
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.released_file import as_written
@@ -47,91 +48,6 @@ Number = TypeVar("Number", bound=np.generic)
 LONGEST_SIMULATION = 1000
 PRIOR_ALONE = "prior alone"
 MADE = "made of released values"
-
-
-@dataclass(frozen=True)
-class SimulatedError:
-    """Mean error over steps and cells, in counts, of one way to publish; standard errors over repetitions.
-
-    Standard errors are nan with one repetition. `chosen` marks the plan's own estimator.
-    """
-
-    release: str
-    estimator: str
-    mean_squared_error: float
-    mean_squared_error_stderr: float
-    mean_absolute_error: float
-    mean_absolute_error_stderr: float
-    chosen: bool
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Of the plan's values those that are not left out: which share they are, and their mean errors; nan for none."""
-
-    share: float
-    mean_squared_error: float
-    mean_absolute_error: float
-
-
-@dataclass(frozen=True)
-class SimulationResult:
-    """What a simulation found. NOT A RELEASE.
-
-    Args:
-        errors: for every release `prior alone`, where the policy declares a law, `dropping alone`, where events were
-            drawn beyond the participation bound, and then the estimators; of all values, before any are left out.
-        shown: for every release of which values are left out, what is shown.
-        predicted: by release, the error the plan predicts for what it publishes, in the objective's unit; nothing for
-            what is made of released values where it is not known.
-        objective: which error the plan minimises.
-        limits: by release, what its prediction leaves open, as a phrase; those of published values have none.
-        bounds: what is said before predictions that are lower bounds, by release.
-        steps: how many steps were simulated.
-        repeat: how often.
-        said: what true values were drawn from, and what else is to be known of them.
-        example: the first repetition, marked.
-        truth: for every release, the true values of the example, (steps, cells).
-    """
-
-    errors: tuple[SimulatedError, ...]
-    shown: dict[str, Shown]
-    predicted: dict[str, float]
-    objective: str
-    limits: dict[str, str]
-    bounds: dict[str, str]
-    steps: int
-    repeat: int
-    said: tuple[str, ...]
-    example: Release
-    truth: dict[str, NDArray[Any]]
-
-    def table_lines(self) -> list[str]:
-        """The table a person reads."""
-        lines = [f"{NOT_A_RELEASE}: simulated values, noise from a seed; {self.steps:,} steps, {self.repeat} times"]
-        lines += self.said
-        for release in dict.fromkeys(error.release for error in self.errors):
-            lines += ["", f"{release}: the plan predicts {self._prediction(release)}"]
-            errors = [error for error in self.errors if error.release == release]
-            width = max(28, *(len(error.estimator) + 2 for error in errors))
-            lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}")
-            for error in errors:
-                squared = _with_stderr(error.mean_squared_error, error.mean_squared_error_stderr)
-                absolute = _with_stderr(error.mean_absolute_error, error.mean_absolute_error_stderr)
-                mark = "  <- the plan's" if error.chosen else ""
-                lines.append(f"  {error.estimator:<{width}}{squared:>24}{absolute:>24}{mark}")
-            if (shown := self.shown.get(release)) is not None:
-                title = f"shown, {100 * shown.share:.3g} % of values"
-                errors_shown = (shown.mean_squared_error, shown.mean_absolute_error)
-                told = [f"{error:.4g}" if shown.share else "-" for error in errors_shown]
-                lines.append(f"  {title:<{width}}{told[0]:>24}{told[1]:>24}  (the others are left out)")
-        return lines
-
-    def _prediction(self, release: str) -> str:
-        if release not in self.predicted:
-            return "no error: it depends on how large values are, which the policy does not say"
-        unit, least = self.objective.replace("_", " "), self.bounds[release]
-        return f"a {unit} of {least}{self.predicted[release]:.4g}{self.limits[release]}"
 
 
 @dataclass(frozen=True)
@@ -218,7 +134,7 @@ def simulate(
     shown = as_written(plan, *({name: pair[place] for name, pair in example.items()} for place in (0, 1)))
     return SimulationResult(
         errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
-        shown={name: _shown(np.concatenate(rows)) for name, rows in distances.items()},
+        shown={name: shown_of(np.concatenate(rows)) for name, rows in distances.items()},
         predicted={name: predicted.published for name, predicted in predictions.items()},
         objective=plan.objective,
         limits={name: _limits(plan, name, predicted) for name, predicted in predictions.items()},
@@ -376,14 +292,6 @@ def _noisy(part: Scheduled, raw: NDArray[np.int64], randomness: SimulationRandom
     return noisy
 
 
-def _shown(distances: Array) -> Shown:
-    """From the absolute errors of all values, nan where they are left out."""
-    shown = distances[~np.isnan(distances)]
-    if not shown.size:
-        return Shown(0.0, math.nan, math.nan)
-    return Shown(shown.size / distances.size, float((shown**2).mean()), float(shown.mean()))
-
-
 def _limits(plan: Plan, name: str, predicted: PredictedError) -> str:
     """What a prediction leaves open."""
     sources = [part for part in plan.releases if part.name in sources_of(plan, name)]
@@ -391,10 +299,6 @@ def _limits(plan: Plan, name: str, predicted: PredictedError) -> str:
     if predicted.kind == "noise":
         return f" of the noise alone{kept} (what post-processing gains is not known)"
     return f"{kept} ({predicted.because})" if predicted.because else kept
-
-
-def _with_stderr(mean: float, stderr: float) -> str:
-    return f"{mean:.4g}" if math.isnan(stderr) else f"{mean:.4g} ± {stderr:.2g}"
 
 
 def _cannot(reason: str, remedy: str) -> KernelError:
