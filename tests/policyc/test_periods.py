@@ -205,3 +205,25 @@ def test_a_shorter_period_is_a_weaker_promise(tmp_path):
 
     assert effect("day", "all") == effect("day", "two") == "stronger"
     assert effect("all", "day") == effect("two", "day") == effect("day", "odd") == "weaker"
+
+
+def test_a_bound_of_a_year_keeps_the_level_of_later_years(tmp_path):
+    """Weekly flights of three years: a bound of 20 over all of them empties the last one, one of 20 a year does not."""
+    generator = np.random.default_rng(3)
+    start = np.datetime64("2024-01-01T12:00:00")
+    lines, true = ["person,at,place"], np.zeros(156, dtype=int)
+    for user in range(60):
+        for week in np.flatnonzero(generator.random(156) < 0.3):
+            lines.append(f"u{user},{start + np.timedelta64(7 * int(week), 'D')},A")
+            true[week] += 1
+    (tmp_path / "flights.csv").write_text("\n".join(lines) + "\n")
+    weekly = POLICY.replace("step 4h", "step 1w").replace("18 steps", "156 steps").replace("2026-01-01", "2024-01-01")
+    weekly = weekly.replace("at_most(2 steps", "at_most(20 steps").replace("per = 1d", "per = 52w")
+    counts = {}
+    for name, text in (("year", weekly), ("all", weekly.replace(", per = 52w", ""))):
+        made = compiled(tmp_path, text)
+        counts[name] = read_events(tmp_path / "flights.csv", made.plan, steps=156).counts["there"].sum(axis=1)
+        (warning,) = [found for found in made.diagnostics if found.code == "W0502"]
+        assert ("`per = 52w` in both" in (warning.help or "")) == (name == "all")
+    assert counts["all"][104:].sum() < 0.1 * true[104:].sum()
+    assert counts["year"][104:].sum() > 0.97 * true[104:].sum()
