@@ -17,12 +17,12 @@ from policyc.planning.courses import Courses, courses, still
 from policyc.planning.measurements import Measurement
 from policyc.planning.trials import SEED, Estimated, Trial
 from policyc.semantics.policy import Policy
-from policyc_check.plan.made import BlockTotal, Change, Quotient
 from policyc_check.plan.queries import SumQuery
 from policyc_check.users.claims import promised_user_level, setting_of, unit_of
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.projection import NearestValues, NoEstimation
 from policyc_runtime.laboratory.simulation import simulate
+from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.made_values import block_totals, changes, made_values
 from policyc_runtime.plan import BudgetedRelease, MadeRelease, MeasuredRelease, Plan, PredictedError, ReleasePlan
 from policyc_runtime.randomness import SimulationRandomness

@@ -76,7 +76,8 @@ def _require_json(value: Any) -> Any:
 Opaque = Annotated[Any, AfterValidator(_require_json)]
 """What is read as it stands: it is of no concern to privacy."""
 UNSAID: Any = Field(default=None, exclude_if=lambda value: value is None)
-"""Of a field that plans leave out where there is nothing to say, as those of earlier versions do."""
+NOTHING: Any = Field(default=(), exclude_if=lambda value: not value)
+"""Of fields that plans leave out where there is nothing to say, as those of earlier versions do."""
 PositiveDecimal = Annotated[Decimal, Field(gt=0, allow_inf_nan=False)]
 NonNegativeDecimal = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 NonNegativeInteger = Annotated[int, Field(ge=0)]

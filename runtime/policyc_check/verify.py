@@ -16,7 +16,6 @@ from itertools import chain
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
 from policyc_check.mechanisms.laplace import Laplace
-from policyc_check.plan.made import check_made
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
@@ -216,5 +215,4 @@ CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     _check_shares,
     _check_budgets,
     check_user_level,
-    check_made,
 )

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_check.plan.made import BlockTotal, Change, Quotient
 from policyc_check.users.noise import DiscreteLaplace
+from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.noise_tails import laws_of_steps, publishes_true_and_noise
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import MadeRelease, MeasuredRelease, Plan, ReleasePlan, Scheduled

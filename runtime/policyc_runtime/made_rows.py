@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policyc_check.plan.made import Change, MadeRelease, Quotient
 from policyc_check.plan.release import ReleasePlan
+from policyc_runtime.made_release import Change, MadeRecord, Quotient
 
 Rows = tuple[int, int]  # how many steps a row is of, and at which step the first one begins
 Cells = tuple[tuple[str, ...], str | None]
 
 
-def reason_against_made(releases: Sequence[ReleasePlan], made: Sequence[MadeRelease]) -> str | None:
-    """Why something cannot be made as a plan says, naming it; None where all of it can."""
+def reason_against_made(
+    releases: Sequence[ReleasePlan], made: Sequence[MadeRecord], *, public_users: bool
+) -> str | None:
+    """Why something cannot be made as a plan says, naming it; None where all of it can.
+
+    `public_users`: whether the number of users is public, so that values may be divided by it.
+    """
     rows: dict[str, Rows] = {release.name: (1, 0) for release in releases}
     cells: dict[str, Cells] = {release.name: (release.cells, release.query.by) for release in releases}
     for one in made:
@@ -20,13 +25,17 @@ def reason_against_made(releases: Sequence[ReleasePlan], made: Sequence[MadeRele
             reason = _reason(one, rows, cells)
         except KeyError:
             reason = "what it is made of does not come before it"
+        if one.name in rows:
+            reason = "another release has its name"
+        if isinstance(one.query, Quotient) and one.query.over is None and not public_users:
+            reason = "the number of users is not public"
         if reason is not None:
             return f"`{one.name}` cannot be made of `{one.query.of}`: {reason}"
         rows[one.name], cells[one.name] = (one.steps, one.first), (one.cells, one.query.by)
     return None
 
 
-def _reason(one: MadeRelease, rows: dict[str, Rows], cells: dict[str, Cells]) -> str | None:
+def _reason(one: MadeRecord, rows: dict[str, Rows], cells: dict[str, Cells]) -> str | None:
     query, own = one.query, (one.steps, one.first)
     steps, first = rows[query.of]
     if (one.cells, query.by) != cells[query.of]:

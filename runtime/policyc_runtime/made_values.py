@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_check.plan.made import BlockTotal, Change, Quotient
+from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.plan import MadeRelease, Plan
 from policyc_runtime.suppression import suppressed_rows
 

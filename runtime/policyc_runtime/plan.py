@@ -11,20 +11,21 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, Val
 
 from policyc_check.errors import PlanFormatError
 from policyc_check.files import read_ordinary
-from policyc_check.plan import made as checked_made
 from policyc_check.plan import plan as checked
 from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
 from policyc_check.plan.queries import CountQuery, SumQuery, TotalQuery
 from policyc_check.plan.release import told_apart
 from policyc_check.plan.schedule import Schedule
-from policyc_check.records import Label, Record, Steps
+from policyc_check.plan.targets import NeighboringRelation
+from policyc_check.records import NOTHING, Label, Record, Steps
 from policyc_check.users.claims import period_of, promised_user_level, setting_of, source_release
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.json_text import read_json
 from policyc_runtime.ledger_seal import PIN
+from policyc_runtime.made_release import MadeRecord
 from policyc_runtime.made_rows import reason_against_made
 from policyc_runtime.mechanisms import (
     Accounted,
@@ -144,7 +145,7 @@ class ReleasePlan(checked_release.ReleasePlan):
     expected_errors: tuple[ErrorRun, ...] = ()
     estimator: AnyEstimator
     constraints: tuple[ConstraintRow, ...]
-    suppressions: tuple[AnySuppressionRule, ...] = ()
+    suppressions: tuple[AnySuppressionRule, ...] = NOTHING
     predicted: PredictedError
     candidates: tuple[Candidate, ...]
 
@@ -209,10 +210,10 @@ KINDS = {"step": BudgetedRelease, "window": AdaptiveRelease, "stream": MeasuredR
 AnyRelease = SerializeAsAny[Annotated[ReleasePlan, BeforeValidator(told_apart(KINDS))]]
 
 
-class MadeRelease(checked_made.MadeRelease):
+class MadeRelease(MadeRecord):
     """One that is made of released values; `predicted` None where it depends on values that the policy does not say."""
 
-    suppressions: tuple[AnySuppressionRule, ...] = ()
+    suppressions: tuple[AnySuppressionRule, ...] = NOTHING
     predicted: PredictedError | None = None
 
 
@@ -226,7 +227,7 @@ class Plan(checked.Plan):
     signal: SignalModel | None = None
     signal_evidence: str | None = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
-    made: tuple[MadeRelease, ...] = ()
+    made: tuple[MadeRelease, ...] = NOTHING
     notices: tuple[Notice, ...]
 
     @property
@@ -291,7 +292,10 @@ class Plan(checked.Plan):
             reason = _reason_against(self, release)
             if reason is not None:
                 raise ValueError(f"`{release.name}` is not measured by `{release.mechanism.name}`: {reason}")
-        reason = reason_against_made(self.releases, self.made)
+        hidden = NeighboringRelation.ADD_OR_REMOVE_ONE
+        protected = any(target.relation is hidden for target in promised_user_level(self))
+        public = self.stream.population is not None and not protected
+        reason = reason_against_made(self.releases, self.made, public_users=public)
         if reason is not None:
             raise ValueError(reason)
         return self

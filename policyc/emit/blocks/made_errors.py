@@ -10,7 +10,7 @@ import numpy as np
 from policyc.emit.blocks.mechanism import dropped, typical_error, unit_words
 from policyc.emit.blocks.wording import Json, JsonValue, chance, listed, quoted
 from policyc.emit.numbers import about, exact, grouped
-from policyc_check.plan.made import Change, Quotient
+from policyc_runtime.made_release import Change, Quotient
 from policyc_runtime.made_values import sources_of
 from policyc_runtime.plan import DerivedRelease, MadeRelease, MeasuredRelease, Plan, PredictedError, ReleasePlan
 

@@ -18,11 +18,10 @@ from policyc_check.errors import PlanFormatError
 from policyc_check.files import MOST_VALUES, read_ordinary
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import Correlation
-from policyc_check.plan.made import MadeRelease
 from policyc_check.plan.release import AnyRelease, Asked, MeasuredRelease, Scheduled
 from policyc_check.plan.stream import Delivery, ParticipationRecord, PolicyRecord, StreamRecord
 from policyc_check.plan.targets import Target
-from policyc_check.records import Label, Opaque, Record
+from policyc_check.records import NOTHING, Label, Opaque, Record
 
 
 class Stated(Record):
@@ -60,7 +59,7 @@ class Plan(Stated):
 
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     sharing: str | None = None
-    made: tuple[MadeRelease, ...] = ()
+    made: Opaque = NOTHING
     claims: Claims
     notices: Opaque
     digest: str = ""

@@ -11,7 +11,7 @@ from policyc_check.mechanisms import Accounted, AnyMechanism, Derived, StepMecha
 from policyc_check.plan.queries import Query, TotalQuery
 from policyc_check.plan.schedule import Schedule
 from policyc_check.plan.stream import MOST_CELLS
-from policyc_check.records import Label, Name, Opaque, PositiveDecimal, Record
+from policyc_check.records import NOTHING, Label, Name, Opaque, PositiveDecimal, Record
 
 
 class Asked(Record):
@@ -37,7 +37,7 @@ class ReleasePlan(Asked):
     estimator: Opaque
     constraints: Opaque
     integer: bool
-    suppressions: Opaque = ()
+    suppressions: Opaque = NOTHING
     predicted: Opaque
     candidates: Opaque
     share: PositiveDecimal | None = None
