@@ -42,7 +42,7 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
         yield from compared(name, declared[name], found[name])
     for index, (said, release) in enumerate(zip(declared["releases"], found["releases"], strict=False)):
         for name in RELEASED:
-            yield from compared(f"releases.{index}.{name}", said[name], release[name])
+            yield from compared(f"releases.{index}.{name}", said.get(name), release.get(name))
     if len(declared["releases"]) != len(found["releases"]):
         yield Difference("releases", len(declared["releases"]), len(found["releases"]))
     made = [one.model_dump(mode="json", exclude={"predicted"}) for one in made_records(policy)]

@@ -30,6 +30,7 @@ from policyc_check.plan.plan import Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
 from policyc_check.plan.stream import CellRecord, Delivery, ParticipationRecord, StreamRecord
+from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
@@ -47,7 +48,7 @@ class DraftRelease(Asked):
 
     constraints: tuple[ConstraintRow, ...]
     integer: bool
-    suppressions: tuple[AnySuppressionRule, ...]
+    suppressions: tuple[AnySuppressionRule, ...] = NOTHING
 
     @property
     def constraint_set(self) -> ConstraintSet:
