@@ -60,9 +60,16 @@ RELEASES = {
     "two": ("r = count(s) by place", "all = count(s)"),
     "count and sum": ("r = count(s)", "speed = sum(s.speed, clamp = 0 .. 10)"),
     "three": ("r = count(s)", "so_far = prefix(r)", "speed = sum(s.speed, clamp = 0 .. 10)"),
+    "blocks": ("r = count(s)", "four = total(r, 4 steps)", "eight = total(four, 8 steps)"),
+    "blocks by cell": ("r = count(s) by place", "four = total(r, 4 steps)", "each = ratio(four, population)"),
+    "changes": ("r = count(s)", "moved = change(r, baseline = median(every = 2 steps, steps = 1 .. 5))"),
+    "shares": ("r = count(s) by place", "all = count(s)", "share = ratio(r, all, times = 100)"),
+    "means": ("r = sum(s.speed, clamp = 0 .. 10)", "four = total(r, 4 steps)", "n = count(s)", "mean = mean(r, n)"),
 }
+MADE = ("total(", "change(", "ratio(", "mean(")  # of released values: they are not planned
 SKIPPING = ("subsample", "filter_subsample")
 COUNTS = ("count", "by cell", "by cell, otherwise", "two")
+COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares")
 TOTALS = tuple(name for name in RELEASES if any("prefix" in text or "window" in text for text in RELEASES[name]))
 
 MECHANISMS = (
@@ -270,7 +277,7 @@ def _unfit(one: Combination) -> Iterator[str]:
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
     steps = not one.user_level
     adaptive = mechanism in ("budget_distribution", "budget_absorption")
-    if one.target == "user + event" or (steps and one.release not in COUNTS):
+    if one.target == "user + event" or (steps and one.release not in COUNTS_AND_MADE):
         yield "E0702"
     if steps and not (mechanism in ("auto", "laplace") or (adaptive and "w_event" in one.target)):
         yield "E0702"
@@ -287,6 +294,8 @@ def _unfit(one: Combination) -> Iterator[str]:
     if one.wait is None and one.horizon == "unbounded":
         yield "E0705"
     several = one.user_level and CELLS_PER_STEP in one.participation
+    if one.release == "blocks by cell" and "add_remove" in TARGETS[one.target][0]:
+        yield "E0235"
     if several and not one.cells:
         yield "E0508"
     if one.constraint == "total" and ("add_remove" in TARGETS[one.target][0] or (several and one.by_cell)):
@@ -301,7 +310,10 @@ def _unfit(one: Combination) -> Iterator[str]:
 
 def _planned(one: Combination) -> Iterator[str]:
     chains = {"groups": 2}.get(one.chain, 1) if one.target in LEAKS else 0
-    beliefs = one.constraint == "total" and one.release != "two"  # what the cells of all releases add up to
+    beliefs = one.constraint == "total" and one.release not in (
+        "two",
+        "shares",
+    )  # what the cells of all releases add up to
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
     plain = mechanism in ("gaussian", "laplace", "binomial", "common_noise") or (
         not one.user_level and mechanism == "auto"
@@ -323,7 +335,8 @@ def _planned(one: Combination) -> Iterator[str]:
         if estimate == "smoother" and one.wait is not None:
             yield "E0752"
         return
-    single = len(RELEASES[one.release]) == 1 + (one.release in TOTALS) + (one.release == "window of totals")
+    own = [text for text in RELEASES[one.release] if not any(word in text for word in MADE)]
+    single = len(own) == 1 + (one.release in TOTALS) + (one.release == "window of totals")
     known = single and one.signal in ("declared", "seasonal", "binomial", "pilot")  # of what it is the signal
     sums = any("sum(" in text for text in RELEASES[one.release])
     if estimate == "none" and one.demands:
@@ -380,6 +393,7 @@ def every_combination() -> list[Combination]:
         {"target": SINGLE_STEPS, "release": COUNTS, "estimate": ESTIMATES, "deliver": DELIVERIES},
         {"target": SINGLE_STEPS, "budget": BUDGETS, "constraint": CONSTRAINTS, "horizon": HORIZONS},
         {"target": SINGLE_STEPS, "mechanism": MECHANISMS},
+        {"target": SINGLE_STEPS, "release": COUNTS_AND_MADE[len(COUNTS) :], "constraint": CONSTRAINTS},
         {"target": TARGETS, "release": RELEASES},
         {"target": USER_LEVEL, "release": RELEASES, "mechanism": MECHANISMS},
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "estimate": ESTIMATES, "deliver": DELIVERIES},
