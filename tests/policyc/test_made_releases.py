@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +17,7 @@ from pydantic import ValidationError
 
 from policyc import compile_policy
 from policyc.diagnostics import PolicyError
+from policyc.emit.context import certificate_content
 from policyc.emit.difference import compare_plans, is_weaker
 from policyc.planning.declaration import differences
 from policyc.semantics.checked import check_file
@@ -381,3 +384,106 @@ def test_shares_and_released_totals_are_not_added_up_further(make: Make, kind: s
     )
     with pytest.raises(PolicyError, match="E0231"):
         make(HOURLY + DAILY + share + f"release a = {kind}\n")
+
+
+DEPLOYED = {
+    "mobility": """
+policy mobility "Visits to public places, against five weeks before"
+stream visits {
+  user account  time arrived_at  cell place in {"parks, A", "parks, B"}  step 1d  horizon 70 steps  start "2020-01-01"
+}
+release counties = count(visits) by place
+release change = change(counties, baseline = median(every = 7 steps, steps = 2 .. 36))
+target user_level(epsilon = 0.44, delta = 0, neighbors = add_remove, per = 1d)
+participation at_most(1 steps, per = 1d, cells_per_step = 2, enforced = keep_first)
+mechanism laplace()
+estimate none()
+deliver realtime
+""",
+    "symptoms": """
+policy symptoms "Searches for symptoms, by all searches"
+stream searches {
+  user account  time searched_at  cell query in {"fever", "cough"}  step 1d  horizon 28 steps  start "2020-01-01"
+}
+release s2 = count(searches) by query
+release n2 = count(searches)
+release shown = ratio(s2, n2, times = 100)
+target user_level(epsilon = 1.68, delta = 0, neighbors = add_remove, per = 1d)
+participation at_most(1 steps, per = 1d, enforced = keep_first)
+mechanism laplace()
+estimate none()
+""",
+    "load": """
+policy load "Load shape, hourly"
+stream meters { user customer  time read_at  step 1h  horizon 24 steps  population 4_948  start "2020-08-14" }
+release observed = sum(meters.observed, clamp = 0 .. 27)
+release predicted = sum(meters.predicted, clamp = 0 .. 27)
+release shape = mean(observed, population)
+target user_level(epsilon = 4.0, delta = 4.08e-8, neighbors = replace)
+participation at_most(24 steps, assumed = "a meter is read once an hour")
+mechanism gaussian()
+estimate none()
+""",
+}
+
+
+def deployed(name: str, folder: Path) -> tuple[Plan, dict[str, Any]]:
+    """The plan of a published deployment, and what its certificate says of what is made of released values."""
+    path = folder / "deployed.policy"
+    path.write_text(DEPLOYED[name])
+    made = compile_policy(path)
+    content: dict[str, Any] = certificate_content(made.plan, {})
+    return made.plan, content["made"][0]
+
+
+def test_mobility_has_the_published_error_of_a_change(tmp_path: Path) -> None:
+    """Two cells a person and day share 0.44 nats: b = 2/0.44, and a change errs by 100 b/B sqrt(2 + 0.3512 q^2)."""
+    plan, told = deployed("mobility", tmp_path)
+    b = 2 / 0.44
+    assert plan.releases[0].predicted.published == pytest.approx(2 * b**2, rel=0.01)
+    assert told["formula"] == "change(counties, baseline = median(every = 7 steps, steps = 2 .. 36))"
+    numbers = [float(number) for number in re.findall(r"[am] = ([\d.]+)", told["accuracy"]["sentence"])]
+    assert numbers == pytest.approx([b * math.sqrt(2), b * math.sqrt(0.3512)], rel=0.01)
+
+
+def test_symptoms_have_the_first_order_error_of_a_ratio(tmp_path: Path) -> None:
+    """The variance of a ratio is about (2 b_A^2 + r^2 2 b_B^2) / B^2, and a row is empty below one search."""
+    plan, told = deployed("symptoms", tmp_path)
+    a, b = (math.sqrt(part.predicted.published) for part in plan.releases)
+    for row in told["accuracy"]["stated"]:
+        denominator, error = (float(row[name].replace(",", "")) for name in ("denominator", "error_at_ratio_1"))
+        assert error == pytest.approx(100 * math.hypot(a, b) / denominator, rel=0.01)
+    assert "denominator is below 1" in told["empty"]
+
+
+def test_the_load_shape_has_the_published_error_of_an_hour(tmp_path: Path) -> None:
+    """Two sums with a clamp of 27 kWh have 250 kWh of noise, by 4,948 customers: 1.96 standard deviations are 0.1."""
+    plan, told = deployed("load", tmp_path)
+    (made,) = plan.made
+    assert made.predicted is not None
+    assert math.sqrt(made.predicted.published) == pytest.approx(250 / 4948, rel=0.01)
+    assert 1.96 * math.sqrt(made.predicted.published) == pytest.approx(0.099, abs=0.001)
+    assert told["formula"] == "mean(observed, population)"
+
+
+def test_new_rows_carry_on_a_half_finished_block(make: Make, tmp_path: Path) -> None:
+    """With `--continued` every file has the rows of all blocks that are whole by then, and those from before."""
+    enforced = USER_LEVEL.replace('assumed = "a card is valid for four hours"', "enforced = keep_first")
+    plan = make(HOURLY + DAILY, "deliver realtime\nmechanism gaussian()\nestimate none()", enforced)
+    lines = events(tmp_path).read_text().splitlines()
+    moments = [line.split(",")[1][:13] for line in lines[1:]]
+    known: list[dict[str, str]] = []
+    before = 0
+    for steps in (4, 9, 20, 50):
+        hours = [f"2026-01-{1 + hour // 24:02}T{hour % 24:02}" for hour in range(before, steps)]
+        part = tmp_path / "part.csv"
+        part.write_text(
+            "\n".join([lines[0], *(line for line, m in zip(lines[1:], moments, strict=True) if m in hours)])
+        )
+        done = release(plan, part, tmp_path / "l.sqlite", pin=None, steps=steps, continued=True)
+        write_release(done, tmp_path / "out.csv")
+        now = rows(tmp_path / "out-daily.csv")
+        assert len(now) == 2 * (steps // 6)
+        assert now[: len(known)] == known
+        assert all(claim.holds for claim in claims(plan, tmp_path))
+        known, before = now, steps
