@@ -59,6 +59,8 @@ def _predicted(
 ) -> PredictedError | None:
     """What is known of one, where `known` says it of all before it, and `users` what simulated ones found."""
     query, base, squared = made.query, known[made.query.of], policy.objective == "mean_squared_error"
+    if plan.expected_steps < made.first + made.steps:
+        return None  # no row of it is among the steps that stand for an endless stream
     if isinstance(query, Quotient) and query.over is None:
         factor = float(query.times) / (plan.stream.population or 1)
         return None if base is None else _scaled(base, factor**2 if squared else factor)

@@ -227,3 +227,16 @@ def test_errors_of_parts_that_depend_on_each_other_have_no_formula(make: Make) -
     plan = make("mechanism gaussian()\nestimate none()", releases)
     assert plan.made[-1].predicted is None
     assert "depend on each other" in str(made_error(plan, plan.made[-1])["sentence"])
+
+
+@pytest.mark.parametrize("target", [USER_LEVEL.replace("= replace", "= add_remove"), CHAIN])
+def test_a_block_longer_than_what_stands_for_an_endless_stream_has_no_stated_error(tmp_path: Path, target: str) -> None:
+    """Errors of endless streams are means over 1,000 steps: of a year of hours nothing is stated."""
+    releases = "release hourly = count(seen) by shop\nrelease year = total(hourly, 8_760 steps)\n"
+    otherwise = 'otherwise "away"' if target == CHAIN else ""
+    text = STREAM.format(horizon=0, cell=f'cell shop in {{"north"}} {otherwise}', population=900)
+    path = tmp_path / "endless.policy"
+    path.write_text(text.replace("horizon 0 steps", "horizon unbounded") + releases + target + "deliver realtime\n")
+    plan = compile_policy(path).plan
+    assert plan.made[0].predicted is None
+    assert "not computed" in str(made_error(plan, plan.made[0])["sentence"])
