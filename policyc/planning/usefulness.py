@@ -21,7 +21,7 @@ from policyc.semantics.rules.utility import check_utility
 from policyc_check.plan.claims import Claims, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
-from policyc_check.users.claims import own_bound, period_of, promised_user_level, setting_of
+from policyc_check.users.claims import own_bound, period_of, periods_in, promised_user_level, setting_of
 from policyc_runtime.plan import PredictedError, ReleasePlan
 
 SOON_CALIBRATED = ("common_noise", "gaussian")  # mechanisms that are held against the one with a bound
@@ -29,7 +29,6 @@ PURE = ("laplace",)  # those where nothing is left to chance
 MORE_NOISE = 1.5  # times as much, for which nothing is dropped: few steps dropped of each user are more
 MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)  # of a normal value, in standard deviations
 
-MONTH = 31 * 86_400_000  # milliseconds
 HARDLY = 10  # nats from which hardly anything is hidden
 
 KNOWN = {
@@ -117,7 +116,7 @@ def _habit_warnings(policy: Policy, draft: Draft, claims: Claims) -> Iterator[Di
     for target, claim in zip(promised_user_level(draft), claims.user_level, strict=True):
         if target.per is None:
             continue
-        month = math.ceil(MONTH / target.per)
+        month = periods_in(31, target.per)
         left = [_left(claim, point) for point in claim.beyond if point.participation == month * own_bound(draft)]
         epsilon, delta = left[0] if left else (Decimal(0), Decimal(0))
         if month == 1 or (epsilon is not None and epsilon <= HARDLY):

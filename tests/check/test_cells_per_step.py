@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from policyc_check.mechanisms.binary_tree import Tree
 from policyc_check.mechanisms.common_noise import FINE, GRID, LessUsers
 from policyc_check.mechanisms.dft import Frequencies
+from policyc_check.mechanisms.fast import Fast
 from policyc_check.mechanisms.filter_subsample import Means
 from policyc_check.mechanisms.linear import Identity, Strategy
 from policyc_check.mechanisms.lmmse import Lmmse
@@ -55,6 +56,25 @@ def furthest(moved: NDArray[np.int64], *, replaced: bool) -> tuple[int, int, int
         l1 = max(l1, int(np.abs(apart).sum(axis=1).max()))
         many = max(many, int((apart != 0).sum(axis=1).max()))
     return l2, l1, many
+
+
+CROWDED = [(3, 2, 1, 3, 2), (4, 3, 1, 3, 2), (5, 3, 2, 4, 3), (3, 2, 1, 4, 3), (4, 3, 1, 2, 2)]
+
+
+@pytest.mark.parametrize(("horizon", "bound", "spacing", "cells", "spread"), CROWDED)
+def test_two_users_whom_the_horizon_makes_share_steps(
+    horizon: int, bound: int, spacing: int, cells: int, spread: int
+) -> None:
+    """The number of values that differ is that of the pair of users who differ most, no more and no fewer."""
+    most = 0
+    places = [set(one) for size in range(1, spread + 1) for one in combinations(range(cells), size)]
+    apart = max(len(one ^ other) for one in places for other in places)  # in a step that both are in
+    steps = [s for s in combinations(range(horizon), bound) if all(b - a >= spacing for a, b in pairwise(s))]
+    for mine, other in product(steps, repeat=2):
+        shared = len(set(mine) & set(other))
+        most = max(most, shared * apart + (len(mine) + len(other) - 2 * shared) * spread)
+    setting = Setting(Participation(bound, horizon, spacing), replaced=True, cells=cells, spread=spread)
+    assert setting.changes == most
 
 
 SETTINGS = [(2, 2, 3, False), (1, 3, 3, False), (2, 2, 2, False), (1, 2, 3, True), (2, 2, 4, False)]
@@ -104,6 +124,14 @@ def test_a_prediction_hides_users_in_several_cells() -> None:
         weights = np.array([float(mechanism.weight_at(step)) for step in range(HORIZON)])
         found = users(bound, spread, cells, (1,)) * weights[:, None]
         assert (found**2).sum(axis=(1, 2)).max() <= float(mechanism.l2_square(setting)) * (1 + 1e-12)
+
+
+def test_a_series_that_is_followed_has_one_cell() -> None:
+    """Samples are steps: in several cells one would show several values of a user."""
+    mechanism = Fast.model_validate({"name": "fast", "scale": "1", "samples": 1, "process_sd": "1"})
+    assert mechanism.largest_loss(Setting(Participation(2, HORIZON))) == 1
+    with pytest.raises(ValueError, match="one series"):
+        mechanism.largest_loss(Setting(Participation(2, HORIZON), cells=3))
 
 
 def test_chosen_steps_are_refused_where_one_shows_several_values() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from prompt import policyc
 
-from policyc import compile_policy
+from policyc import PolicyError, compile_policy
 from policyc.diagnostics.pages import read_page
 from policyc_check.users.claims import stream_profile
 from policyc_runtime.plan import load_plan
@@ -227,3 +227,36 @@ def test_a_bound_of_a_year_keeps_the_level_of_later_years(tmp_path):
         assert ("`per = 52w` in both" in (warning.help or "")) == (name == "all")
     assert counts["all"][104:].sum() < 0.1 * true[104:].sum()
     assert counts["year"][104:].sum() > 0.97 * true[104:].sum()
+
+
+@pytest.mark.parametrize("mechanism", ["common_noise()", "subsample(rate = 0.5)"])
+def test_days_of_a_week_are_no_users_of_their_own(mechanism, tmp_path):
+    """Where several periods lie in a step, one draw for the number of users, or one choice of steps, hides less."""
+    text = SEVERAL.replace("18 steps", "2 steps").replace("gaussian()", mechanism).replace("realtime", "offline")
+    with pytest.raises(PolicyError) as refused:
+        compiled(tmp_path, text.replace("estimate none()", ""))
+    assert any("several periods of one user" in (found.because or "") for found in refused.value.diagnostics)
+
+
+@pytest.mark.parametrize(("per", "counts"), [("1h", [2, 168, 744, 8784]), ("1d", [2, 7, 31, 366]), ("1w", [2, 6, 54]),
+                                             ("3d", [2, 4, 12, 123])])  # fmt: skip
+def test_stretches_touch_as_many_periods_as_they_can(per, counts, tmp_path):
+    """A month of 31 days lies in six weeks at worst; days and hours fill it. The page says so of each number."""
+    step = "1h" if per == "1h" else "1d"
+    text = DAILY.replace("step 1d", f"step {step}").replace("per = 1d", f"per = {per}")
+    plan = compiled(tmp_path, text).plan
+    assert [point.participation for point in plan.claims.user_level[0].beyond] == counts
+    days = {"1h": 1 / 24, "1d": 1, "1w": 7, "3d": 3}[per]
+    for length in (7, 31, 366):  # by trying all beginnings, an hour apart
+        touched = {
+            int(np.floor((first + length - 1e-6) / days) - np.floor(first / days)) + 1
+            for first in np.arange(0, 21, 1 if per in ("1h", "1d") else 1 / 24)
+        }
+        assert max(touched) <= max(2, *(count for count in counts if count >= max(touched) or count == 2))
+
+
+def test_a_plan_about_periods_has_a_start(tmp_path):
+    """Without it nobody knows which events are hidden together: the check refuses the plan."""
+    plan = compiled(tmp_path).plan
+    with pytest.raises(Exception, match="from a start that is said"):
+        verify(plan.model_copy(update={"stream": plan.stream.model_copy(update={"start": None})}).sealed())

@@ -8,7 +8,7 @@ from policyc.emit.blocks.user_limits import at_delta, left_words
 from policyc.emit.blocks.wording import JsonValue, in_period
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
-from policyc_check.users.claims import own_bound, promised_user_level
+from policyc_check.users.claims import DAY, STRETCHES, own_bound, periods_in, promised_user_level
 from policyc_runtime.plan import Plan
 
 
@@ -49,8 +49,7 @@ def _stretches(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> list[tuple[i
     (target, *_) = promised_user_level(plan)
     per, own, horizon = target.per or 1, own_bound(plan), plan.stream.horizon
     end = None if horizon is None else math.ceil(horizon * plan.stream.step_milliseconds / per)
-    found = []
-    for count in (point.participation // own for point in claim.beyond):
-        stretch = f"any stretch of {duration(per)}" if count == 2 else duration(count * per)
-        found.append((count, "all there are" if count == end else stretch))
-    return found
+    whole = "" if DAY % per == 0 else "any "  # days are made of periods, or lie among them anyhow
+    words = {periods_in(days, per): f"{whole}{days} days" for days in STRETCHES}
+    words |= {2: f"any stretch of {duration(per)}"} | ({} if end is None else {end: "all there are"})
+    return [(count, words[count]) for count in (point.participation // own for point in claim.beyond)]

@@ -299,7 +299,9 @@ def _implied_bounds(plan: Plan, groups: Groups) -> Json:
         "adversaries": [{"key": "any", "words": "knows any correlation whatever"}],
         "rows": rows,
         "from": "The same noise, for users who take part more often than the bound says; a single event, and any "
-        "window of steps, is protected at least as well as the first row says.",
+        "window "
+        f"of steps{' within one period' if in_period(plan) else ''}, is protected at least as well as the first row "
+        "says.",
     }
 
 

@@ -49,8 +49,8 @@ class LessUsers(Strategy):
         user adds c in as many steps as it may, in as many cells where each has a c of its own, and nothing in all
         others. Where all users add d <= 0, it is the same of -x: what is published has as much noise on either side.
         """
-        if setting.replaced or setting.signed or setting.horizon is None:
-            raise ValueError("users are added or removed, all add values of one sign, and the stream ends")
+        if setting.replaced or setting.signed or setting.horizon is None or setting.periods > 1:
+            raise ValueError("users are added or removed, add values of one sign, once a step, and the stream ends")
         if not 0 <= 2 * self.part <= PARTS:
             raise ValueError("a part lies between 0 and one half")
         c, q = setting.contribution * GRID, setting.contribution * self.part * FINE

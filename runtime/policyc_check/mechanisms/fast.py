@@ -29,7 +29,9 @@ class Fast(StreamMechanism):
     sampler: Literal["discrete"] = "discrete"
 
     def changes(self, setting: Setting) -> int:
-        """How many of the sampled values one user can change."""
+        """How many of the sampled values one user can change, of one series."""
+        if setting.cells > 1:
+            raise ValueError("it follows one series, not cells")
         return min(setting.changes, self.samples or setting.changes)
 
     def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:

@@ -86,8 +86,8 @@ def period_of(plan: Stated) -> Fraction | None:
     if per is None:
         return None
     steps = Fraction(per, plan.stream.step_milliseconds)
-    if 1 not in (steps.numerator, steps.denominator):
-        raise ValueError("a period is a whole number of steps, or a step of periods")
+    if 1 not in (steps.numerator, steps.denominator) or plan.stream.start is None:
+        raise ValueError("a period is a whole number of steps, or a step of periods, from a start that is said")
     return steps
 
 
@@ -111,7 +111,8 @@ def setting_of(
     counted, query = source_release(plan, release).query, release.query
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
     bound = participation_bound or own
-    in_a_step = min(bound, math.ceil(1 / (period_of(plan) or 1)))
+    periods = math.ceil(1 / (period_of(plan) or 1))
+    in_a_step = min(bound, periods)
     steps = -(-bound // in_a_step)
     return Setting(
         participation=Participation(steps, plan.stream.horizon, 1 if bound > own else record.spacing),
@@ -122,6 +123,7 @@ def setting_of(
         cells=len(release.cells),
         wait=plan.delivery.longest_wait,
         spread=spread_of(plan, release),
+        periods=periods,
         workload=_WORKLOADS.get(type(query), "identity"),
         window=query.steps if isinstance(query, WindowQuery) else None,
     )
@@ -149,6 +151,11 @@ def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
     return reduce(PrivacyProfile.compose, profiles)
 
 
+def periods_in(days: int, length: int) -> int:
+    """How many periods of so many milliseconds so many days touch; whole days where these are made of periods."""
+    return days * DAY // length if DAY % length == 0 else -(-(days * DAY - 1) // length) + 1
+
+
 def beyond_bounds(plan: Stated) -> list[int]:
     """Participation bounds for which the certificate says what is left: two and four times as many, and all steps.
 
@@ -162,9 +169,8 @@ def beyond_bounds(plan: Stated) -> list[int]:
         last = horizon or 16 * own
         larger = {min(own * factor, last) for factor in (2, 4)} | {last}
         return sorted(larger - {own})
-    length = period * plan.stream.step_milliseconds
-    periods = [2, *(math.ceil(days * DAY / length) for days in STRETCHES)]
-    periods = [count for count in periods if count > 1]
+    length = math.ceil(period * plan.stream.step_milliseconds)
+    periods = [2, *filter(lambda count: count > 1, (periods_in(days, length) for days in STRETCHES))]
     if horizon is not None:
         last = math.ceil(horizon / period)
         periods = [min(count, last) for count in (*periods, last)]

@@ -47,6 +47,7 @@ class Setting:
         window: for `window`, how many steps.
         per_step: events of one user that count in a step, at most; None says nothing, as `contribution` bounds them.
         spread: cells of a step in each of which one user adds up to `contribution`, at most.
+        periods: of one user that a step may hold, each with a part of its own; 1 where none is shorter than a step.
     """
 
     participation: Participation
@@ -59,6 +60,7 @@ class Setting:
     window: int | None = None
     per_step: int | None = None
     spread: int = 1
+    periods: int = 1
 
     @property
     def horizon(self) -> int | None:
@@ -69,15 +71,13 @@ class Setting:
     def changes(self) -> int:
         """How many raw values of the series differ between neighbors at most, each by `shift`.
 
-        With signs the worst two users share all of their steps; with cells they may share them, in different cells;
-        else they share as few as they can. What they move, squared, is linear in the number of shared steps, so that
-        nothing between is worse.
+        With signs the worst two users share all of their steps; else they share as few as the horizon leaves them, as
+        in a shared step no more than all cells can differ.
         """
-        steps = self.participation.steps
+        steps, all_steps = self.participation.steps, self.participation.steps_of_two
         if not self.replaced or self.signed:
             return steps * self.spread
-        shared, apart = min(2 * self.spread, self.cells), self.participation.steps_of_two * self.spread
-        return max(steps * shared, apart) if self.cells > 1 else apart
+        return (2 * steps - all_steps) * min(2 * self.spread, self.cells) + 2 * (all_steps - steps) * self.spread
 
     @property
     def shift(self) -> int:

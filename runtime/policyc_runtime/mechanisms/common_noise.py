@@ -54,6 +54,8 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
             return "it needs a horizon, and this stream has no end"
         if setting.replaced:
             return "neighbors replace a user, so that their number tells nothing: it needs `neighbors = add_remove`"
+        if setting.periods > 1:
+            return "several periods of one user lie in a step, of which each is one user here"
         if setting.signed:
             return "where contributions have both signs, nothing is gained"
         if setting.participation.steps * setting.spread * SPARSEST < setting.horizon * setting.cells:
