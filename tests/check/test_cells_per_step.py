@@ -65,16 +65,18 @@ CROWDED = [(3, 2, 1, 3, 2), (4, 3, 1, 3, 2), (5, 3, 2, 4, 3), (3, 2, 1, 4, 3), (
 def test_two_users_whom_the_horizon_makes_share_steps(
     horizon: int, bound: int, spacing: int, cells: int, spread: int
 ) -> None:
-    """The number of values that differ is that of the pair of users who differ most, no more and no fewer."""
+    """No pair of users differs in more values than is said, and without spacing one does in as many."""
     most = 0
     places = [set(one) for size in range(1, spread + 1) for one in combinations(range(cells), size)]
     apart = max(len(one ^ other) for one in places for other in places)  # in a step that both are in
-    steps = [s for s in combinations(range(horizon), bound) if all(b - a >= spacing for a, b in pairwise(s))]
+    sizes = range(1, bound + 1)
+    steps = [s for n in sizes for s in combinations(range(horizon), n) if all(b - a >= spacing for a, b in pairwise(s))]
     for mine, other in product(steps, repeat=2):
         shared = len(set(mine) & set(other))
         most = max(most, shared * apart + (len(mine) + len(other) - 2 * shared) * spread)
     setting = Setting(Participation(bound, horizon, spacing), replaced=True, cells=cells, spread=spread)
-    assert setting.changes == most
+    assert most <= setting.changes
+    assert most == setting.changes or spacing > 1
 
 
 SETTINGS = [(2, 2, 3, False), (1, 3, 3, False), (2, 2, 2, False), (1, 2, 3, True), (2, 2, 4, False)]

@@ -51,11 +51,8 @@ class Subsample(StreamMechanism):
     def sample(self, setting: Setting) -> StepSample:
         """How many of the changed values are shown; each changed value is in a step of its own."""
         horizon = setting.horizon
-        if (
-            horizon is None
-            or max(setting.spread, setting.periods) > 1
-            or (setting.replaced and (setting.signed or setting.cells > 1))
-        ):
+        together = setting.replaced and (setting.signed or setting.cells > 1)
+        if horizon is None or together or max(setting.spread, setting.periods) > 1:
             raise ValueError("a sample needs a horizon, and one value of a step that differs, nonnegative of two users")
         if self.sampling == "poisson":
             return poisson_sample(setting.changes, Fraction(self.rate))

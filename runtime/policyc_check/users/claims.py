@@ -159,8 +159,7 @@ def periods_in(days: int, length: int) -> int:
 def beyond_bounds(plan: Stated) -> list[int]:
     """Participation bounds for which the certificate says what is left: two and four times as many, and all steps.
 
-    Of a promise about a period: those of several, as many as any stretch of its length touches, a week, a month and a
-    year have, and all.
+    Of promises about periods: of as many as any stretch of one touches, or of a week, a month and a year, and all.
     """
     if plan.participation is None:
         return []
