@@ -11,7 +11,7 @@ from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
 from policyc.semantics.policy import Baseline, Made, Release
 from policyc.semantics.scope import Scope, suggest
-from policyc.syntax.tree import LONGEST_HORIZON, Name, Range, Value
+from policyc.syntax.tree import LONGEST_HORIZON, Attribute, Name, Range, Value
 from policyc.syntax.tree import Release as ReleaseTree
 
 POPULATION = "population"
@@ -31,6 +31,9 @@ def release_name(scope: Scope, value: Value, what: str) -> Name | None:
         return value
     shown = scope.quote(value.span)
     remedy = f"the name of a release, which has a line of its own: `release NAME = {shown}`"
+    if isinstance(value, Attribute):
+        measured = f"`release total = sum({shown}, clamp = 0 .. 99)` and `release users = count({value.owner.text})`"
+        remedy = f"the names of releases: {measured}; `mean(total, users)` divides one by the other"
     reading.mismatch(scope, value, what, "a name", remedy)
     return None
 
