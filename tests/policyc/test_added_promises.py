@@ -126,7 +126,7 @@ MECHANISMS = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("promise", "mechanism", "changes"), MECHANISMS)
 def test_every_mechanism_that_is_offered_runs_and_verifies(
     make: Callable[..., Plan], tmp_path: Path, promise: str, mechanism: str, changes: dict[str, str]
@@ -209,6 +209,7 @@ SEVERAL = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("objective", ["mean_squared_error", "mean_absolute_error"])
 @pytest.mark.parametrize("promise", [PURE, RHO])
 def test_parts_of_several_releases_add_up_to_the_promise(
@@ -367,6 +368,7 @@ def test_a_saved_plan_verifies_whole(tmp_path: Path) -> None:
         assert any("nothing is left to chance" in claim.name or "rho 0.02" in claim.name for claim in claims)
 
 
+@pytest.mark.law
 def test_an_audit_attacks_what_is_promised(make: Callable[..., Plan]) -> None:
     """At delta 0, or where the curve of a rho is at its largest delta; half the noise proves more of the noise."""
     for promise, delta in (("epsilon = 3, delta = 0", 0), ("rho = 0.5", Decimal("1e-6"))):

@@ -108,6 +108,7 @@ def test_an_unknown_mean_takes_the_offset_with_it() -> None:
     assert fixed_lag_variances(process, np.full(40, 9.0), 2, 5.0) == pytest.approx(alone + 25.0)
 
 
+@pytest.mark.law
 def test_totals_keep_what_is_common(tmp_path: Path) -> None:
     """A total of w steps is off by w times the common draw, a running total by t times; own noise adds up as roots."""
     more = "release week = window(rides, 7 steps)\nrelease so_far = prefix(rides)"

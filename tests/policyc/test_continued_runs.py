@@ -87,6 +87,7 @@ def test_no_user_is_kept_more_often_than_the_bound_over_all_runs(tmp_path):
     assert np.flatnonzero(found.counts["there"][:, 0]).tolist() == [0, 2, 4]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("deliver", ["realtime", "offline"])
 def test_runs_on_new_rows_release_what_one_run_releases(deliver, rows, tmp_path):
     """Released in two runs a stream has all its steps, and its ledger takes the whole history just as well."""

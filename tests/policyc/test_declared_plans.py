@@ -159,6 +159,7 @@ def test_a_warning_taken_out_of_a_plan_is_missed(tmp_path: Path) -> None:
     assert next(differences(made.policy, warned, plan)).place.startswith("notices")
 
 
+@pytest.mark.law
 def test_a_program_beside_the_model_is_found(tmp_path: Path) -> None:
     """Python looks for what a program imports beside that program first."""
     folder = compiled(tmp_path, STEPS).save(tmp_path / "p.plan")

@@ -66,7 +66,7 @@ def test_departures_have_the_noise_that_is_stated(gallery, compiled_gallery, tmp
     assert np.mean(published) < 1.05 * np.mean(noisy)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("name", ["fleet", "traffic", "wards"])
 def test_users_of_a_declared_chain_have_the_error_that_is_stated(compiled_gallery, name):
     """Users drawn from the chain, exact noise, the plan's estimator: within 5 % over the whole horizon."""

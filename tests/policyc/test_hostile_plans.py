@@ -164,6 +164,7 @@ def resealed(content: Any) -> str:
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", POLICIES)
 def test_extremes_are_refused_at_once(name: str, tmp_path: Path, full: bool, some: Some) -> None:
     """Each leaf of a plan at its extremes, resealed: every command ends in seconds, with a refusal or a true result."""

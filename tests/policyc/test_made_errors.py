@@ -89,6 +89,7 @@ NOISES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("noise", NOISES)
 def test_noise_of_a_total_is_that_of_runs(make: Make, noise: str) -> None:
     """Independent noise adds up by variances, a common draw by its deviation, and noises that depend are simulated."""
@@ -151,6 +152,7 @@ release share = ratio(hourly, population, times = 100)
 """
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(
     "more",
     [
@@ -192,6 +194,7 @@ def test_the_formula_of_a_ratio_has_the_errors_of_runs(make: Make) -> None:
             assert float(row[f"error_at_ratio_{ratio}"].replace(",", "")) == pytest.approx(expected, rel=0.01)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mechanism", "last"), [("laplace", 34), ("gaussian", 34), ("gaussian", 27)])
 def test_the_formula_of_a_change_has_the_errors_of_runs(make: Make, mechanism: str, last: int) -> None:
     """The noise of a median of five Laplace draws of scale b has variance 0.3512 b^2, and so on."""
@@ -209,6 +212,7 @@ def test_the_formula_of_a_change_has_the_errors_of_runs(make: Make, mechanism: s
         assert found == pytest.approx(100 / 4000 * math.hypot(a, q * m), rel=0.05)
 
 
+@pytest.mark.law
 def test_a_change_of_a_signal_that_is_placed_is_simulated(make: Make, tmp_path: Path) -> None:
     """Where the policy says how large values are, the error of a change is a number."""
     releases = "release hourly = count(seen)\nrelease change = change(hourly, baseline = median(steps = 0 .. 23))\n"

@@ -138,6 +138,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_hours_add_up_to_their_days_exactly(make: Make, tmp_path: Path, way: str) -> None:
     """Whoever adds up the published hours of a day, as they are printed, has the published day: after any estimator."""
@@ -185,6 +186,7 @@ def test_everything_follows_from_what_is_published(make: Make, tmp_path: Path, s
     assert all(claim.holds for claim in claims(plan, tmp_path))
 
 
+@pytest.mark.law
 def test_runs_cut_anywhere_write_what_a_whole_run_writes(make: Make, tmp_path: Path) -> None:
     """Blocks that a run leaves half done are whole in a later one, and rows that are out never change."""
     plan = make(HOURLY + DAILY + MORE, more="deliver realtime\nmechanism gaussian()\nestimate none()")
@@ -228,6 +230,7 @@ def test_nothing_more_is_drawn_spent_or_stored(make: Make, tmp_path: Path) -> No
     assert len(found[0]) == 100
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_an_altered_row_is_found(make: Make, tmp_path: Path, suffix: str) -> None:
     """One digit, one row less inside, one more at the end: verify names the file and the row."""

@@ -118,6 +118,7 @@ def test_one_name_in_files_of_one_kind_is_one_user(kinds: tuple[str, str], plan:
 SPELLINGS = ["7.0", "7.", "007", "+7", "7 ", " 7", "7\t", "7\N{NO-BREAK SPACE}"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_one_number_written_in_two_ways_is_refused(text: str, plan: Plan, tmp_path: Path) -> None:
     """In one file, and in a later one: as a spreadsheet, a column with gaps or padding writes a number again."""
@@ -128,6 +129,7 @@ def test_one_number_written_in_two_ways_is_refused(text: str, plan: Plan, tmp_pa
     assert str(found.where).endswith("line 3")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_any_writing_is_a_name_when_it_is_the_only_one(text: str, plan: Plan, tmp_path: Path) -> None:
     """Names are not changed: padded or with zeros, in every file alike, they name users who keep their bound."""

@@ -65,7 +65,7 @@ NAMED = {"sign": "el.plan/", "audit": "el.plan/", "certificate": "el.plan/", "co
 NAMED |= {"fmt": "el.policy", "new key": "new.pem", "init": "begun.policy", "events": "e.csv", "simulate": "s.csv"}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_cannot_be_written_leaves_everything_as_it_was(
@@ -99,6 +99,7 @@ def _full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_directory_that_may_not_be_written_to_is_named_with_what_to_do(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -66,6 +66,7 @@ def test_scales_are_those_of_the_published_design(tmp_path):
     assert float(month.epsilon) == pytest.approx(54.56, rel=0.01)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize(
     ("promise", "mechanism", "power"),

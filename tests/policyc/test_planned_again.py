@@ -239,7 +239,7 @@ def saved(made: Compilation, plan: Plan, directory: Path) -> Path:
     return save(directory, plan, made.path.read_bytes(), {})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["predicted", "reason", "candidate", "sharing", "notice", "more notices"])
 def test_pages_of_what_was_invented_do_not_verify(name: str, all_made: dict[str, Compilation], tmp_path: Path) -> None:
     """Digest, pages, model and steps all follow from the forged plan; one claim fails, and it is not signed."""

@@ -75,6 +75,7 @@ def test_a_signal_is_not_believed_of_several_series(mechanism: str, tmp_path: Pa
             assert release.estimator.signal.mean is None
 
 
+@pytest.mark.law
 def test_such_a_plan_is_that_of_its_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is taken of the signal is what the stored policy says when it is resolved again: it runs and verifies."""
     _, path = planned(tmp_path, "spent = sum(passages.euros, clamp = 0 .. 50)", AR1, "deliver realtime")

@@ -74,7 +74,7 @@ def planned(folder: Path, text: str = POLICY, **words: str) -> Plan:
     return compile_policy(folder / "cars.policy").plan
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mechanism", "deliver"), MOVING)
 @pytest.mark.parametrize("signal", ["", "signal ar1(learned = true)"])
 def test_errors_that_depend_on_the_stream_are_stated_as_lower_bounds(
@@ -121,7 +121,7 @@ SIGNAL = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mechanism", "deliver"), [*PLAIN, *MOVING, ("toeplitz()", "realtime")])
 def test_what_noisy_values_alone_err_is_what_runs_have_without_post_processing(
     mechanism: str, deliver: str, tmp_path: Path
@@ -152,7 +152,7 @@ def test_without_a_signal_nobody_says_what_moving_values_err_alone(tmp_path: Pat
     assert "without post-processing" not in render_markdown(certificate_content(plan, {}))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("mechanism", "deliver"), PLAIN)
 @pytest.mark.parametrize("estimate", ["none()", "auto"])
 def test_plain_noise_is_expected_and_what_filters_gain_is_left_open(
@@ -199,7 +199,7 @@ def test_what_a_filter_learns_is_what_the_policy_leaves_open(
     assert ("of the mean nothing is assumed" in page) == (signal != SIGNAL)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("mechanism", "signal", "said"),
     [

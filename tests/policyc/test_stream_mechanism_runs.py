@@ -83,7 +83,7 @@ def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     assert "the declared signal" in plan.releases[0].predicted.method
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("mechanism", "deliver"),
     [

@@ -68,6 +68,7 @@ def known_of(plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
     return {**values, **made_values(plan.model_copy(update={"made": whole}), values)}
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("mechanism", ["laplace()", "gaussian()"])
 def test_errors_of_rows_are_those_of_many_runs(mechanism, tmp_path):
     """The stated standard deviation of a change, a ratio and a total is that of 4,000 draws, within a twentieth."""

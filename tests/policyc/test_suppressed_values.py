@@ -257,6 +257,7 @@ def test_whatever_is_published_is_compared(demands, estimate, make, tmp_path):
     assert [row["released"] for row in rows] == ["" if value < BELOW else str(value) for value in published]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "wishes", ["deliver realtime", "deliver offline\nbudget sparse(every = 2 steps)", "deliver offline\nestimate mle()"]
 )
@@ -432,6 +433,7 @@ def chances(plan: Plan, name: str = "views") -> list[dict[str, str]]:
     return [row for chance in block["suppression"]["chances"] for row in chance["rows"]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", ["gaussian()", "laplace()", "binomial()"])
 @pytest.mark.parametrize("demands", ["", "views >= 0, integer(views),"])
 def test_certificates_say_how_often_values_are_shown(mechanism, demands, assumed, tmp_path):
@@ -529,6 +531,7 @@ def solved(plan: Path, file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wishes", ["estimate none()", "demands", "estimate joint_map()"])
 def test_models_are_of_what_is_shown(wishes, make, tmp_path):
     """The emitted model takes what is left out for not measured: it stays empty, or is what the chain makes likely."""
@@ -550,6 +553,7 @@ def test_models_are_of_what_is_shown(wishes, make, tmp_path):
         assert all(sum(float(row["released"]) for row in found[place : place + 3]) == 60 for place in range(0, 18, 3))
 
 
+@pytest.mark.law
 def test_models_that_need_all_values_say_so(assumed, recorded, tmp_path):
     """Totals are undone by differences: where one is left out, the model names what is missing and stops."""
     plan = assumed(more="release lately = window(views, 2 steps)")

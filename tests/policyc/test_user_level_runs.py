@@ -129,6 +129,7 @@ mechanism {mechanism}
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("mechanism", "deliver", "neighbors"),
     [
@@ -430,6 +431,7 @@ def test_the_order_of_rows_does_not_choose_which_events_count(make, tmp_path):
     assert len(sums) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("path", "value"),
     [

@@ -96,7 +96,7 @@ def test_sampled_steps_show_no_user_more_than_is_stated(
             assert total <= profile.delta(epsilon)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("samples", [None, 1, 2, 4])
 @pytest.mark.parametrize("replaced", [False, True])
 def test_adaptive_samples_show_no_user_more_than_is_stated(samples: int | None, replaced: bool) -> None:
@@ -122,7 +122,7 @@ def test_adaptive_samples_show_no_user_more_than_is_stated(samples: int | None, 
                 assert least_delta(moves, epsilon) <= profile.delta(epsilon)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(window_mechanism_kinds()))
 @pytest.mark.parametrize("window", [1, 2, 3])
 def test_windows_spend_no_more_than_is_stated(name: str, window: int) -> None:

@@ -89,7 +89,7 @@ def cases(name: str, full: bool) -> Iterator[tuple[str, dict[str, Any], Query, S
     yield from found if full else found[:: max(1, len(found) // SOME)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LINEAR)
 def test_no_user_moves_more_than_the_stated_curve_hides(name: str, full: bool) -> None:
     """Of all neighbors, those who move most in L1 and in L2 are hidden as well as the stated curve says.

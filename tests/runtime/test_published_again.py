@@ -91,6 +91,7 @@ def test_what_was_published_is_computed_again(
         assert any("what its estimator makes" in claim.name for claim in ledger_claims(plan, tmp_path / name))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("estimator", "delivery"), ESTIMATORS)
 def test_a_published_value_that_does_not_follow_is_found(
     estimator: dict[str, Any], delivery: str, tmp_path: Path

@@ -82,6 +82,7 @@ def test_the_process_used_is_recorded_and_recomputed(estimator: str, delivery: s
     assert claim.detail == described_processes(used)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("estimator", "delivery"), [("filter", "realtime"), ("smoother", "offline")])
 @pytest.mark.parametrize("process", ["no chain", "declared chain, counts 64 times as dispersed", "a guess"])
 def test_a_forged_process_is_found(estimator: str, delivery: str, process: str, tmp_path: Path) -> None:

@@ -201,6 +201,7 @@ def test_nothing_is_spent_where_the_output_may_not_be_written(tmp_path: Path, mo
     assert not (tmp_path / "l").exists()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ledger", [True, False])
 @pytest.mark.parametrize("name", ["events.csv", "notes.csv", "empty.csv", "other.csv", "simulated.csv", "bad.parquet"])
 def test_only_a_release_of_the_plan_is_written_over(tmp_path: Path, name: str, ledger: bool) -> None:

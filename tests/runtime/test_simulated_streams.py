@@ -111,6 +111,7 @@ def test_a_prediction_of_the_noise_alone_says_so(tmp_path: Path) -> None:
     assert line.endswith("of the noise alone, against kept events (what post-processing gains is not known)")
 
 
+@pytest.mark.law
 def test_a_declared_signal_is_what_is_drawn_and_predicted(tmp_path: Path) -> None:
     """Values have its mean; the plan's error is near the predicted one, and the prior alone is worse."""
     signal = 'signal ar1(mean = 500, sd = 60, autocorrelation = 0.9, evidence = "counted")'

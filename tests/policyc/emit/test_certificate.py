@@ -215,6 +215,7 @@ def test_prose_and_markdown() -> None:
     assert markdown(None) == "–"
 
 
+@pytest.mark.law
 def test_a_long_stream_makes_a_small_page(long_traffic: Plan, attachments: dict[str, str]) -> None:
     """The page of 100,000 steps stays below 1.5 MB."""
     content = certificate_content(long_traffic, attachments)

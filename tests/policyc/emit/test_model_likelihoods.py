@@ -72,7 +72,7 @@ def truth(plan: Plan, name: str, counts: Array) -> Array:
     return totals - np.append(np.zeros(query.steps), totals[: -query.steps])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_cost_at_the_truth_is_that_of_the_noise(name: str, tmp_path: Path) -> None:
     """Half the number of measured numbers for normal noise, their number for Laplace noise, but for chance.

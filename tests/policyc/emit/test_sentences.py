@@ -121,7 +121,7 @@ def test_the_gallery_tells_true_numbers(name: str, compiled_gallery: Callable[[s
     assert faults(certificate_content(plan, {}), plan) == []
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(WRITTEN))
 def test_plans_of_every_kind_tell_true_numbers(name: str, tmp_path: Path) -> None:
     """The same for a plan of every mechanism, target, relation, query and kind of participation."""
@@ -131,7 +131,7 @@ def test_plans_of_every_kind_tell_true_numbers(name: str, tmp_path: Path) -> Non
     assert faults(certificate_content(plan, {}), plan) == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", HAND_MADE)
 def test_hand_made_plans_tell_true_numbers(name: str, request: pytest.FixtureRequest) -> None:
     """The same for plans without end, of one number a step, and of several lags."""

@@ -51,7 +51,7 @@ def planned(tmp_path, mechanism, more=W_EVENT + NONE, horizon="60 steps") -> Pla
     return compile_policy(tmp_path / "rooms.policy").plan
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", KINDS)
 @pytest.mark.parametrize("horizon", ["60 steps", "unbounded", "5 steps"])
 def test_the_promise_is_the_mechanisms_epsilon(tmp_path, mechanism, horizon):

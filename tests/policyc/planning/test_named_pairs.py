@@ -145,7 +145,7 @@ def test_running_totals_of_single_events_are_told_how_to_be_promised(tmp_path: P
     assert {release.mechanism.name for release in plan.releases} == {"toeplitz"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("total", ["prefix(visitors)", "window(visitors, 5 steps)"])
 @pytest.mark.parametrize("mechanism", ["subsample(rate = 0.5)", "filter_subsample(rate = 0.5)"])
 def test_totals_of_steps_that_are_not_measured_are_refused(mechanism: str, total: str, tmp_path: Path) -> None:

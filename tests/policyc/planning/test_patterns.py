@@ -39,6 +39,7 @@ def noise(found: Allocation) -> float:
     return float(np.sum(1 / epsilons[epsilons > 0] ** 2))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", REFERENCE["allocation"], ids=lambda c: f"{c['backward']}-{c['forward']}-{c['alpha']}")
 @pytest.mark.parametrize("horizon", [2, 5, 20])
 def test_optimal_reaches_the_references_optimum(case, horizon):

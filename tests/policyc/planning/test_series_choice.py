@@ -88,7 +88,7 @@ def test_a_declared_signal_is_tried_and_the_best_is_taken(plan_of, signal):
         assert {"laplace", "gaussian"} <= {row.mechanism.split("(")[0] for row in part.candidates}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("mechanism", ["auto", "lmmse()"])
 @pytest.mark.parametrize("signal", [SLOW, "signal ar1(mean = 900, sd = 300, autocorrelation = 0.8)"])
 def test_words_about_candidates_agree_with_their_numbers(plan_of, mechanism, signal):

@@ -239,6 +239,7 @@ def test_a_constraint_that_the_chain_breaks_is_named(tmp_path):
     assert "alpha" not in warning.help
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("horizon", ["40 steps", "unbounded"])
 @pytest.mark.parametrize("budget", ["", "mechanism budget_distribution()", "mechanism budget_absorption()"])
 def test_a_window_of_one_step_is_a_promise_about_every_step(horizon, budget, tmp_path):

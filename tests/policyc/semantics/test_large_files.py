@@ -72,6 +72,7 @@ def test_many_cells_with_their_sum_are_checked_in_no_time(tmp_path: Path) -> Non
     assert time.monotonic() - begun < 10
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("constraint", ["n >= 0", "n <= sum(n)", "n - sum(n) <= 0", "sum(n - sum(n)) <= 0"])
 def test_constraints_on_too_many_cells_are_refused_at_once(tmp_path: Path, constraint: str) -> None:
     """20,000 constraints on 20,000 cells: four hundred million numbers are not laid out to be refused."""

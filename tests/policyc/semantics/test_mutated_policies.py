@@ -91,6 +91,7 @@ def mutated(draw):
     return "".join(words)
 
 
+@pytest.mark.law
 @settings(max_examples=400, deadline=None)
 @given(text=mutated())
 def test_any_mutation_gives_findings_or_a_policy(findings_anywhere, text):

@@ -30,6 +30,7 @@ def allowed_values(constraints: ConstraintSet, steps: int, population: int, prev
     return [values for values in shaped if constraints.violation(values, previous) < 1e-9]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_constrained_estimates_equal_trying_everything(seed: int) -> None:
     """Coupled steps, sums of cells: both estimators find the best whole numbers, or say that there are none."""
@@ -64,6 +65,7 @@ def test_constrained_estimates_equal_trying_everything(seed: int) -> None:
     assert distances(nearest) == pytest.approx(min(distances(values) for values in allowed), abs=1e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(10))
 def test_general_and_special_solvers_agree(seed: int) -> None:
     """On constraints that both can do, the linear program finds what the exact solvers find."""

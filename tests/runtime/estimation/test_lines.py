@@ -94,6 +94,7 @@ def test_the_smoother_knows_a_sine_and_a_slope_nearly_as_well_as_whoever_was_tol
         assert errors[0] < 2 * errors[1]
 
 
+@pytest.mark.law
 def test_a_holiday_is_published_and_makes_no_other_day_rough():
     """Its error is that of the noise, and all others have that of the series without holidays; as noise it goes."""
     rng = np.random.default_rng(6)

@@ -113,6 +113,7 @@ def test_noise_pays_for_its_budget() -> None:
     assert lower_bound(scale / 2) > 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("cells", [2, 3, 7, 40])
 @pytest.mark.parametrize("scale", ["0.5", "3.3", "150"])
 def test_variance_is_that_of_the_noise(cells: int, scale: str) -> None:

@@ -61,6 +61,7 @@ def test_records_with_a_sample_that_was_not_due_are_refused() -> None:
         mechanism.values(setting, [(), (4,)])
 
 
+@pytest.mark.law
 def test_sampled_values_have_the_noise_that_is_stated() -> None:
     """The mean size of the noise on thousands of samples is the stated one, and not that of 5 % less or more."""
     steps = 8000

@@ -71,7 +71,7 @@ def test_a_falling_weight_bounds_what_an_endless_stream_loses() -> None:
     assert np.isfinite(mechanism.values(few, records)).all()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(("weight", "decay"), [("0.2", "1"), ("0.7", "1"), ("0.7", "0.7")])
 def test_errors_under_a_declared_process_are_exact(weight: str, decay: str) -> None:
     """The mean square error of simulated AR(1) streams is the expected one, within 5 %, where Theorem 6.1 is not.
@@ -123,6 +123,7 @@ def test_a_weight_that_hardly_falls_is_rounded_against_the_plan(decay: str) -> N
     assert constant.stddev < mechanism.stddev < constant.stddev * Decimal("1.00000001")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("weight", ["0.1", "0.5", "1"])
 def test_with_binomial_noise_it_is_the_same_algorithm(weight: str) -> None:
     """Algorithm 2 word for word, on the coins that were thrown; weighted counts are rounded to the grid."""

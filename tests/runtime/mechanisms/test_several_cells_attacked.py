@@ -80,7 +80,7 @@ def test_a_user_in_several_cells_is_hidden_by_laplace_noise_on_frequencies() -> 
     assert attacked(weak, setting, base, user, laplace_ratio, 60_000)(1e-6) > 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("weight", ["0.003", "0.02"])
 def test_a_user_of_many_events_in_a_step_is_hidden_by_coins_of_tiny_weights(weight: str) -> None:
     """Every count that a part is taken of is rounded by itself: a curve for one rounding a step states too little."""

@@ -25,6 +25,7 @@ VALUES = 100_000
 LONG = 1000
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_calibrated_noise_keeps_the_promise_and_wastes_nothing(name: str) -> None:
     """Delta at the promised epsilon is at most the promised one, exactly; with 1e-9 less noise it is not."""
@@ -45,6 +46,7 @@ def test_every_variant_keeps_the_promise(name: str) -> None:
         assert Fraction(mechanism.profile(setting).delta(1.0)) <= Fraction("1e-6")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_more_promise_means_less_noise(name: str) -> None:
     """Variance falls with epsilon and delta, and rises with participation and contribution."""
@@ -93,7 +95,7 @@ def errors_of(name: str, factor: float, seed: int) -> tuple[np.ndarray, np.ndarr
 MEASURED = [name if name != "lmmse" else pytest.param(name, marks=pytest.mark.law) for name in KINDS]  # takes seconds
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MEASURED)
 def test_noise_is_as_large_as_is_said_and_neither_5_percent_less_nor_more(name: str) -> None:
     """The mean square error of 100,000 values fits the variance; with 0.95 or 1.05 times the noise it does not."""
@@ -104,7 +106,7 @@ def test_noise_is_as_large_as_is_said_and_neither_5_percent_less_nor_more(name: 
         assert bool(abs(score) < 4) is accepted
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MEASURED)
 def test_values_have_no_bias(name: str) -> None:
     """On a stream that does not move, noisy values are right on average."""

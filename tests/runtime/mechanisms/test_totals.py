@@ -80,7 +80,7 @@ def test_no_two_users_move_the_records_further_than_is_said(name: str) -> None:
         assert worst <= mechanism.strategy(setting).moves(setting).l2_square
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("workload", "window"), WORKLOADS)
 @pytest.mark.parametrize("wait", [0, None])

@@ -54,7 +54,7 @@ def log_likelihood(rule: WindowMechanism, counts: Sequence[Sequence[int]], recor
     return total
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("window", [1, 2, 3, 5])
 def test_no_decisions_overspend_a_window(name: str, window: int) -> None:
@@ -93,7 +93,7 @@ def test_a_rule_that_overspends_draws_nothing(name: str, monkeypatch: pytest.Mon
     assert rule.free_units([most, most, 0, 0, 0]) == most
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("cells", [1, 3])
 def test_likelihoods_of_neighbors_differ_by_what_windows_spend(name: str, cells: int) -> None:
@@ -176,6 +176,7 @@ def test_other_records_are_refused(name: str) -> None:
             rule.values(where, records)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_noise_is_that_of_the_budget(name: str) -> None:
     """Distances and first publications vary as much as their scales say: 0.95 times the noise would not do."""

@@ -45,6 +45,7 @@ def exact_delta(
         )
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("stddev", "changes", "shift"), [("0.3", 2, 1), ("0.7", 3, 1), ("1", 1, 1), ("1", 2, 3), ("3.2", 1, 2), ("4", 1, 5)]
 )

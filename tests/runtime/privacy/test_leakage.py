@@ -68,6 +68,7 @@ def test_ring_without_lags_has_no_supremum():
     assert supremum(0.1, np.array(REFERENCE["lag"][0]["matrix"])) == math.inf
 
 
+@pytest.mark.law
 @given(tiny_chain(), st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0]), min_size=1, max_size=4))
 @settings(max_examples=80, deadline=None)
 def test_never_below_the_truth(chain, epsilons):

@@ -273,6 +273,7 @@ TIMES = (
 )
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("time", [*NO_TIMES, *TIMES])
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_words_and_offsets_that_no_place_has_are_no_moments(tmp_path: Path, time: str, suffix: str) -> None:

@@ -94,7 +94,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", ["keep_first", "keep_sample"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, kept, tmp_path):
@@ -124,7 +124,7 @@ def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, kept, tmp_pat
             assert (moved**2).sum() <= setting.changes * setting.shift**2
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("step", "per", "bound"), [(60, 240, 2), (240, 60, 1), (60, 60, 1)])
 @pytest.mark.parametrize("periods", [1, 2, 3, 5, 12])
 def test_several_periods_of_a_user_move_no_more_than_is_stated_of_them(step, per, bound, periods, tmp_path):
