@@ -143,6 +143,7 @@ def test_users_who_are_replaced_or_signs_are_refused_with_what_to_write(tmp_path
     assert "add_remove" in done.stderr
 
 
+@pytest.mark.law
 def test_a_stream_that_goes_on_needs_nothing_but_its_ledger(tmp_path: Path) -> None:
     """Ten runs of one step each publish what one would, keep what was released, and verify: nothing else is stored."""
     path, data = tmp_path / "rides.policy", tmp_path / "data.csv"

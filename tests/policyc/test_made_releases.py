@@ -459,6 +459,7 @@ def test_symptoms_have_the_first_order_error_of_a_ratio(tmp_path: Path) -> None:
     assert "denominator is below 1" in told["empty"]
 
 
+@pytest.mark.law
 def test_the_load_shape_has_the_published_error_of_an_hour(tmp_path: Path) -> None:
     """Two sums with a clamp of 27 kWh have 250 kWh of noise, by 4,948 customers: 1.96 standard deviations are 0.1."""
     plan, told = deployed("load", tmp_path)

@@ -134,7 +134,7 @@ def test_models_of_the_gallery_run_on_what_runs_write(
         assert np.isfinite(values).all()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(
     ("name", "estimate"),
     [
@@ -227,6 +227,7 @@ def test_where_nothing_was_measured_no_value_is_called_probable(folder: Path, ga
     assert not (folder / "optimum.csv").exists()
 
 
+@pytest.mark.law
 def test_what_is_missing_is_said_without_a_traceback(
     folder: Path, gallery: Path, some: Callable[[Iterable[Any], int], list[Any]]
 ) -> None:

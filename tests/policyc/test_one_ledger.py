@@ -95,6 +95,7 @@ def test_a_second_ledger_is_refused(folder: Path) -> None:
     assert "2 new, 4 from before" in done.stdout, done.stderr
 
 
+@pytest.mark.law
 def test_two_runs_at_once_publish_the_same(folder: Path) -> None:
     """Begun together, both end well, with the same values for the steps that one of them drew."""
     program = shutil.which("policyc", path=str(Path(sys.executable).parent))

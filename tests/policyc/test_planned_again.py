@@ -121,7 +121,7 @@ def noticed(plan: Plan, anew: Plan) -> bool:
     return any(claim.holds is False for claim in plan_claims(plan)) or any(planned_differences(plan, anew))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 def test_a_plan_is_what_its_policy_gives(made: Compilation) -> None:
     """Planned twice, a policy gives the same plan."""
     assert list(planned_differences(made.plan, compile_policy(made.path).plan)) == []
@@ -255,7 +255,7 @@ def test_pages_of_what_was_invented_do_not_verify(name: str, all_made: dict[str,
     assert refused.value.code == "E0874"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("maker", ["version", "code"])
 def test_what_other_code_planned_is_not_called_forged(
     maker: str, all_made: dict[str, Compilation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -30,7 +30,7 @@ def policyc(folder: Path, *words: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("name", GALLERY)
 def test_every_policy_of_the_gallery_runs_on_events_of_its_own(name: str, gallery: Path, tmp_path: Path) -> None:
     """Compile, draw events, run, run again, verify: by the command line, and every file says that it is no release."""
@@ -68,6 +68,7 @@ def fleet(compiled_gallery: Callable[[str], Compilation]) -> Plan:
     return compiled_gallery("fleet").plan
 
 
+@pytest.mark.law
 def test_users_move_along_the_declared_chain(compiled_gallery: Callable[[str], Compilation], tmp_path: Path) -> None:
     """Frequencies of 40 steps of 4,037 users are the chain's, within six standard errors; who is away has no event."""
     plan = fleet(compiled_gallery)

@@ -152,7 +152,7 @@ def test_without_a_signal_nobody_says_what_moving_values_err_alone(tmp_path: Pat
     assert "without post-processing" not in render_markdown(certificate_content(plan, {}))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(("mechanism", "deliver"), PLAIN)
 @pytest.mark.parametrize("estimate", ["none()", "auto"])
 def test_plain_noise_is_expected_and_what_filters_gain_is_left_open(

@@ -50,6 +50,7 @@ def rides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     return path, counts
 
 
+@pytest.mark.law
 def test_bikeshare_runs_on_simulated_rentals(gallery, compiled_gallery, rides, tmp_path):
     """The gallery's policy has the weight that suits its signal, publishes a year, and ledger and files verify."""
     path, counts = rides
@@ -83,7 +84,7 @@ def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     assert "the declared signal" in plan.releases[0].predicted.method
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(
     ("mechanism", "deliver"),
     [
@@ -140,6 +141,7 @@ def test_speeds_run_on_passages_and_their_sums_add_up(compiled_gallery, tmp_path
     assert all(claim.holds for claim in ledger_claims(found.plan, tmp_path / "l"))
 
 
+@pytest.mark.law
 def test_checkins_are_published_once_the_week_is_over(compiled_gallery, tmp_path):
     """A tenth of the steps is measured, all have a value, and nothing is released before the last step."""
     generator = np.random.default_rng(6)

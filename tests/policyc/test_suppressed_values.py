@@ -531,7 +531,7 @@ def solved(plan: Path, file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("wishes", ["estimate none()", "demands", "estimate joint_map()"])
 def test_models_are_of_what_is_shown(wishes, make, tmp_path):
     """The emitted model takes what is left out for not measured: it stays empty, or is what the chain makes likely."""

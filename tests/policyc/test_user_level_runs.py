@@ -222,6 +222,7 @@ def test_running_totals_and_windows_are_made_of_what_was_released(make, tmp_path
     assert (done.series["lately"].noisy == window).all()
 
 
+@pytest.mark.law
 def test_a_run_in_pieces_verifies_and_draws_nothing_twice(make, tmp_path):
     """A longer file continues the run; what was released stays, and the ledger and the file verify."""
     plan = make(more="release speed = sum(seen.speed, clamp = 0 .. 130)", bound="2")

@@ -169,7 +169,7 @@ def test_no_user_loses_more_than_a_promise_without_delta(kind: str, tmp_path: Pa
     assert kind in LOOSE or lost[1] > 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("kind", RHO)
 def test_no_user_tells_more_than_a_promised_rho(kind: str, tmp_path: Path) -> None:
     """All releases together, by divergences of several orders from the laws of the noise alone; not with less noise."""

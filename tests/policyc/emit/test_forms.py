@@ -64,7 +64,7 @@ def test_every_certificate_of_the_gallery_keeps_the_schema(
     assert yaml.safe_load(render_registry(content))["deployment"]["basic"]["name"] == name
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("name", HAND_MADE)
 def test_the_schema_refuses_what_is_no_certificate(
     name: str, request: pytest.FixtureRequest, attachments: dict[str, str], schema: Any

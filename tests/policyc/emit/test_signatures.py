@@ -106,6 +106,7 @@ def test_the_envelope_is_what_the_standards_say(signed: Path, keys: Path) -> Non
     public.verify(base64.b64decode(envelope["signatures"][0]["sig"]), encoded)
 
 
+@pytest.mark.law
 def test_several_people_sign_and_order_does_not_matter(
     save_plan: Save, fleet: Plan, tmp_path: Path, keys: Path
 ) -> None:
@@ -181,6 +182,7 @@ def test_a_new_key_is_for_its_owner_alone(keys: Path, signed: Path) -> None:
     assert not (signed / "key.pem").exists()
 
 
+@pytest.mark.law
 def test_keys_of_other_kinds_are_refused_without_showing_them(signed: Path, tmp_path: Path, keys: Path) -> None:
     """An elliptic-curve key, a public key, garbage and nothing are refused; an encrypted one asks."""
     plain = (form.Encoding.PEM, form.PrivateFormat.PKCS8)
@@ -341,6 +343,7 @@ def test_words_of_a_signer_that_are_changed_do_not_hold(signed: Path, other: Sig
         signatures.require_signed(signed, load_plan(signed))
 
 
+@pytest.mark.law
 def test_signing_again_says_it_anew(signed: Path, keys: Path) -> None:
     """The same key with another name replaces the first; another key is added."""
     sign(signed, keys / "officer", no_passphrase, Signer("Ada Bell-Marsh", "2026-12-01"))

@@ -52,7 +52,7 @@ def planned(tmp_path: Path):
     return planned
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(("name", "code"), [("known", "W0702"), ("unknown", "W0701"), ("none", "W0701")])
 def test_noise_that_drowns_the_signal_is_found(planned, name, code):
     """A promise too strict for the stream is found at compile time, and noted in the plan; a weaker one is not."""

@@ -150,7 +150,7 @@ def test_alpha_over_windows_without_correlation_is_the_same(tmp_path):
     assert {claim.kind for claim in plan.claims.windows} == {"leakage"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("horizon", ["40 steps", "unbounded"])
 @pytest.mark.parametrize("budget", ["", "budget bounded()", "budget sparse(every = 4 steps)"])
 def test_both_promises_hold(tmp_path, horizon, budget):
@@ -171,6 +171,7 @@ def both(tmp_path) -> Plan:
     return planned(tmp_path, targets)
 
 
+@pytest.mark.law
 def test_a_smaller_scale_and_a_larger_budget_are_refused(both):
     """Noise for one part in a billion less than the window needs is refused, and so is a budget that overspends it."""
     release = both.releases[0]
@@ -200,6 +201,7 @@ def test_claims_about_windows_cannot_be_bettered_or_dropped(both):
         verify(both.model_copy(update={"claims": claims}).sealed())
 
 
+@pytest.mark.law
 def test_a_longer_window_needs_another_plan(both):
     """A plan is refused for a window that its budgets were not made for."""
     targets = tuple(
@@ -212,6 +214,7 @@ def test_a_longer_window_needs_another_plan(both):
         verify(both.model_copy(update={"targets": targets, "claims": claims}).sealed())
 
 
+@pytest.mark.law
 def test_the_certificate_says_each_window(both):
     """Each promise says its window in the sentence that has its number, and neighbors differ in the window's values."""
     first, second = certificate_content(both, {})["promises"]

@@ -64,6 +64,7 @@ def test_more_cells_than_a_plan_has_room_for_are_refused_before_they_are_looked_
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.law
 def test_many_cells_with_their_sum_are_checked_in_no_time(tmp_path: Path) -> None:
     """What is kept grows with the cells, not with their square."""
     begun = time.monotonic()

@@ -182,6 +182,7 @@ def test_published_values_keep_the_constraints():
         assert (np.diff(values[:, 0]) <= 5 + 1e-9).all()
 
 
+@pytest.mark.law
 def test_where_nothing_moves_the_filter_averages():
     """Under much noise on a still series its error is at most 1.5 times that of the mean of all values so far."""
     errors = np.zeros(2)

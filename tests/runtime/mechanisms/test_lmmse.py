@@ -123,7 +123,7 @@ def test_a_weight_that_hardly_falls_is_rounded_against_the_plan(decay: str) -> N
     assert constant.stddev < mechanism.stddev < constant.stddev * Decimal("1.00000001")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("weight", ["0.1", "0.5", "1"])
 def test_with_binomial_noise_it_is_the_same_algorithm(weight: str) -> None:
     """Algorithm 2 word for word, on the coins that were thrown; weighted counts are rounded to the grid."""
@@ -152,6 +152,7 @@ def test_a_weighted_whole_number_moves_by_whole_numbers() -> None:
     assert mechanism.stddev >= gaussian.stddev
 
 
+@pytest.mark.law
 def test_binomial_noise_is_as_large_as_is_said() -> None:
     """The variance of 4,000 draws fits the stated deviation, and neither 5 % less nor 5 % more."""
     setting = one_setting(Lmmse, steps=4000, bound=4)

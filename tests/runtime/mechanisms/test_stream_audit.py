@@ -46,6 +46,7 @@ def proven_epsilon(without: Rows, present: Rows) -> float:
     return counts.proven_epsilon(DELTA, CONFIDENCE)
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(
     "name",
     [

@@ -176,7 +176,7 @@ def test_other_records_are_refused(name: str) -> None:
             rule.values(where, records)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("name", KINDS)
 def test_the_noise_is_that_of_the_budget(name: str) -> None:
     """Distances and first publications vary as much as their scales say: 0.95 times the noise would not do."""
@@ -200,6 +200,7 @@ def test_a_step_never_spends_more_than_its_budget(name: str, budget: str) -> Non
     assert made.spent(1) <= Fraction(Decimal(budget)) < made.spent(1) * (1 + Fraction(1, 10**13))
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("steps", [12, pytest.param(150, marks=pytest.mark.law)])
 def test_what_is_predicted_for_still_counts_is_what_comes(name: str, steps: int) -> None:

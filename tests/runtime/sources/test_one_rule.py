@@ -94,7 +94,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kept", ["keep_first", "keep_sample"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, kept, tmp_path):
