@@ -252,6 +252,7 @@ def test_simulate_refuses_an_altered_plan_and_a_bad_output_before_it_starts(flee
     assert refused.stdout == ""
 
 
+@pytest.mark.law
 def test_simulate_is_marked_and_compares_estimators(fleet):
     """A simulation says NOT A RELEASE, and shows every estimator beside the prior alone; a seed repeats it."""
     first = policyc("simulate", "traffic.policy", "--seed", "5", "--repeat", "2", "--output", "sim.csv", cwd=fleet)

@@ -76,6 +76,7 @@ def test_pieces_count_what_the_whole_counts(how, cuts, rows, tmp_path):
     assert (found.digests, found.dropped, found.start) == (whole.digests, whole.dropped, whole.start)
 
 
+@pytest.mark.law
 def test_no_user_is_kept_more_often_than_the_bound_over_all_runs(tmp_path):
     """One user in every step, one step a run: three steps count, as the rule going forward says."""
     plan = planned(tmp_path)

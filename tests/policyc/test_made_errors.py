@@ -89,7 +89,7 @@ NOISES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.law
 @pytest.mark.parametrize("noise", NOISES)
 def test_noise_of_a_total_is_that_of_runs(make: Make, noise: str) -> None:
     """Independent noise adds up by variances, a common draw by its deviation, and noises that depend are simulated."""

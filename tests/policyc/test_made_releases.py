@@ -470,6 +470,7 @@ def test_the_load_shape_has_the_published_error_of_an_hour(tmp_path: Path) -> No
     assert told["formula"] == "mean(observed, population)"
 
 
+@pytest.mark.law
 def test_new_rows_carry_on_a_half_finished_block(make: Make, tmp_path: Path) -> None:
     """With `--continued` every file has the rows of all blocks that are whole by then, and those from before."""
     enforced = USER_LEVEL.replace('assumed = "a card is valid for four hours"', "enforced = keep_first")

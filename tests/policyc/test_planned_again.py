@@ -127,6 +127,7 @@ def test_a_plan_is_what_its_policy_gives(made: Compilation) -> None:
     assert list(planned_differences(made.plan, compile_policy(made.path).plan)) == []
 
 
+@pytest.mark.law
 def test_every_prediction_reason_and_warning_is_compared(
     made: Compilation, some: Callable[[Iterable[Any], int], list[Any]]
 ) -> None:
@@ -239,7 +240,7 @@ def saved(made: Compilation, plan: Plan, directory: Path) -> Path:
     return save(directory, plan, made.path.read_bytes(), {})
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("name", ["predicted", "reason", "candidate", "sharing", "notice", "more notices"])
 def test_pages_of_what_was_invented_do_not_verify(name: str, all_made: dict[str, Compilation], tmp_path: Path) -> None:
     """Digest, pages, model and steps all follow from the forged plan; one claim fails, and it is not signed."""

@@ -47,6 +47,7 @@ def test_every_policy_of_the_gallery_runs_on_events_of_its_own(name: str, galler
     assert "were simulated" in policyc(tmp_path, "verify", "plan", "--release", f"out.{suffix}")
 
 
+@pytest.mark.law
 def test_simulated_and_real_events_do_not_share_a_ledger(
     compiled_gallery: Callable[[str], Compilation], tmp_path: Path
 ) -> None:

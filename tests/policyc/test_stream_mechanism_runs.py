@@ -74,6 +74,7 @@ def test_less_noise_than_the_promise_needs_is_refused(compiled_gallery):
         verify(plan.model_copy(update={"releases": (weaker,)}).sealed())
 
 
+@pytest.mark.law
 def test_a_declared_signal_reaches_the_mechanism(gallery, tmp_path):
     """With a declared AR(1) process the plan states it, and an error that is meant for it."""
     place = tmp_path / "declared.policy"

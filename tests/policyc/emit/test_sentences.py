@@ -113,7 +113,7 @@ def faults(content: Any, plan: Plan) -> list[str]:
     return found
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("name", GALLERY)
 def test_the_gallery_tells_true_numbers(name: str, compiled_gallery: Callable[[str], Compilation]) -> None:
     """Every number in a sentence of the gallery's certificates is what another computation gives."""

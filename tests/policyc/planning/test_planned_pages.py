@@ -52,7 +52,7 @@ def test_a_release_worse_than_the_prior_is_warned_about_and_noted(tmp_path):
     assert {n.code for n in compilation.plan.notices} & {"W0701", "W0702"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.law
 @pytest.mark.parametrize("wish", ["mle()", "map(prior = initial)", "map(prior = frequency)", "filter()", "smoother()"])
 def test_the_estimator_that_is_written_is_planned(wish, tmp_path):
     """`estimate` names one estimator with its setting, and the plan has it."""

@@ -187,6 +187,7 @@ def test_a_smaller_scale_and_a_larger_budget_are_refused(both):
         assert words in f"{refused.value.message} {refused.value.because}"
 
 
+@pytest.mark.law
 def test_claims_about_windows_cannot_be_bettered_or_dropped(both):
     """A claim below what is recomputed, above what is promised, or none at all, is refused."""
     for index, claim in enumerate(both.claims.windows):

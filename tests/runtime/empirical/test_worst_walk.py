@@ -54,7 +54,7 @@ def moved(scene: streams._Scene, walk: tuple[int, int]) -> int:
     return int(np.abs(mine - other).sum())
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize(
     ("events", "neighbors", "cells"),
     [(1, "add_remove", '"A", "B"'), (2, "add_remove", '"A", "B"'), (1, "replace", '"A", "B", "C", "D"')],

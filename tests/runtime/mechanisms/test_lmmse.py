@@ -139,6 +139,7 @@ def test_with_binomial_noise_it_is_the_same_algorithm(weight: str) -> None:
     assert noise.std() == pytest.approx(float(mechanism.stddev), rel=0.3)
 
 
+@pytest.mark.law
 def test_a_weighted_whole_number_moves_by_whole_numbers() -> None:
     """One user more moves no record by more than is accounted for, ceil(w c grid), whatever the count."""
     setting = one_setting(Lmmse, steps=40, bound=40, contribution=3)
