@@ -319,7 +319,8 @@ def simulate(
     """
     from policyc.pipeline import declared_signal
     from policyc_runtime.laboratory.simulation import simulate as simulate_plan
-    from policyc_runtime.output import own_outputs, write_release
+    from policyc_runtime.output import write_release
+    from policyc_runtime.output_place import own_outputs
     from policyc_runtime.randomness import SimulationRandomness
     from policyc_runtime.refusal import computed_with
 

@@ -17,7 +17,7 @@ from policyc_check.plan.targets import AlphaDPT, UserPromise, WEvent
 from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
 
 if TYPE_CHECKING:
-    from policyc_runtime.output import Release
+    from policyc_runtime.published_values import Release
 
 HEADERS = {"at_least": "error at least", "unconstrained": "before constraints", "noise": "error of the noise"}
 

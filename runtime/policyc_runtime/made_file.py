@@ -10,8 +10,8 @@ import numpy as np
 
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.made_values import made_values
-from policyc_runtime.output import MadeSeries, Series
 from policyc_runtime.plan import Plan
+from policyc_runtime.published_values import MadeSeries, Series
 from policyc_runtime.sources.moments import moment_of
 from policyc_runtime.sources.tables import connect, open_table, place_of, reading
 

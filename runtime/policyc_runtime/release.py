@@ -22,8 +22,9 @@ from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded
 from policyc_runtime.ledger_private import write_dropped
 from policyc_runtime.ledger_seal import PIN
-from policyc_runtime.output import Release, own_outputs
+from policyc_runtime.output_place import own_outputs
 from policyc_runtime.plan import MeasuredRelease, Plan, Scheduled
+from policyc_runtime.published_values import Release
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.refusal import verify
 from policyc_runtime.released_file import require_stored, stored_release

@@ -19,8 +19,11 @@ from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_file import SYSTEM
 from policyc_runtime.made_file import made_series, require_made
 from policyc_runtime.noisy_values import stored_noisy, whole_values
-from policyc_runtime.output import MadeSeries, Release, Series, output_paths, read_release, same_as_written
+from policyc_runtime.output import same_as_written
+from policyc_runtime.output_place import output_paths
 from policyc_runtime.plan import Plan
+from policyc_runtime.published_values import MadeSeries, Release, Series
+from policyc_runtime.release_rows import read_release
 from policyc_runtime.sources.moments import moment_of, step_times
 from policyc_runtime.sources.tables import place_of, require_here, says_simulated
 from policyc_runtime.suppression import suppressed_values, suppresses

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from policyc_runtime.randomness import SystemRandomness, discrete_gaussian, discrete_laplace
+from policyc_runtime.randomness import SystemRandomness
+from policyc_runtime.samplers import discrete_gaussian, discrete_laplace
 
 pytestmark = pytest.mark.law
 

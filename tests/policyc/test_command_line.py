@@ -22,8 +22,8 @@ from policyc.cli import _guarded, app
 from policyc.emit.summary import render_run
 from policyc_runtime import ledger, ledger_file
 from policyc_runtime.ledger_seal import read_seal
-from policyc_runtime.output import Release, Series
 from policyc_runtime.plan import load_plan
+from policyc_runtime.published_values import Release, Series
 from policyc_runtime.sources.tables import connect
 
 COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff".split()

@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
-import policyc_runtime.randomness as samplers
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
+from policyc_runtime import samplers
 from policyc_runtime.mechanisms import StreamMechanism
+from policyc_runtime.randomness import SimulationRandomness
 
 LAWS = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace", "symmetric_binomial": "binomial"}
 LATTICE = 1 << 12  # losses are told apart to so small a part of all that can be lost
@@ -110,7 +111,7 @@ def measured(mechanism: StreamMechanism, setting: Setting, columns: Series) -> S
     """What `measure` adds noise to, (numbers, columns), where every column is a cell of (steps, columns) raw values."""
     wide = replace(setting, cells=columns.shape[1])
     with noise_replaced(lambda _law, _parameter, count: np.zeros(count, dtype=np.int64)):
-        records = mechanism.measure(wide, columns, (), samplers.SimulationRandomness(0))
+        records = mechanism.measure(wide, columns, (), SimulationRandomness(0))
     rows = [row for record in records for row in np.array(record, dtype=object).reshape(-1, columns.shape[1])]
     return np.array(rows, dtype=object).reshape(len(rows), columns.shape[1]).astype(np.int64)
 
@@ -125,7 +126,7 @@ def noises(mechanism: StreamMechanism, setting: Setting, steps: int) -> list[Noi
 
     with noise_replaced(numbered):
         records = mechanism.measure(
-            replace(setting, cells=1), np.zeros((steps, 1), dtype=np.int64), (), samplers.SimulationRandomness(0)
+            replace(setting, cells=1), np.zeros((steps, 1), dtype=np.int64), (), SimulationRandomness(0)
         )
     return [drawn[number] for record in records for number in record]
 

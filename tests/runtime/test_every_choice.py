@@ -15,10 +15,10 @@ from every_user import Noise, least_delta, noise_replaced, supports
 from numpy.typing import NDArray
 from stream_settings import simulated
 
-import policyc_runtime.randomness as samplers
 from policyc.offers import calibrate
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
+from policyc_runtime import randomness
 from policyc_runtime.mechanisms import window_mechanism_kinds
 from policyc_runtime.mechanisms.fast import Fast
 from policyc_runtime.mechanisms.subsample import Subsample
@@ -53,11 +53,11 @@ def choices(mechanism: Subsample) -> list[tuple[float, list[int]]]:
                     out.append(0)
             return np.array(out, dtype=np.int64)
 
-        kept, samplers.uniform_integers = samplers.uniform_integers, uniform  # type: ignore[assignment]
+        kept, randomness.uniform_integers = randomness.uniform_integers, uniform  # type: ignore[assignment]
         try:
             shown = mechanism._chosen(STEPS, simulated(1)).tolist()
         finally:
-            samplers.uniform_integers = kept  # type: ignore[assignment]
+            randomness.uniform_integers = kept  # type: ignore[assignment]
         if not asked:
             found.append((probability, shown))
             return

@@ -18,9 +18,11 @@ from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.files import is_full
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import guarded
-from policyc_runtime.output import output_paths, read_release, write_release
+from policyc_runtime.output import write_release
+from policyc_runtime.output_place import output_paths
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
+from policyc_runtime.release_rows import read_release
 from policyc_runtime.released_file import release_claims, verify_release
 from policyc_runtime.sources import StepCounts
 

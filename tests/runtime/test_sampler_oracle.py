@@ -9,7 +9,8 @@ import opendp.prelude as dp
 import pytest
 from scipy.stats import chi2_contingency
 
-from policyc_runtime.randomness import SimulationRandomness, discrete_gaussian, discrete_laplace
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.samplers import discrete_gaussian, discrete_laplace
 
 DRAWS = 40_000
 

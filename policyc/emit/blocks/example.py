@@ -14,8 +14,8 @@ from policyc_check.errors import KernelError
 from policyc_check.plan.targets import UserPromise
 from policyc_check.users.claims import unit_of
 from policyc_runtime.laboratory.simulation import simulate
-from policyc_runtime.output import NOT_A_RELEASE
 from policyc_runtime.plan import Plan
+from policyc_runtime.published_values import NOT_A_RELEASE
 
 SHOWN = 60  # steps that are drawn
 ANOTHER_MACHINE = 1e-3  # relative: far more than rounding does, far less than anybody sees

@@ -19,7 +19,8 @@ from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
 from policyc_runtime.files import draft, followed, is_full, place
 from policyc_runtime.laboratory.streams import USERS, counts_in_cells, turns_of
-from policyc_runtime.output import NOT_A_RELEASE, output_paths, require_writable
+from policyc_runtime.output_place import output_paths, require_writable
+from policyc_runtime.published_values import NOT_A_RELEASE
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds, whole_step_before
 from policyc_runtime.sources.participation import measured_releases, period_microseconds, sum_columns

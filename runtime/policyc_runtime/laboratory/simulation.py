@@ -27,8 +27,8 @@ from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_
 from policyc_runtime.made_file import made_series
 from policyc_runtime.made_values import made_values, sources_of
 from policyc_runtime.noisy_values import ready_steps
-from policyc_runtime.output import Release
 from policyc_runtime.plan import AdaptiveRelease, PredictedError, Scheduled
+from policyc_runtime.published_values import Release
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.released_file import as_written
 from policyc_runtime.sources.moments import declared_start, step_times, steps_in_calendar

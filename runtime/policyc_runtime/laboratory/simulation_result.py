@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policyc_runtime.output import NOT_A_RELEASE
+from policyc_runtime.published_values import NOT_A_RELEASE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.output import Release
+    from policyc_runtime.published_values import Release
 
 
 @dataclass(frozen=True)

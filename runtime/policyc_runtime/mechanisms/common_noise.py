@@ -16,7 +16,7 @@ from policyc_runtime.mechanisms.linear import WIDE, GridMechanism
 from policyc_runtime.mechanisms.linear import drawn as drawn_noise
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 from policyc_runtime.mechanisms.room import require_room
-from policyc_runtime.randomness import discrete_gaussian_around
+from policyc_runtime.samplers import discrete_gaussian_around
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

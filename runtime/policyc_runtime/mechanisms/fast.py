@@ -71,7 +71,7 @@ class Fast(checked.Fast, StreamMechanism):
         randomness: Randomness,
     ) -> list[StepRecord]:
         """Noisy values where a sample is due, nothing elsewhere."""
-        from policyc_runtime.randomness import discrete_laplace
+        from policyc_runtime.samplers import discrete_laplace
 
         follower = _Follower(self)
         for record in records:

@@ -14,7 +14,7 @@ from policyc_check.errors import KernelError
 from policyc_check.mechanisms import laplace as checked
 from policyc_check.records import LARGEST_SCALE
 from policyc_runtime.mechanisms.mechanism import StepMechanism
-from policyc_runtime.randomness import balanced_laplace, discrete_laplace
+from policyc_runtime.samplers import balanced_laplace, discrete_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-import policyc_runtime.randomness as samplers
 from policyc_check.mechanisms import linear as checked
 from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, Law
+from policyc_runtime import samplers
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 from policyc_runtime.mechanisms.room import require_room
 

@@ -89,7 +89,7 @@ class Lmmse(checked.Lmmse, StreamMechanism):
         self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
     ) -> list[StepRecord]:
         """Noisy values, on the grid, of the steps that have no record yet; nothing where the weight is 0."""
-        from policyc_runtime.randomness import discrete_gaussian, symmetric_binomial
+        from policyc_runtime.samplers import discrete_gaussian, symmetric_binomial
 
         made: list[StepRecord] = []
         for weight, group in groupby(range(len(records), len(raw)), key=self.weight_at):

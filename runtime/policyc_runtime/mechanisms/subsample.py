@@ -67,7 +67,7 @@ class Subsample(checked.Subsample, StreamMechanism):
         self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
     ) -> list[StepRecord]:
         """Noisy values of the chosen steps, empty records for all others: so the records say which were chosen."""
-        from policyc_runtime.randomness import discrete_gaussian
+        from policyc_runtime.samplers import discrete_gaussian
 
         if len(records) == len(raw):
             return []

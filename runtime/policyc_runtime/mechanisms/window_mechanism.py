@@ -137,7 +137,7 @@ class WindowMechanism(checked.WindowMechanism):
         self, setting: Setting, raw: NDArray[np.int64], records: Sequence[StepRecord], randomness: Randomness
     ) -> list[StepRecord]:
         """Records of the steps that have none yet; nothing is drawn twice."""
-        from policyc_runtime.randomness import discrete_laplace
+        from policyc_runtime.samplers import discrete_laplace
 
         paid = self.paid(setting, records)
         found: list[StepRecord] = []

@@ -15,7 +15,7 @@ from policyc.emit.context import certificate_content
 from policyc_check.errors import PlanRejectedError
 from policyc_check.steps.budgets import total_budgets, window_budget
 from policyc_check.verify import verified_claims
-from policyc_runtime.output import output_paths
+from policyc_runtime.output_place import output_paths
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.refusal import verify

@@ -12,7 +12,7 @@ from stream_settings import one_setting, simulated
 from policyc.offers import calibrate
 from policyc_check.errors import KernelError
 from policyc_runtime.mechanisms.binomial import Binomial
-from policyc_runtime.randomness import symmetric_binomial
+from policyc_runtime.samplers import symmetric_binomial
 
 
 @pytest.mark.parametrize("half", [1, 7, 32, 100])

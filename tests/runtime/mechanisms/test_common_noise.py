@@ -20,7 +20,8 @@ from policyc_check.users.noise import DiscreteGaussian
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Moves, Setting
 from policyc_runtime.mechanisms.common_noise import CommonNoise
-from policyc_runtime.randomness import SimulationRandomness, discrete_gaussian_around
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.samplers import discrete_gaussian_around
 
 HALF = PARTS // 2
 

@@ -1,0 +1,121 @@
+"""What a run published: values by release, step and cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NOT_A_RELEASE = "NOT A RELEASE"
+
+
+@dataclass(frozen=True)
+class Series:
+    """The values of one release.
+
+    Args:
+        name: the release's name.
+        column: the cell column, None for one number a step.
+        cells: names of the cells, in order.
+        noisy: (steps, cells) as drawn, whole numbers wherever the release has no others; 0 where nothing was.
+        released: (steps, cells) published values; whole numbers where the policy says so. Both are masked arrays where
+            the plan leaves values out, with 0 under the mask: these fields of a file are empty.
+        processes: by step, what the estimator took users to move like, as the noisy values speak for it; empty texts
+            where it does not ask them.
+        skipped: (steps,) whether nothing was drawn at a step; the field `noisy` of a file is empty there.
+    """
+
+    name: str
+    column: str | None
+    cells: tuple[str, ...]
+    noisy: NDArray[np.int64] | NDArray[np.float64]
+    released: NDArray[np.int64] | NDArray[np.float64]
+    skipped: NDArray[np.bool_]
+    processes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MadeSeries:
+    """The rows of what is made of released values; it has no noise of its own.
+
+    Args:
+        name: the release's name.
+        column: the cell column, None for one number a row.
+        cells: names of the cells, in order.
+        released: (rows, cells), masked where a field of a file is empty.
+        steps: of how many steps a row is.
+        first: at which step the first one begins.
+    """
+
+    name: str
+    column: str | None
+    cells: tuple[str, ...]
+    released: np.ma.MaskedArray[Any, Any]
+    steps: int
+    first: int
+
+    def rows(self, steps: int) -> int:
+        """How many rows there are of so many steps."""
+        return max(steps - self.first, 0) // self.steps
+
+    @property
+    def begins(self) -> range:
+        """At which step each row begins."""
+        return range(self.first, self.first + self.steps * len(self.released), self.steps)
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a run published: steps 0, 1, ... of every release of a plan.
+
+    Args:
+        series: by release name, in the plan's order.
+        made: the same of what is made of released values.
+        times: the moment each step begins, ISO; empty texts when nobody said.
+        is_release: False when the noise, or the events, came from a seed: such values protect nobody.
+        before: how many of the steps were not released by this run, but before it, or by another at the same time.
+    """
+
+    series: dict[str, Series]
+    times: tuple[str, ...]
+    is_release: bool
+    before: int = 0
+    made: dict[str, MadeSeries] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, Series | MadeSeries]:
+        """Everything that has a file of its own, by name."""
+        return {**self.series, **self.made}
+
+    @property
+    def steps(self) -> range:
+        """The released steps."""
+        return range(len(self.times))
+
+    @property
+    def name(self) -> str:
+        """The name of the only release."""
+        return self._only.name
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of the only release."""
+        return self._only.cells
+
+    @property
+    def noisy(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """(steps, cells) noisy values of the only release."""
+        return self._only.noisy
+
+    @property
+    def released(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """(steps, cells) published values of the only release."""
+        return self._only.released
+
+    @property
+    def _only(self) -> Series:
+        (series,) = self.series.values()
+        return series
