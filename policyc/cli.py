@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 from policyc import __version__
 from policyc.cli_claims import show_claims, show_claims_as_json
 from policyc.cli_documents import register_documents
+from policyc.cli_exit import guarded
 from policyc.cli_policies import register_policies, show_findings
 from policyc.progress import shown_progress
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from policyc_check.claims import Claim
     from policyc_runtime.plan import Plan
 
-FINDINGS, USAGE, INTERNAL = 1, 2, 3
 MOST_SIMULATED = 100_000  # runs: a thousandth of a standard error is told by fewer
 
 app = typer.Typer(
@@ -50,16 +49,6 @@ class Stage(StrEnum):
     POLICY = "policy"
     PLAN = "plan"
 
-
-REMEDIES = {  # by what the system says
-    errno.EACCES: "give yourself leave to read it and to write there, or name another place",
-    errno.EPERM: "give yourself leave to read it and to write there, or name another place",
-    errno.EROFS: "name a place that can be written to",
-    errno.ENAMETOOLONG: "choose a shorter name: file systems take 255 bytes, and a few are needed while it is written",
-    errno.ENOENT: "check the name, and make the directory first",
-    errno.ENOTDIR: "check the name: a part of it before the last is no directory",
-    errno.EISDIR: "name a file: there is a directory of that name",
-}
 
 PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A policy, such as traffic.policy.")]
 
@@ -363,70 +352,6 @@ register_policies(app)
 register_documents(app)
 
 
-# ---------------------------------------------------------------- exit codes
-
-
 def main() -> None:
     """Run the command line; exit 0 when fine, 1 on findings, 2 on wrong usage, 3 on an internal error."""
-    sys.exit(_guarded(lambda: app(standalone_mode=True)))
-
-
-def _guarded(command: Callable[[], object]) -> int:
-    try:
-        command()
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else FINDINGS
-    except KeyboardInterrupt:
-        return _interrupted()
-    except BrokenPipeError:
-        return FINDINGS
-    except OSError as error:
-        return _refused(error)
-    except Exception as error:  # the last line of defence: a message instead of a traceback with values in it
-        stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # what duckdb makes of Ctrl-C
-        return _interrupted() if stopped else _report(error)
-    return 0
-
-
-def _refused(error: OSError) -> int:
-    from policyc_runtime.files import is_full
-
-    place = f"\n  --> {error.filename}" if isinstance(error.filename, str) else ""
-    if is_full(error):
-        remedy = "make room and run the same command again; what stood in the place of a file is as it was"
-        typer.echo(f"error: the disk is full{place}\n  = help: {remedy}", err=True)
-    else:
-        remedy = REMEDIES.get(error.errno or 0, "check this name, who may read and write there, then run again")
-        said = error.strerror or type(error).__name__
-        typer.echo(f"error: the system refused: {said}{place}\n  = help: {remedy}", err=True)
-    return FINDINGS
-
-
-def _interrupted() -> int:
-    typer.echo("interrupted; what the ledger holds is safe, run the same command again", err=True)
-    return FINDINGS
-
-
-def _report(error: Exception) -> int:
-    from policyc.diagnostics import PolicyError
-    from policyc.diagnostics.text import render_kernel_error, render_text, wants_color
-
-    color = wants_color()
-    if isinstance(error, PolicyError):
-        typer.echo(render_text(error.diagnostics, error.source, color=color), err=True)
-        return FINDINGS
-    from policyc_check.errors import KernelError
-
-    if isinstance(error, KernelError):
-        typer.echo(render_kernel_error(error, color=color), err=True)
-        return FINDINGS
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else "unknown"
-    typer.echo(
-        f"internal error: {type(error).__name__} at {place}\n"
-        "  = help: this is a mistake in policyc, not in your files; please report this line (it contains no data)",
-        err=True,
-    )
-    return INTERNAL
+    sys.exit(guarded(lambda: app(standalone_mode=True)))

@@ -7,12 +7,13 @@ bytes.
 from __future__ import annotations
 
 from policyc.emit.accounting import Accounting
+from policyc.emit.blocks.accuracy import accuracy
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.bounds import implied_bounds
 from policyc.emit.blocks.correlation import correlation
 from policyc.emit.blocks.made import made_blocks
 from policyc.emit.blocks.meaning import meaning
-from policyc.emit.blocks.mechanism import accuracy, choice, mechanisms
+from policyc.emit.blocks.mechanism import choice, mechanisms
 from policyc.emit.blocks.operation import checks, integrity, operation, sources
 from policyc.emit.blocks.pictures import pictures
 from policyc.emit.blocks.postprocessing import postprocessing

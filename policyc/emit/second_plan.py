@@ -18,7 +18,9 @@ from policyc.planning import make_plan
 from policyc.planning.declaration import Difference, compared
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
-from policyc_runtime.plan import Candidate, Plan, PredictedError, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan, Scheduled
+from policyc_runtime.predicted_errors import Candidate, PredictedError
 
 NAME = "what the plan predicts, considered and warns of is what its policy gives"
 NOT_THE_POLICY = "E0855"

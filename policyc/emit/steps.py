@@ -15,7 +15,8 @@ from typing import Literal
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting
 from policyc.emit.numbers import round_up
 from policyc_runtime.noisy_values import noise_stddevs
-from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc.diagnostics.text import visible
+from policyc.emit.blocks.accuracy import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.made import formula
 from policyc.emit.blocks.made_errors import made_error
-from policyc.emit.blocks.mechanism import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.user_limits import amount, at_delta, number_of
 from policyc.emit.blocks.wording import chance, in_period
 from policyc_check.plan.targets import AlphaDPT, UserPromise, WEvent
-from policyc_runtime.plan import Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan, Scheduled
 
 if TYPE_CHECKING:
     from policyc_runtime.published_values import Release

@@ -26,7 +26,8 @@ from policyc_check.steps.budgets import budget_sum, repeating_budgets, total_bud
 from policyc_check.steps.inheritance import GroupLeakage
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, Notice, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Notice, Plan
+from policyc_runtime.planned_release import AdaptiveRelease, BudgetedRelease, ReleasePlan, Scheduled
 
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 

@@ -13,7 +13,7 @@ from policyc.planning.candidates import Predictor, Refused
 from policyc.planning.schedules import Allocation, Run, exact
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
-from policyc_runtime.plan import Candidate, PredictedError
+from policyc_runtime.predicted_errors import Candidate, PredictedError
 
 Array = NDArray[np.float64]
 

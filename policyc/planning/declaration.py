@@ -14,7 +14,8 @@ from policyc.planning.draft import DraftRelease, draft_of
 from policyc.planning.made import made_records
 from policyc.semantics.policy import Policy
 from policyc_runtime.mechanisms import window_mechanism_kinds
-from policyc_runtime.plan import DerivedRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import DerivedRelease, ReleasePlan, Scheduled
 
 RELEASED = tuple(DraftRelease.model_fields)
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")

@@ -35,7 +35,8 @@ from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.mechanisms import Derived, StreamMechanism
 from policyc_runtime.noisy_values import derived_values
-from policyc_runtime.plan import Candidate, DerivedRelease, ErrorKind, ErrorRun, MeasuredRelease, PredictedError
+from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease
+from policyc_runtime.predicted_errors import Candidate, ErrorKind, ErrorRun, PredictedError
 from policyc_runtime.randomness import SimulationRandomness
 
 Array = NDArray[np.float64]

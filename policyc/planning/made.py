@@ -7,7 +7,7 @@ from typing import Literal
 from policyc.planning.draft import release_cells, suppression_rules
 from policyc.semantics.policy import Made, Policy
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
-from policyc_runtime.plan import MadeRelease
+from policyc_runtime.planned_release import MadeRelease
 
 
 def made_records(policy: Policy) -> tuple[MadeRelease, ...]:

@@ -24,7 +24,9 @@ from policyc_runtime.estimation.projection import NearestValues, NoEstimation
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.made_values import block_totals, changes, made_values
-from policyc_runtime.plan import BudgetedRelease, MadeRelease, MeasuredRelease, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import BudgetedRelease, MadeRelease, MeasuredRelease, ReleasePlan
+from policyc_runtime.predicted_errors import PredictedError
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.suppression import showing_all
 

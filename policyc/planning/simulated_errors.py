@@ -20,7 +20,8 @@ from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SeriesProcess, learned_process
 from policyc_runtime.laboratory.simulation import counts_of_states, simulate
-from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan, Scheduled
 from policyc_runtime.suppression import showing_all
 
 LONGEST = 100  # steps of a simulated stream

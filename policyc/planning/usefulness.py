@@ -22,7 +22,8 @@ from policyc_check.plan.claims import Claims, Degradation, RhoLeft, UserLevelCla
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
 from policyc_check.users.claims import own_bound, period_of, periods_in, promised_user_level, setting_of
-from policyc_runtime.plan import PredictedError, ReleasePlan
+from policyc_runtime.planned_release import ReleasePlan
+from policyc_runtime.predicted_errors import PredictedError
 
 SOON_CALIBRATED = ("common_noise", "gaussian")  # mechanisms that are held against the one with a bound
 PURE = ("laplace",)  # those where nothing is left to chance

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from policyc_check.plan.correlation import ChainRecord
     from policyc_check.steps.chains import Chain
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.planned_release import ReleasePlan
 
     Array = NDArray[np.float64]
 
@@ -166,7 +167,7 @@ def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
 def _offset(plan: Plan, release: ReleasePlan) -> float:
     """The standard deviation of what all noisy values of a measured release are off by together."""
     from policyc_runtime.noisy_values import common_stddevs
-    from policyc_runtime.plan import MeasuredRelease
+    from policyc_runtime.planned_release import MeasuredRelease
 
     if not isinstance(release, MeasuredRelease):
         return 0.0

@@ -22,11 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
 
-from policyc_check.plan.plan import canonical_json
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import clear_drafts
+from policyc_runtime.ledger_entry import AHEAD, Entry, chained, genesis
 from policyc_runtime.ledger_file import (
     APPLICATION,
     FORMAT,
@@ -56,26 +55,6 @@ from policyc_runtime.ledger_seal import (
     read_seal,
 )
 from policyc_runtime.plan import Plan
-
-AHEAD = " ahead"  # of a release's name, where a step's noise is stored before its values can be published
-
-
-class Entry(NamedTuple):
-    """One step of one release. Values are JSON lists, budgets decimal text, so all read back exactly.
-
-    `process` is what the estimator took users to move like, by the noisy values; empty where it does not ask them.
-    `known` is how many steps had noisy values when this one was estimated: published values follow from these.
-    """
-
-    step: int
-    release: str
-    noisy: str
-    published: str
-    data: str
-    epsilon: str
-    scale: str
-    process: str
-    known: int
 
 
 class Ledger:
@@ -204,7 +183,7 @@ class Ledger:
     @property
     def _hash(self) -> str:
         """Of the last entry, or of what is told before the first."""
-        return self.hashes[-1] if self.hashes else _genesis(self.meta)
+        return self.hashes[-1] if self.hashes else genesis(self.meta)
 
     @property
     def start(self) -> int | None:
@@ -260,7 +239,7 @@ class Ledger:
         rows, known = [], len(self.hashes)
         stored = [*entries, *(entry._replace(release=entry.release + AHEAD) for entry in ahead)]
         for number, entry in enumerate(stored, known + 1):
-            self.hashes.append(_chained(self._hash, number, entry))
+            self.hashes.append(chained(self._hash, number, entry))
             rows.append((number, *entry, self._hash))
         self._announce(self.hashes, known)
         with guarded(self.path):
@@ -348,7 +327,7 @@ class Ledger:
         rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (len(self.hashes),))
         for number, *fields, stored in rows:
             entry = Entry(*fields)
-            if number != len(self.hashes) + 1 or _chained(self._hash, number, entry) != stored:
+            if number != len(self.hashes) + 1 or chained(self._hash, number, entry) != stored:
                 raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
             self._take(entry)
             self.hashes.append(stored)
@@ -380,11 +359,3 @@ class Ledger:
         except BaseException:
             self._connection.close()
             raise
-
-
-def _genesis(meta: Mapping[str, str]) -> str:
-    return hashlib.sha256(canonical_json(dict(meta))).hexdigest()
-
-
-def _chained(previous: str, number: int, entry: Entry) -> str:
-    return hashlib.sha256(previous.encode() + canonical_json([number, *entry])).hexdigest()

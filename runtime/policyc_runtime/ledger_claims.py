@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
-from policyc_runtime.ledger import Entry, Ledger
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
 from policyc_runtime.noisy_values import waiting_steps
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 
 UNREADABLE = (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 

@@ -17,7 +17,8 @@ from policyc_check.users.noise import DiscreteLaplace
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.noise_tails import laws_of_steps, publishes_true_and_noise
 from policyc_runtime.noisy_values import noise_stddevs
-from policyc_runtime.plan import MadeRelease, MeasuredRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import MadeRelease, MeasuredRelease, ReleasePlan, Scheduled
 
 Array = NDArray[np.float64]
 POINTS = 20_001  # of an integral over quantiles

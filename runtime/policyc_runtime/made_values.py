@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
-from policyc_runtime.plan import MadeRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import MadeRelease
 from policyc_runtime.suppression import suppressed_rows
 
 Array = NDArray[np.float64]

@@ -17,7 +17,14 @@ from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, 
 from policyc_runtime.mechanisms.laplace import balanced_sizes
 from policyc_runtime.mechanisms.linear import LinearMechanism
 from policyc_runtime.noisy_values import noise_stddevs
-from policyc_runtime.plan import AdaptiveRelease, BudgetedRelease, DerivedRelease, MeasuredRelease, Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import (
+    AdaptiveRelease,
+    BudgetedRelease,
+    DerivedRelease,
+    MeasuredRelease,
+    ReleasePlan,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal

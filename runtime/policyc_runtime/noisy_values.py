@@ -16,12 +16,12 @@ from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, WindowMechanism
 from policyc_runtime.mechanisms.mechanism import StepRecord
-from policyc_runtime.plan import (
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import (
     AdaptiveRelease,
     BudgetedRelease,
     DerivedRelease,
     MeasuredRelease,
-    Plan,
     Recorded,
     ReleasePlan,
 )

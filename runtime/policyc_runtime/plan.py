@@ -5,37 +5,31 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from policyc_check.errors import PlanFormatError
 from policyc_check.files import read_ordinary
 from policyc_check.plan import plan as checked
-from policyc_check.plan import release as checked_release
 from policyc_check.plan import stream as checked_stream
-from policyc_check.plan.queries import CountQuery, SumQuery, TotalQuery
-from policyc_check.plan.release import told_apart
-from policyc_check.plan.schedule import Schedule
+from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.targets import NeighboringRelation
-from policyc_check.records import NOTHING, Label, Record, Steps
+from policyc_check.records import NOTHING, Label, Record
 from policyc_check.users.claims import period_of, promised_user_level, setting_of, source_release
-from policyc_runtime.constraint_row import ConstraintRow
-from policyc_runtime.estimation import AnyEstimator, ConstraintSet
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.json_text import read_json
 from policyc_runtime.ledger_seal import PIN
-from policyc_runtime.made_release import MadeRecord
 from policyc_runtime.made_rows import reason_against_made
-from policyc_runtime.mechanisms import (
-    Accounted,
-    AnyMechanism,
-    Derived,
-    StepMechanism,
-    StreamMechanism,
-    WindowMechanism,
+from policyc_runtime.planned_release import (
+    AnyRelease,
+    DerivedRelease,
+    MadeRelease,
+    MeasuredRelease,
+    ReleasePlan,
+    Scheduled,
 )
-from policyc_runtime.suppression_rule import AnySuppressionRule, Where
+from policyc_runtime.suppression_rule import Where
 
 PLAN = "plan.json"
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
@@ -63,158 +57,11 @@ class PolicyRecord(checked_stream.PolicyRecord):
     files: tuple[FileRecord, ...]
 
 
-class Candidate(Record):
-    """One combination that was considered; `predicted_error` None when it does not apply, `reason` why."""
-
-    schedule: str
-    mechanism: str
-    estimator: str
-    predicted_error: float | None
-    chosen: bool
-    reason: str
-
-
-ErrorKind = Literal["expected", "simulated", "noise", "at_least", "unconstrained"]
-
-
-class PredictedError(Record):
-    """Mean over steps and cells of the expected error, in the objective's unit, known before any data.
-
-    It is the error of values before any are left out.
-
-    Args:
-        kind: what `published` is. "expected": an expectation, computed from what the policy declares and the noise.
-            "simulated": the mean over simulated courses of what it declares. "noise": the error of the noisy values,
-            where nobody can say what estimator and constraints make of them. "at_least": a lower bound, since what
-            mechanism or estimator add depends on how the stream moves. "unconstrained": a lower bound before
-            constraints, which take some of it away where values lie near their bounds, and nobody says where that is.
-        published: of the values that are published.
-        stderr: the standard error of `published`, of "simulated" ones and bounds that were simulated; else None.
-        because: a clause, why no more than this is known, of all kinds but "expected" and "simulated"; else None.
-        without_postprocessing: of the values that the mechanism gives, at the steps that have one; None where that
-            depends on how the stream moves, and nobody says how it does.
-        prior_alone: of publishing what is public, without any data; None where no law is declared.
-        signal: the mean true value, to hold the error against; None where it is not known.
-        method: how it was found, as a phrase.
-    """
-
-    kind: ErrorKind
-    published: float
-    stderr: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    because: str | None = None
-    without_postprocessing: float | None
-    prior_alone: float | None
-    signal: float | None
-    method: str
-
-    @model_validator(mode="after")
-    def _says_why(self) -> PredictedError:
-        if (self.because is None) != (self.kind in ("expected", "simulated")):
-            raise ValueError("errors that are not those of runs, and no others, say why no more is known")
-        if self.stderr is not None and self.kind in ("expected", "noise"):
-            raise ValueError("what is computed has no standard error")
-        return self
-
-    @property
-    def least(self) -> str:
-        """The words that belong before `published` wherever it stands, with a blank; empty unless it is a bound."""
-        return {"at_least": "at least ", "unconstrained": "before constraints at least "}.get(self.kind, "")
-
-
-class ErrorRun(Record):
-    """Consecutive steps of equal predicted error; `steps` None means for ever."""
-
-    error: float
-    steps: Steps | None
-
-
-ErrorRuns = Annotated[tuple[ErrorRun, ...], Field(min_length=1)]
-
-
 class Notice(Record):
     """A warning the compiler gave; it goes into the certificate."""
 
     code: str
     message: str
-
-
-class ReleasePlan(checked_release.ReleasePlan):
-    """What the four kinds of releases share, with what is done to values after noise."""
-
-    mechanism: AnyMechanism
-    expected_errors: tuple[ErrorRun, ...] = ()
-    estimator: AnyEstimator
-    constraints: tuple[ConstraintRow, ...]
-    suppressions: tuple[AnySuppressionRule, ...] = NOTHING
-    predicted: PredictedError
-    candidates: tuple[Candidate, ...]
-
-    @property
-    def constraint_set(self) -> ConstraintSet:
-        """What its published values must satisfy, as arrays."""
-        return ConstraintSet.of_rows(self.constraints, len(self.cells), integer=self.integer)
-
-    def errors(self, steps: int) -> list[float]:
-        """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
-        if self.schedule is not None:
-            return self.schedule.expected_errors(steps)
-        values: list[float] = []
-        for run in self.expected_errors:
-            values += [run.error] * min(steps - len(values), steps if run.steps is None else run.steps)
-        if len(values) < steps:
-            raise ValueError(f"the expected errors end {steps - len(values)} steps too early")
-        return values
-
-
-class BudgetedRelease(ReleasePlan, checked_release.BudgetedRelease):
-    """Every step has a budget, and noise of its own for it."""
-
-    mechanism: Accounted[StepMechanism]
-    schedule: Schedule
-    expected_errors: tuple[()] = ()
-
-
-class AdaptiveRelease(ReleasePlan, checked_release.AdaptiveRelease):
-    """Steps spend as results so far allow, and give away records, from which values are computed."""
-
-    mechanism: Accounted[WindowMechanism]
-    schedule: Schedule
-    expected_errors: tuple[()] = ()
-
-
-class MeasuredRelease(ReleasePlan, checked_release.MeasuredRelease):
-    """The mechanism accounts for the whole stream; its steps give away records, from which values are computed."""
-
-    mechanism: Accounted[StreamMechanism]
-    schedule: None
-    expected_errors: ErrorRuns
-
-
-class DerivedRelease(ReleasePlan, checked_release.DerivedRelease):
-    """Totals of another release's noisy values."""
-
-    query: TotalQuery
-    mechanism: Accounted[Derived]
-    schedule: None
-    expected_errors: ErrorRuns
-
-
-Scheduled = BudgetedRelease | AdaptiveRelease
-"""Releases whose steps have budgets."""
-
-Recorded = AdaptiveRelease | MeasuredRelease
-"""Releases whose steps give away records, from which values are computed."""
-
-KINDS = {"step": BudgetedRelease, "window": AdaptiveRelease, "stream": MeasuredRelease, "none": DerivedRelease}
-
-AnyRelease = SerializeAsAny[Annotated[ReleasePlan, BeforeValidator(told_apart(KINDS))]]
-
-
-class MadeRelease(MadeRecord):
-    """One that is made of released values; `predicted` None where it depends on values that the policy does not say."""
-
-    suppressions: tuple[AnySuppressionRule, ...] = NOTHING
-    predicted: PredictedError | None = None
 
 
 class Plan(checked.Plan):

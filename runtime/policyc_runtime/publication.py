@@ -19,7 +19,8 @@ from policyc_runtime.estimation.constraints import TOLERANCE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.planned_release import ReleasePlan
 
     Array = NDArray[np.float64]
 

@@ -23,7 +23,8 @@ from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, gua
 from policyc_runtime.ledger_private import write_dropped
 from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.output_place import own_outputs
-from policyc_runtime.plan import MeasuredRelease, Plan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import MeasuredRelease, Scheduled
 from policyc_runtime.published_values import Release
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.refusal import verify

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from policyc_check.users.claims import source_release
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimates import processes_used, published_values
-from policyc_runtime.ledger import Entry, Ledger
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.ledger_file import overtaken
 from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.noisy_values import (
@@ -26,7 +27,8 @@ from policyc_runtime.noisy_values import (
     ready_steps,
     waiting_steps,
 )
-from policyc_runtime.plan import BudgetedRelease, DerivedRelease, Plan, Recorded, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import BudgetedRelease, DerivedRelease, Recorded, ReleasePlan, Scheduled
 from policyc_runtime.randomness import Randomness
 from policyc_runtime.sources import StepCounts
 from policyc_runtime.sources.participation import can_carry_on

@@ -15,7 +15,8 @@ import numpy as np
 from policyc_runtime.made_errors import made_stddevs
 from policyc_runtime.noise_tails import error_bounds, normal_quantile, steady
 from policyc_runtime.noisy_values import derived_values
-from policyc_runtime.plan import DerivedRelease, MadeRelease, Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import DerivedRelease, MadeRelease, ReleasePlan
 from policyc_runtime.suppression_rule import ErrorAbove, Where
 
 if TYPE_CHECKING:

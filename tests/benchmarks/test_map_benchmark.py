@@ -22,7 +22,9 @@ from policyc_runtime.estimation import estimator_kinds, map_counts
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
-from policyc_runtime.plan import BudgetedRelease, FileRecord, Plan, PolicyRecord, PredictedError
+from policyc_runtime.plan import FileRecord, Plan, PolicyRecord
+from policyc_runtime.planned_release import BudgetedRelease
+from policyc_runtime.predicted_errors import PredictedError
 
 pytestmark = pytest.mark.law
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from combination import CONSTRAINTS, STEPS, USERS, Combination, checked, refusals, write_files
 
-from policyc.cli import _guarded, app
+from policyc.cli import app
+from policyc.cli_exit import guarded
 from policyc.pipeline import declared_signal
 from policyc_check.errors import KernelError
 from policyc_runtime.laboratory.simulation import simulate
@@ -27,7 +28,7 @@ def command(capsys: pytest.CaptureFixture[str]):
     """`command(...)` runs policyc in this process: its exit code, and what it says of findings."""
 
     def run(*arguments: object) -> tuple[int, str]:
-        code = _guarded(lambda: app([str(argument) for argument in arguments], standalone_mode=True))
+        code = guarded(lambda: app([str(argument) for argument in arguments], standalone_mode=True))
         return code, capsys.readouterr().err
 
     return run

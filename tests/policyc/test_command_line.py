@@ -18,7 +18,8 @@ import pytest
 from prompt import policyc
 from typer.main import get_command
 
-from policyc.cli import _guarded, app
+from policyc.cli import app
+from policyc.cli_exit import guarded
 from policyc.emit.summary import render_run
 from policyc_runtime import ledger, ledger_file
 from policyc_runtime.ledger_seal import read_seal
@@ -227,7 +228,7 @@ def test_an_interrupt_is_no_internal_error_while_data_are_read(capsys):
     try:
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         long = "SELECT sum(hash(range)) FROM range(10000000000)"
-        assert _guarded(lambda: connection.execute(long)) == 1
+        assert guarded(lambda: connection.execute(long)) == 1
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err.startswith("interrupted; ")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from policyc import cli, compile_policy
+from policyc.cli_exit import guarded
 from policyc.diagnostics import PolicyError
 from policyc.emit import sign, signature_claims, signing_keys
 from policyc.emit.audit import _audit
@@ -219,7 +220,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "p.policy").write_text(POLICIES["laplace"])
     made = compile_policy(folder / "p.policy").save(folder / "p.plan")
     (made / AUDIT).write_text(audit(load_plan(made), "2026-11-21", 40, seed=1).render())
-    cli._guarded(lambda: cli.app(["certificate", str(made)]))
+    guarded(lambda: cli.app(["certificate", str(made)]))
     signing_keys.new_key(folder / "officer")
     sign(made, folder / "officer", str, Signer("Ada Bell", "2026-11-21", "officer", "Town"))
     return made
@@ -325,7 +326,7 @@ def test_the_command_ends_in_one_message(name: str, directory: Path, capsys: pyt
             path.write_text(content)
             if path.read_bytes() == original:
                 continue
-            code = cli._guarded(lambda: cli.app(["verify", str(directory), "--quick"]))
+            code = guarded(lambda: cli.app(["verify", str(directory), "--quick"]))
             shown = capsys.readouterr()
             assert code == 1
             assert shown.err.count("error[") == 1

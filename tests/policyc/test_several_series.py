@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
-from policyc.cli import _guarded, app
+from policyc.cli import app
+from policyc.cli_exit import guarded
 from policyc.pipeline import declared_signal
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.laboratory.simulation import simulate
@@ -88,5 +89,5 @@ def test_such_a_plan_is_that_of_its_policy(tmp_path: Path, capsys: pytest.Captur
         ("verify", plan, "--release", out),
     ]
     for command in commands:
-        code = _guarded(lambda words=command: app([str(word) for word in words], standalone_mode=True))
+        code = guarded(lambda words=command: app([str(word) for word in words], standalone_mode=True))
         assert code == 0, capsys.readouterr()

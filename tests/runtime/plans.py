@@ -19,7 +19,9 @@ from policyc_check.plan.targets import AlphaDPT
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import estimator_kinds
 from policyc_runtime.mechanisms import mechanism_kinds
-from policyc_runtime.plan import BudgetedRelease, Candidate, FileRecord, Plan, PolicyRecord, PredictedError, ReleasePlan
+from policyc_runtime.plan import FileRecord, Plan, PolicyRecord
+from policyc_runtime.planned_release import BudgetedRelease, ReleasePlan
+from policyc_runtime.predicted_errors import Candidate, PredictedError
 
 FLEET = [
     [0.3091, 0.0199, 0.0302, 0.6408],

@@ -12,7 +12,8 @@ from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_runtime.mechanisms.window_mechanism import window_mechanism_kinds
-from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan
 from policyc_runtime.refusal import verify
 
 

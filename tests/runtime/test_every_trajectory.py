@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from policyc import compile_policy
 from policyc_check.plan.correlation import ChainRecord
 from policyc_runtime.mechanisms import laplace
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.randomness import SimulationRandomness
 
 ROUNDED = 1e-12  # the roundings of sums of a few floats

@@ -23,7 +23,8 @@ from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import source_release, stream_largest_loss, stream_profile, stream_rho
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.noisy_values import measured as mechanism_and_setting
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 
 EPSILONS = (0.05, 0.3, 0.7, 1.0, 1.5)
 STEPS = 3

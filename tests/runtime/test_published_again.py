@@ -13,8 +13,8 @@ from plans import make_plan, row
 
 from policyc_check.steps.chains import Chain
 from policyc_runtime.laboratory.simulation import simulate_counts
-from policyc_runtime.ledger import Entry, _chained, _genesis
 from policyc_runtime.ledger_claims import ledger_claims
+from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.plan import Plan
 from policyc_runtime.publication import unexplained_value
 from policyc_runtime.release import release

@@ -15,8 +15,8 @@ from policyc_check.claims import Claim
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimates import described_processes
 from policyc_runtime.laboratory.simulation import simulate_counts
-from policyc_runtime.ledger import Entry, _chained, _genesis
 from policyc_runtime.ledger_claims import ledger_claims
+from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release

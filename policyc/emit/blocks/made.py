@@ -7,7 +7,8 @@ from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import counted, duration, exact
 from policyc_runtime.made_release import BlockTotal, Change
-from policyc_runtime.plan import MadeRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import MadeRelease
 from policyc_runtime.suppression_rule import ErrorAbove
 
 PRIVACY = (

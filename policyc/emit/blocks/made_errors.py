@@ -7,12 +7,14 @@ from functools import cache
 
 import numpy as np
 
-from policyc.emit.blocks.mechanism import dropped, typical_error, unit_words
+from policyc.emit.blocks.accuracy import dropped, typical_error, unit_words
 from policyc.emit.blocks.wording import Json, JsonValue, chance, listed, quoted
 from policyc.emit.numbers import about, exact, grouped
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.made_values import sources_of
-from policyc_runtime.plan import DerivedRelease, MadeRelease, MeasuredRelease, Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import DerivedRelease, MadeRelease, MeasuredRelease, ReleasePlan
+from policyc_runtime.predicted_errors import PredictedError
 
 GRID = 1500  # points at which laws of medians are added up
 STATED = (10, 30, 100)  # times its own error, at which a ratio's is stated: its error is of first order there

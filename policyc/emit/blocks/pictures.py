@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
+from policyc.emit.blocks.accuracy import objective_words
 from policyc.emit.blocks.example import example_picture
 from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
-from policyc.emit.blocks.mechanism import objective_words
 from policyc.emit.blocks.user_limits import amount, at_delta, number_of
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, span, steps_axis
 from policyc.emit.numbers import about, exact, round_up

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from policyc.emit.blocks.mechanism import described, objective_words, parameters
+from policyc.emit.blocks.accuracy import objective_words
+from policyc.emit.blocks.mechanism import described, parameters
 from policyc.emit.blocks.suppression import suppression
 from policyc.emit.blocks.wording import Json, JsonValue
 from policyc.emit.numbers import about, grouped
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
-from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan, Scheduled
 
 
 def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from policyc.emit.blocks.accuracy import where_released
 from policyc.emit.blocks.made import made_sentence
-from policyc.emit.blocks.mechanism import where_released
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
 from policyc.emit.numbers import counted, duration, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
 from policyc_check.users.claims import period_of
-from policyc_runtime.plan import BudgetedRelease, DerivedRelease, MeasuredRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import BudgetedRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
 from policyc_runtime.suppression import suppresses
 
 LONGEST_LIST = 12

@@ -9,7 +9,8 @@ from policyc.emit.blocks.public_numbers import unprotected_sentence
 from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span, weighed
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
 from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserPromise, WEvent, window_of
-from policyc_runtime.plan import AdaptiveRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease
 
 
 def promises(plan: Plan) -> list[JsonValue]:

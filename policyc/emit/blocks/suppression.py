@@ -12,7 +12,8 @@ from policyc.emit.blocks.wording import Json, listed, quoted
 from policyc.emit.numbers import about, counted, exact, grouped, plain, round_up
 from policyc_runtime.estimates import published_values
 from policyc_runtime.noise_tails import Normal, at_least, error_bounds, noise_laws, published_unit, publishes_noise
-from policyc_runtime.plan import DerivedRelease, MadeRelease, Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import DerivedRelease, MadeRelease, ReleasePlan
 from policyc_runtime.suppression import suppresses
 from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from policyc.emit.blocks.accuracy import stretch_words
 from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
-from policyc.emit.blocks.mechanism import GENERATOR, described, parameters, stretch_words
+from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
 from policyc.emit.blocks.periods import habits, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
+from policyc.emit.blocks.user_bounds import implied_bounds
 from policyc.emit.blocks.user_limits import (
     Groups,
     at_delta,
@@ -31,7 +33,8 @@ from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
 from policyc_check.users.claims import own_bound, promised_user_level, setting_of, spread_of
 from policyc_runtime.noisy_values import noise_stddevs
-from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
 
 NAMES = {
     "user_level": "user-level differential privacy",
@@ -63,7 +66,7 @@ def user_level_blocks(plan: Plan) -> Json:
             "words": "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
             f"other, because it covers all of them{in_period(plan)} together.",
         },
-        "implied_bounds": _implied_bounds(plan, groups),
+        "implied_bounds": implied_bounds(plan, groups),
         "mechanisms": [_mechanism(plan, release) for release in plan.releases],
         "participation": _participation(plan),
         "pictures": user_level_pictures(plan),
@@ -263,51 +266,6 @@ def _failure(plan: Plan) -> list[JsonValue]:
             f"of any set of results is at most delta, {delta}.{less}",
         }
     ]
-
-
-def _implied_bounds(plan: Plan, groups: Groups) -> Json:
-    rows: list[JsonValue] = []
-    first = plan.claims.user_level[0]
-    rho = isinstance(first, UserRhoClaim)
-    delta = f",{at_delta(first)}".replace(" at", "") if at_delta(first) else ""
-    for claim in plan.claims.user_level:
-        own = own_bound(plan)
-        for bound, stated in ((own, claim), *((point.participation, point) for point in claim.beyond)):
-            words = f"all of {counted(bound, 'step')} in which a user takes part"
-            if in_period(plan):
-                words = f"all of {counted(bound // own, 'period')} in which a user takes part"
-            rows.append(
-                {
-                    "words": words,
-                    "steps": str(bound),
-                    "any": _cell(left_words(stated), delta),
-                }
-            )
-    for size, kept in groups:
-        rows.append(
-            {
-                "words": f"all of {counted(size, 'user')} who act together, or of one with {counted(size, 'name')}",
-                "steps": f"{own_bound(plan)} each",
-                "any": "no limit" if kept == "nothing" else _cell(kept, delta),
-            }
-        )
-    return {
-        "unit": "rho, and nats at a delta," if rho else "nats",
-        "unit_of_privacy": f"everything that one user does in so many {'periods' if in_period(plan) else 'steps'}, "
-        "wherever they lie",
-        "time_scope": span(plan),
-        "adversaries": [{"key": "any", "words": "knows any correlation whatever"}],
-        "rows": rows,
-        "from": "The same noise, for users who take part more often than the bound says; a single event, and any "
-        "window "
-        f"of steps{' within one period' if in_period(plan) else ''}, is protected at least as well as the first row "
-        "says.",
-    }
-
-
-def _cell(words: str, delta: str) -> str:
-    """A cell of a table whose unit stands above it."""
-    return "none" if words == "nothing" else f"{words.removesuffix(' nats').removeprefix('rho ')}{delta}"
 
 
 def _mechanism(plan: Plan, release: ReleasePlan) -> Json:

@@ -18,7 +18,8 @@ from policyc_check.rounding import rounded_up
 from policyc_check.users.claims import promised_user_level, setting_of, stream_largest_loss, stream_profile, stream_rho
 from policyc_check.users.composition import LossLaw
 from policyc_check.users.profile import PrivacyProfile, pure_profile
-from policyc_runtime.plan import MeasuredRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import MeasuredRelease
 
 Stated = AnyUserPromise | UserLevelClaim | UserRhoClaim | Degradation | RhoLeft
 Groups = tuple[tuple[int, str], ...]

@@ -7,7 +7,8 @@ from decimal import Decimal
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.targets import NeighboringRelation, Target, UserLevel, UserPromise, UserRho, window_of
-from policyc_runtime.plan import Plan, PredictedError
+from policyc_runtime.plan import Plan
+from policyc_runtime.predicted_errors import PredictedError
 from policyc_runtime.sources.moments import says_zone
 
 Json = dict[str, "JsonValue"]

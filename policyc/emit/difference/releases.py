@@ -10,7 +10,9 @@ from policyc.emit.numbers import about, exact
 from policyc_check.plan.queries import Query, SumQuery, WindowQuery
 from policyc_check.plan.stream import Delivery
 from policyc_runtime.constraint_row import ConstraintRow
-from policyc_runtime.plan import Plan, PredictedError, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
+from policyc_runtime.predicted_errors import PredictedError
 
 
 def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:

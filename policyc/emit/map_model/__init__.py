@@ -22,7 +22,8 @@ from policyc_runtime.suppression import suppresses
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.planned_release import ReleasePlan
 
 
 @dataclass(frozen=True)

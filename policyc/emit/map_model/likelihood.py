@@ -9,11 +9,12 @@ from policyc.emit.map_model.literals import sequence
 from policyc.emit.map_model.measured import Likelihood, Measured, stated
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.claims import unit_of
-from policyc_runtime.plan import AdaptiveRelease, DerivedRelease, Scheduled
+from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, Scheduled
 
 if TYPE_CHECKING:
     from policyc_check.plan.schedule import Schedule
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.planned_release import ReleasePlan
 
 
 def likelihood_of(plan: Plan, release: ReleasePlan, suffix: str) -> Likelihood:

@@ -30,7 +30,8 @@ from policyc_runtime.mechanisms.toeplitz import Toeplitz
 from policyc_runtime.noisy_values import measured
 
 if TYPE_CHECKING:
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.planned_release import ReleasePlan
 
 Kind = Literal[
     "laplace_steps", "laplace", "gaussian", "common", "filtered", "toeplitz", "tree", "waves", "lmmse", "fast", "rows"

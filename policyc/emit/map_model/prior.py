@@ -9,10 +9,11 @@ from policyc.emit.map_model.likelihood import measured_release
 from policyc.emit.map_model.literals import listed, number
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.plan import MeasuredRelease
+from policyc_runtime.planned_release import MeasuredRelease
 
 if TYPE_CHECKING:
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.planned_release import ReleasePlan
 
 Kind = Literal["flat", "law", "flows", "signal"]
 COUNTED = ("filter", "smoother")  # estimators of users who move along one chain

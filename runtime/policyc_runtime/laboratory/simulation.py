@@ -27,7 +27,8 @@ from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_
 from policyc_runtime.made_file import made_series
 from policyc_runtime.made_values import made_values, sources_of
 from policyc_runtime.noisy_values import ready_steps
-from policyc_runtime.plan import AdaptiveRelease, PredictedError, Scheduled
+from policyc_runtime.planned_release import AdaptiveRelease, Scheduled
+from policyc_runtime.predicted_errors import PredictedError
 from policyc_runtime.published_values import Release
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.released_file import as_written
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
     from policyc_check.steps.chains import Chain
     from policyc_runtime.estimation.signal import SeriesProcess
-    from policyc_runtime.plan import Plan, ReleasePlan
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.planned_release import ReleasePlan
 
     Array = NDArray[np.float64]
 

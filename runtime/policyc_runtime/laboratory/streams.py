@@ -19,7 +19,8 @@ from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import Mle, NoEstimation
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
 from policyc_runtime.noisy_values import derived_values, measured, noisy_values
-from policyc_runtime.plan import DerivedRelease, MeasuredRelease, Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_runtime.sources.participation import keep_first, keep_sample
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import numpy as np
 
 from policyc_check.plan.queries import SumQuery
 from policyc_runtime.errors import DataError
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.due_steps import due_counts
 from policyc_runtime.sources.moments import declared_start
 from policyc_runtime.sources.participation import measured_releases

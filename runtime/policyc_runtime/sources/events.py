@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.errors import DataError
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.moments import (
     FIRST_MOMENT,

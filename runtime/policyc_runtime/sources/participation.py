@@ -20,7 +20,8 @@ import numpy as np
 from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.users.claims import largest_units, period_of
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.moments import step_microseconds
 from policyc_runtime.sources.step_counts import StepCounts
 

@@ -20,7 +20,9 @@ from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel
 from policyc_runtime.constraint_row import ConstraintRow
-from policyc_runtime.plan import BudgetedRelease, Candidate, FileRecord, Notice, Plan, PolicyRecord, PredictedError
+from policyc_runtime.plan import FileRecord, Notice, Plan, PolicyRecord
+from policyc_runtime.planned_release import BudgetedRelease
+from policyc_runtime.predicted_errors import Candidate, PredictedError
 
 sys.path.insert(0, str(Path(__file__).parent))  # for sentence_numbers
 

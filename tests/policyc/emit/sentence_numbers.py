@@ -26,7 +26,8 @@ from policyc_check.users.claims import composed, promised_user_level, setting_of
 from policyc_runtime.estimation import flows, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.noisy_values import noise_stddevs
-from policyc_runtime.plan import AdaptiveRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?(?!\w)")
 QUOTED = re.compile(r"`[^`]*`|“[^”]*”")

@@ -14,7 +14,8 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.steps.budgets import total_budgets, window_budget
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.plan import AdaptiveRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.refusal import verify
 from policyc_runtime.release import release

@@ -13,7 +13,8 @@ from policyc.planning.total_errors import least_together
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.gaussian import Gaussian
-from policyc_runtime.plan import MeasuredRelease, Plan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import MeasuredRelease
 
 POLICY = """
 policy cars "speeds of cars"

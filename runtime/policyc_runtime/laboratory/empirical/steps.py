@@ -30,7 +30,8 @@ from policyc_runtime.laboratory.empirical.attack import Attack, Played, Progress
 from policyc_runtime.laboratory.empirical.proof import Scores
 from policyc_runtime.mechanisms import WindowMechanism
 from policyc_runtime.noisy_values import measured
-from policyc_runtime.plan import AdaptiveRelease, Plan, ReleasePlan, Scheduled
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan, Scheduled
 from policyc_runtime.randomness import WORD_BITS, Randomness
 
 Whole = NDArray[np.int64]

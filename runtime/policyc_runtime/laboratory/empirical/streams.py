@@ -33,7 +33,8 @@ from policyc_runtime.laboratory.empirical.proof import Scores
 from policyc_runtime.mechanisms import StreamMechanism
 from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.noisy_values import measured
-from policyc_runtime.plan import Plan, ReleasePlan
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.randomness import Randomness, SimulationRandomness
 
 Whole = NDArray[np.int64]

@@ -1,0 +1,73 @@
+"""What the same noise promises to users who take part more often than the bound says, or act together."""
+
+from __future__ import annotations
+
+from policyc.emit.blocks.user_limits import (
+    Groups,
+    at_delta,
+    left_words,
+)
+from policyc.emit.blocks.wording import Json, JsonValue, in_period, span
+from policyc.emit.numbers import counted
+from policyc_check.plan.claims import UserRhoClaim
+from policyc_check.users.claims import own_bound
+from policyc_runtime.plan import Plan
+
+NAMES = {
+    "user_level": "user-level differential privacy",
+    "user_level_rho": "user-level zero-concentrated differential privacy",
+}
+SOURCES: dict[str, list[JsonValue]] = {"user_level": ["BW18", "DR14"], "user_level_rho": ["BS16", "CKS20"]}
+
+KEPT = {
+    "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
+    "is drawn; what is kept never depends on later steps",
+    "keep_sample": "the run keeps a sample of a user's steps that fits the bound and drops the others before any noise "
+    "is drawn",
+}
+
+
+def implied_bounds(plan: Plan, groups: Groups) -> Json:
+    """A table of what is left of the promise for them; `groups` as `user_level_blocks` found them."""
+    rows: list[JsonValue] = []
+    first = plan.claims.user_level[0]
+    rho = isinstance(first, UserRhoClaim)
+    delta = f",{at_delta(first)}".replace(" at", "") if at_delta(first) else ""
+    for claim in plan.claims.user_level:
+        own = own_bound(plan)
+        for bound, stated in ((own, claim), *((point.participation, point) for point in claim.beyond)):
+            words = f"all of {counted(bound, 'step')} in which a user takes part"
+            if in_period(plan):
+                words = f"all of {counted(bound // own, 'period')} in which a user takes part"
+            rows.append(
+                {
+                    "words": words,
+                    "steps": str(bound),
+                    "any": _cell(left_words(stated), delta),
+                }
+            )
+    for size, kept in groups:
+        rows.append(
+            {
+                "words": f"all of {counted(size, 'user')} who act together, or of one with {counted(size, 'name')}",
+                "steps": f"{own_bound(plan)} each",
+                "any": "no limit" if kept == "nothing" else _cell(kept, delta),
+            }
+        )
+    return {
+        "unit": "rho, and nats at a delta," if rho else "nats",
+        "unit_of_privacy": f"everything that one user does in so many {'periods' if in_period(plan) else 'steps'}, "
+        "wherever they lie",
+        "time_scope": span(plan),
+        "adversaries": [{"key": "any", "words": "knows any correlation whatever"}],
+        "rows": rows,
+        "from": "The same noise, for users who take part more often than the bound says; a single event, and any "
+        "window "
+        f"of steps{' within one period' if in_period(plan) else ''}, is protected at least as well as the first row "
+        "says.",
+    }
+
+
+def _cell(words: str, delta: str) -> str:
+    """A cell of a table whose unit stands above it."""
+    return "none" if words == "nothing" else f"{words.removesuffix(' nats').removeprefix('rho ')}{delta}"

@@ -1,0 +1,39 @@
+"""An entry of a ledger, and the chain of hashes that ties each to all before it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from policyc_check.plan.plan import canonical_json
+
+AHEAD = " ahead"  # of a release's name, where a step's noise is stored before its values can be published
+
+
+class Entry(NamedTuple):
+    """One step of one release. Values are JSON lists, budgets decimal text, so all read back exactly.
+
+    `process` is what the estimator took users to move like, by the noisy values; empty where it does not ask them.
+    `known` is how many steps had noisy values when this one was estimated: published values follow from these.
+    """
+
+    step: int
+    release: str
+    noisy: str
+    published: str
+    data: str
+    epsilon: str
+    scale: str
+    process: str
+    known: int
+
+
+def genesis(meta: Mapping[str, str]) -> str:
+    """What the first entry is tied to: all that is told of a ledger before it."""
+    return hashlib.sha256(canonical_json(dict(meta))).hexdigest()
+
+
+def chained(previous: str, number: int, entry: Entry) -> str:
+    """The SHA-256 of an entry and of the one before it, hexadecimal."""
+    return hashlib.sha256(previous.encode() + canonical_json([number, *entry])).hexdigest()
