@@ -20,6 +20,7 @@ from policyc_runtime import ledger_file
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims, require_claims
+from policyc_runtime.ledger_entry import chained, genesis
 from policyc_runtime.ledger_private import key_file
 from policyc_runtime.ledger_seal import seal_file
 from policyc_runtime.output import write_release
@@ -278,15 +279,13 @@ def test_verification_recomputes_and_changes_nothing(plan: Plan, path: Path) -> 
 
 def test_verification_finds_other_budgets(plan: Plan, path: Path) -> None:
     """A chain that was rebuilt over other budgets is whole, and still not the plan's."""
-    from policyc_runtime import ledger as module
-
     with Ledger.open_read_only(path) as ledger:
         entries = [entry._replace(epsilon="0.2") if entry.step == 3 else entry for entry in ledger.entries]
         meta = ledger.meta
-    chain = module._genesis(meta)
+    chain = genesis(meta)
     changes = ["UPDATE entry SET epsilon = '0.2' WHERE step = 3"]
     for number, entry in enumerate(entries, 1):
-        chain = module._chained(chain, number, entry)
+        chain = chained(chain, number, entry)
         changes.append(f"UPDATE entry SET hash = '{chain}' WHERE number = {number}")
     tamper(path, *changes, f"UPDATE head SET hash = '{chain}'")
     claims = [claim for claim in ledger_claims(plan, path) if claim.where == str(path)]  # but for the seal

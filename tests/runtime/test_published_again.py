@@ -14,7 +14,7 @@ from plans import make_plan, row
 from policyc_check.steps.chains import Chain
 from policyc_runtime.laboratory.simulation import simulate_counts
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.ledger_entry import Entry
+from policyc_runtime.ledger_entry import Entry, chained, genesis
 from policyc_runtime.plan import Plan
 from policyc_runtime.publication import unexplained_value
 from policyc_runtime.release import release
@@ -63,13 +63,13 @@ def forge(path: Path, number: int, **changes: Any) -> None:
     connection = sqlite3.connect(path)
     (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'entry_fixed'").fetchone()
     connection.execute("DROP TRIGGER entry_fixed")
-    now = _genesis(dict(connection.execute("SELECT name, value FROM meta")))
+    now = genesis(dict(connection.execute("SELECT name, value FROM meta")))
     columns = ", ".join(f"{name} = ?" for name in Entry._fields)
     for key, *fields, _ in connection.execute("SELECT * FROM entry ORDER BY number").fetchall():
         entry = Entry(*fields)
         if key == number:
             entry = entry._replace(**changes)
-        now = _chained(now, key, entry)
+        now = chained(now, key, entry)
         connection.execute(f"UPDATE entry SET {columns}, hash = ? WHERE number = ?", (*entry, now, key))
     connection.execute("UPDATE head SET hash = ?", (now,))
     connection.execute(trigger)

@@ -16,7 +16,7 @@ from policyc_check.steps.chains import Chain
 from policyc_runtime.estimates import described_processes
 from policyc_runtime.laboratory.simulation import simulate_counts
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.ledger_entry import Entry
+from policyc_runtime.ledger_entry import Entry, chained, genesis
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
@@ -54,12 +54,12 @@ def forge(path: Path, number: int, process: str) -> None:
     connection = sqlite3.connect(path)
     (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'entry_fixed'").fetchone()
     connection.execute("DROP TRIGGER entry_fixed")
-    now = _genesis(dict(connection.execute("SELECT name, value FROM meta")))
+    now = genesis(dict(connection.execute("SELECT name, value FROM meta")))
     for key, *fields, _ in connection.execute("SELECT * FROM entry ORDER BY number").fetchall():
         entry = Entry(*fields)
         if key == number:
             entry = entry._replace(process=process)
-        now = _chained(now, key, entry)
+        now = chained(now, key, entry)
         connection.execute("UPDATE entry SET process = ?, hash = ? WHERE number = ?", (entry.process, now, key))
     connection.execute("UPDATE head SET hash = ?", (now,))
     connection.execute(trigger)
