@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from prompt import policyc
+from walk import walked
 
 from policyc import compile_policy
-from policyc_runtime.plan import load_plan
 from policyc_runtime.refusal import verify
 from policyc_runtime.sources import read_events
 
@@ -90,18 +89,8 @@ def test_a_plan_with_more_cells_than_its_noise_is_for_is_refused(tmp_path):
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_it_is_simulated_run_and_verified(neighbors, tmp_path):
     """From the command line: events of its own lose nothing, two runs, an audit that proves no more than is claimed."""
-    (tmp_path / "pages.policy").write_text(POLICY.replace("NEIGHBORS", neighbors))
-    assert policyc("compile", "pages.policy", cwd=tmp_path).returncode == 0
-    assert policyc("simulate", "pages.plan", "--events", "e.csv", cwd=tmp_path).returncode == 0
-    counted = read_events(tmp_path / "e.csv", load_plan(tmp_path / "pages.plan"), steps=6)
-    assert counted.dropped == {"users": 0, "participations": 0, "events": 0}
+    plan = walked(tmp_path, POLICY.replace("NEIGHBORS", neighbors), 6)
+    counted = read_events(tmp_path / "e.csv", plan, steps=6)
     assert np.array_equal(counted.counts["read"].sum(axis=1), 3 * counted.counts["devices"][:, 0])
-    for steps in ("3", "6"):
-        run = policyc("run", "pages.plan", "--input", "e.csv", "--output", "o.csv", "--steps", steps, cwd=tmp_path)
-        assert run.returncode == 0, run.stderr
-    verified = policyc("verify", "pages.plan", cwd=tmp_path)
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    audited = policyc("audit", "pages.plan", "--runs", "300", cwd=tmp_path)
-    assert audited.returncode == 0, audited.stdout + audited.stderr
-    page = (tmp_path / "pages.plan" / "certificate.md").read_text()
+    page = (tmp_path / "p.plan" / "certificate.md").read_text()
     assert "in each once in up to 3 cells of `read`, 1 cell of `first` and 3 cells of `seconds`" in page

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from prompt import policyc
+from walk import walked
 
 from policyc import PolicyError, compile_policy
 from policyc.diagnostics.pages import read_page
 from policyc_check.users.claims import stream_profile
-from policyc_runtime.plan import load_plan
 from policyc_runtime.refusal import verify
 from policyc_runtime.sources import read_events
 from policyc_runtime.sources.history import History
@@ -156,20 +156,7 @@ def test_days_are_counted_in_a_week(tmp_path):
 @pytest.mark.parametrize("text", [POLICY, DAILY, SEVERAL], ids=["hours", "days", "weeks"])
 def test_it_is_simulated_run_and_verified(text, tmp_path):
     """From the command line: events of its own, a run in two pieces, an audit that proves no more than is claimed."""
-    (tmp_path / "days.policy").write_text(text)
-    assert policyc("compile", "days.policy", cwd=tmp_path).returncode == 0
-    simulated = policyc("simulate", "days.plan", "--steps", "6", "--events", "e.csv", cwd=tmp_path)
-    assert simulated.returncode == 0, simulated.stderr
-    plan = load_plan(tmp_path / "days.plan")
-    counted = read_events(tmp_path / "e.csv", plan, steps=6)
-    assert counted.dropped == {"users": 0, "participations": 0, "events": 0}
-    for steps in ("3", "6"):
-        run = policyc("run", "days.plan", "--input", "e.csv", "--output", "out.csv", "--steps", steps, cwd=tmp_path)
-        assert run.returncode == 0, run.stderr
-    verified = policyc("verify", "days.plan", cwd=tmp_path)
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    audited = policyc("audit", "days.plan", "--runs", "300", cwd=tmp_path)
-    assert audited.returncode == 0, audited.stdout + audited.stderr
+    walked(tmp_path, text, 6)
 
 
 def test_a_month_of_which_hardly_anything_is_left_is_warned_of(tmp_path):

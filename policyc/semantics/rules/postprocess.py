@@ -27,18 +27,16 @@ def _private_population(policy: Policy, block: Postprocess) -> Iterator[Diagnost
     if target is None:
         yield from _users_of_several_cells(policy, block)
         return
-    for span in dict.fromkeys(constraint.span for constraint in block.constraints):
-        place = _population_in(policy, span)
-        if place is not None:
-            yield Diagnostic(
-                "E0602",
-                "released values may not tell the number of users here",
-                place,
-                because="under add/remove neighbors the number of users is itself protected: a `population` that the "
-                "policy states may stand beside the values, but values must not be made to fit it",
-                help="use `neighbors = replace`, or drop the constraint",
-                labels=(Label(target.span, "promised here"),),
-            )
+    for place in _populations_in(policy, block):
+        yield Diagnostic(
+            "E0602",
+            "released values may not tell the number of users here",
+            place,
+            because="under add/remove neighbors the number of users is itself protected: a `population` that the "
+            "policy states may stand beside the values, but values must not be made to fit it",
+            help="use `neighbors = replace`, or drop the constraint",
+            labels=(Label(target.span, "promised here"),),
+        )
 
 
 def _users_of_several_cells(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:
@@ -47,16 +45,22 @@ def _users_of_several_cells(policy: Policy, block: Postprocess) -> Iterator[Diag
     usual = None if policy.participation is None else policy.participation.cells_per_step
     if release is None or not release.by_cell or (release.cells_per_step or usual or 1) == 1:
         return
+    for place in _populations_in(policy, block):
+        yield Diagnostic(
+            "E0602",
+            "the cells do not add up to the number of users here",
+            place,
+            because="a user counts in several cells of a step",
+            help="drop the constraint, or write `cells_per_step = 1`",
+        )
+
+
+def _populations_in(policy: Policy, block: Postprocess) -> Iterator[Span]:
+    """Where its constraints name the population, a place each."""
     for span in dict.fromkeys(constraint.span for constraint in block.constraints):
         place = _population_in(policy, span)
         if place is not None:
-            yield Diagnostic(
-                "E0602",
-                "the cells do not add up to the number of users here",
-                place,
-                because="a user counts in several cells of a step",
-                help="drop the constraint, or write `cells_per_step = 1`",
-            )
+            yield place
 
 
 def _population_in(policy: Policy, span: Span) -> Span | None:
