@@ -99,7 +99,7 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     """An empty table for one release: its mechanism, the estimators that apply, and how errors are predicted."""
     rows, integer = constraint_rows(policy, release)
     cells = release_cells(policy, release)
-    constraints = ConstraintSet.of_rows(rows, len(cells), integer=integer)
+    constraints = ConstraintSet(rows, len(cells), integer=integer)
     rule = _rule(policy, release)
     mechanism = step_mechanism(policy, release) if rule is None else rule
     predictor = Predictor(

@@ -60,7 +60,7 @@ class Courses:
             return False
         if constraints.couples_steps or constraints.total is not None:
             return False
-        if (np.count_nonzero(constraints.current, axis=1) > 1).any():
+        if (np.count_nonzero(constraints.coupled.current, axis=1) > 1).any():
             return False
         lower, upper = constraints.cell_bounds
         if self.process.mean is None:

@@ -53,7 +53,7 @@ class DraftRelease(Asked):
     @property
     def constraint_set(self) -> ConstraintSet:
         """What its published values must satisfy, as arrays."""
-        return ConstraintSet.of_rows(self.constraints, len(self.cells), integer=self.integer)
+        return ConstraintSet(self.constraints, len(self.cells), integer=self.integer)
 
 
 class Draft(Stated):

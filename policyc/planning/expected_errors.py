@@ -240,7 +240,7 @@ def _least(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
 def _trial(policy: Policy, one: PlannedRelease, origin: _Origin, there: Courses) -> Trial:
     """What a release makes of a measurement; whatever the constraints where nobody says where values lie."""
     rows = one.draft.constraints if there.placed else ()
-    constraints = ConstraintSet.of_rows(rows, len(one.draft.cells), integer=one.draft.integer)
+    constraints = ConstraintSet(rows, len(one.draft.cells), integer=one.draft.integer)
     return Trial(origin.base, one.estimator, constraints, policy.objective, there, origin.measured, origin.derive)
 
 

@@ -149,7 +149,7 @@ def _on_courses(policy: Policy, plan: Plan, made: MadeRelease, part: ReleasePlan
         return None
     there = still(policy, entry.steps) if given is None else given
     rows = part.constraints if there.placed else ()
-    constraints = ConstraintSet.of_rows(rows, len(part.cells), integer=part.integer)
+    constraints = ConstraintSet(rows, len(part.cells), integer=part.integer)
     found = Trial(entry, part.estimator, constraints, policy.objective, there, made=_function(made)).settled()
     known = math.isfinite(found.error) and math.isfinite(found.stderr)
     return _error(base, found, f"{there.said}, through all that is done to its values, simulated") if known else None

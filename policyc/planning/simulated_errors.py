@@ -81,8 +81,8 @@ def _near_bounds(plan: Plan, part: ReleasePlan, steps: int) -> bool:
     """Whether a count of users who move as declared is, at some step, near a bound of its own or of several cells."""
     constraints = part.constraint_set
     means, variances = _moments(plan, part, steps)
-    sums = (constraints.current != 0).sum(axis=1) > 1
-    if int(sums.sum()) > (constraints.total is not None):
+    sums = (constraints.coupled.current != 0).sum(axis=1) > 1
+    if int(sums.sum()) > (constraints.total is not None and len(part.cells) > 1):
         return True
     reach, (lower, upper) = FAR * np.sqrt(variances), constraints.cell_bounds
     return bool(((means - reach < lower) | (means + reach > upper))[variances > 0].any())
@@ -179,7 +179,7 @@ def _open(one: Choice, part: ReleasePlan) -> Choice:
     Of plain noise under constraints that have no bounds, such as a sum, all is known.
     """
     demands, predicted = part.constraint_set, one.predicted
-    bounded = demands.couples_steps or any(relation != "==" for relation in demands.relations)
+    bounded = demands.couples_steps or any(row.relation != "==" for row in demands.rows)
     factor = 1.0
     if isinstance(part, AdaptiveRelease):
         told: dict[str, object] = {"kind": "unconstrained"} if bounded else {}

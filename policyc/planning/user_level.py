@@ -158,7 +158,7 @@ def _measured(
     allowed: list[Estimator] = [*series] if named else [*series, plain]
     demands = release.constraint_set
     if given is not None and not given.placed:  # nobody knows which bounds are near
-        demands = ConstraintSet.of_rows((), len(release.cells), integer=release.integer)
+        demands = ConstraintSet((), len(release.cells), integer=release.integer)
     usable = pairs(tried, allowed, demands, policy.objective, given if known else None)
     if named:
         used = [pair.measurement for pair in usable]

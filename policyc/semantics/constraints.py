@@ -5,6 +5,7 @@ An expression becomes one linear form (a scalar) or one a cell (a value of the r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
@@ -84,7 +85,7 @@ def resolve_postprocess(
             integer = integer or _is_own(scope, constraint.release, target)
             continue
         with localcontext(_EXACT):
-            rows.extend(_rows(scope, constraint, target, len(rows)))
+            rows.extend(_rows(scope, constraint, target, rows))
     return Postprocess(release.name, tuple(rows), integer, tree.span, tuple(suppressions))
 
 
@@ -95,7 +96,7 @@ def _is_own(scope: Scope, name: Name, target: Target) -> bool:
     return True
 
 
-def _rows(scope: Scope, tree: Comparison, target: Target, before: int) -> list[LinearConstraint]:
+def _rows(scope: Scope, tree: Comparison, target: Target, before: Sequence[LinearConstraint]) -> list[LinearConstraint]:
     """The linear rows of one comparison, after those `before`; none after reporting."""
     if tree.operator not in _RELATIONS:
         hint = f"write `{_SLOPPY.get(tree.operator, '<=')}`"
@@ -113,7 +114,7 @@ def _rows(scope: Scope, tree: Comparison, target: Target, before: int) -> list[L
         return []
     try:
         left, right = _forms(scope, tree.left, target), _forms(scope, tree.right, target)
-        _require_room(scope, tree, target, before + max(len(left), len(right)))
+        _require_room(scope, tree, target, before, left, right)
     except _Unlinear:
         return []
     differences = joined(left, tuple(f.times(Decimal(-1)) for f in right))
@@ -140,13 +141,18 @@ def _without_zeros(coefficients: Coefficients) -> dict[int, Decimal]:
     return {index: value for index, value in coefficients.items() if value}
 
 
-def _require_room(scope: Scope, tree: Comparison | Total, target: Target, rows: int) -> None:
-    """Nothing where rows of one coefficient a cell can be kept at once, as whoever finds the nearest values does."""
-    if rows * len(target.cells) <= MOST_COEFFICIENTS:
+def _require_room(
+    scope: Scope, tree: Comparison | Total, target: Target, before: Sequence[LinearConstraint], *sides: Forms
+) -> None:
+    """Nothing where all rows can be kept at once: of several values as a matrix, of single ones as they are."""
+    rows = max(len(side) for side in sides)
+    several = sum(max(len(form.current) + len(form.previous) for form in side) for side in sides) > 1
+    matrix = rows * several + sum(len(row.current) + len(row.previous) > 1 for row in before)
+    if matrix * len(target.cells) <= MOST_COEFFICIENTS:
         return
     scope.refuse(
         "E0209",
-        f"{rows:,} constraints on {len(target.cells):,} cells are more than can be kept at once",
+        f"{matrix:,} constraints on {len(target.cells):,} cells are more than can be kept at once",
         tree.span,
         because="the nearest values that satisfy all of them are found together",
         hint="constrain single cells, or their sum; or list fewer cells, larger ones",
@@ -298,5 +304,5 @@ def _total(scope: Scope, expression: Total, target: Target) -> Forms:
     wide = [part for part in parts if len(part) > 1]
     if not wide:
         return (scalar,)
-    _require_room(scope, expression, target, len(wide[0]))
+    _require_room(scope, expression, target, (), (scalar,), *wide)
     return tuple(added_up((scalar, *cell)) for cell in zip(*wide, strict=True))

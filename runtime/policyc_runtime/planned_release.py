@@ -40,7 +40,7 @@ class ReleasePlan(checked_release.ReleasePlan):
     @property
     def constraint_set(self) -> ConstraintSet:
         """What its published values must satisfy, as arrays."""
-        return ConstraintSet.of_rows(self.constraints, len(self.cells), integer=self.integer)
+        return ConstraintSet(self.constraints, len(self.cells), integer=self.integer)
 
     def errors(self, steps: int) -> list[float]:
         """Predicted error of the published values at the first `steps` steps, in the objective's unit."""

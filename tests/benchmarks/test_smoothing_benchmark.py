@@ -52,7 +52,7 @@ def constraints() -> ConstraintSet:
         return ConstraintRow.model_validate(row | {"relation": relation, "bound": bound})
 
     floors = (demand("not negative", range(cell, cell + 1), ">=", 0) for cell in range(CELLS))
-    return ConstraintSet.of_rows((demand("sum", range(CELLS), "==", USERS), *floors), CELLS, integer=True)
+    return ConstraintSet((demand("sum", range(CELLS), "==", USERS), *floors), CELLS, integer=True)
 
 
 @pytest.mark.parametrize("every", [1, 7])

@@ -70,8 +70,10 @@ def _keeps_distances(constraints: ConstraintSet, scale: float) -> bool:
 
     A matter of the plan alone, so that values do not depend on which steps were released together.
     """
-    rows = np.hstack([constraints.current, constraints.previous])
-    single = (np.abs(rows).sum(axis=1) == 1) & ((rows != 0).sum(axis=1) == 1)
+    coupled, single = constraints.coupled, constraints.single
+    rows = np.hstack([coupled.current, coupled.previous])
+    before = (np.abs(rows).sum(axis=1) == 1) & ((rows != 0).sum(axis=1) == 1)
     distance = (rows.sum(axis=1) == 0) & (np.abs(rows).max(axis=1, initial=0.0) == 1) & ((rows != 0).sum(axis=1) == 2)
-    bounds = constraints.bounds * scale
-    return bool((single | distance).all() and (np.abs(bounds - np.rint(bounds)) <= TOLERANCE * scale).all())
+    bounds = np.concatenate([coupled.bounds, single.bounds]) * scale
+    kept = (before | distance).all() and (np.abs(single.coefficients) == 1).all()
+    return bool(kept and (np.abs(bounds - np.rint(bounds)) <= TOLERANCE * scale).all())

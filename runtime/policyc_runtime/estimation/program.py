@@ -34,18 +34,18 @@ def linear_rows(constraints: ConstraintSet, rows: int, previous: Array | None) -
     """The constraints of `rows` consecutive steps; `previous` is fixed, and None before step 0."""
     entries: list[tuple[list[int], list[float], float, float]] = []
     for row in range(rows):
-        for index, relation in enumerate(constraints.relations):
-            before, bound = constraints.previous[index], float(constraints.bounds[index])
-            columns = [row * constraints.cells + int(cell) for cell in np.flatnonzero(constraints.current[index])]
-            coefficients = constraints.current[index][constraints.current[index] != 0].tolist()
-            if before.any():
+        for demand, (current, before) in zip(constraints.rows, constraints.terms, strict=True):
+            relation, bound = demand.relation, float(demand.bound)
+            columns = [row * constraints.cells + cell for cell in sorted(current)]
+            coefficients = [current[cell] for cell in sorted(current)]
+            if before:
                 if row > 0:
-                    columns += [(row - 1) * constraints.cells + int(cell) for cell in np.flatnonzero(before)]
-                    coefficients += before[before != 0].tolist()
+                    columns += [(row - 1) * constraints.cells + cell for cell in sorted(before)]
+                    coefficients += [before[cell] for cell in sorted(before)]
                 elif previous is None:
                     continue  # nothing before step 0
                 else:
-                    bound -= float(before @ previous)
+                    bound -= sum(coefficient * float(previous[cell]) for cell, coefficient in before.items())
             low = -np.inf if relation == "<=" else bound
             entries.append((columns, coefficients, low, np.inf if relation == ">=" else bound))
     return LinearRows(

@@ -123,7 +123,7 @@ def test_few_points_foretell_a_step(scale, balanced):
         relation="==",
         bound=users,
     )
-    constraints = ConstraintSet.of_rows((everyone,), 3, integer=True)
+    constraints = ConstraintSet((everyone,), 3, integer=True)
     plan = StepModel(law, users, spread_points(POINTS, 5), balanced)
     told = plan.estimation_error(Mle(), None, scale, noise, constraints, "mean_squared_error")
     generator = np.random.default_rng(3)

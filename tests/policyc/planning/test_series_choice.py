@@ -115,7 +115,7 @@ def test_pairs_are_told_apart_on_the_same_courses():
     ]
     given = Courses(lambda n: drawn_series(process, 120, np.random.default_rng(n), 0.0), models[0], None, 0.0, "")
     entry = Measurement(calibrate(Gaussian, setting, Decimal(1), Decimal("1e-6"), {}), setting, Decimal(1))
-    free = ConstraintSet.of_rows((), 1, integer=False)
+    free = ConstraintSet((), 1, integer=False)
     one, other = (Trial(entry, SeriesFilter(signal=known), free, "mean_squared_error", given) for known in models)
     found = other.beyond(one, 24)
     assert found.error > 3 * found.stderr > 0

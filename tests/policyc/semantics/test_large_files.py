@@ -69,12 +69,14 @@ def test_many_cells_with_their_sum_are_checked_in_no_time(tmp_path: Path) -> Non
     """What is kept grows with the cells, not with their square."""
     begun = time.monotonic()
     assert found(tmp_path, numbered(50_000)) == []
-    assert found(tmp_path, numbered(3_000), f"{SUM} n >= 0, integer(n),") == []
+    assert found(tmp_path, numbered(50_000), f"{SUM} n >= 0, integer(n),") == []
     assert time.monotonic() - begun < 10
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("constraint", ["n >= 0", "n <= sum(n)", "n - sum(n) <= 0", "sum(n - sum(n)) <= 0"])
+@pytest.mark.parametrize(
+    "constraint", ["n <= sum(n)", "n - sum(n) <= 0", "sum(n - sum(n)) <= 0", "n <= previous(n) + 9"]
+)
 def test_constraints_on_too_many_cells_are_refused_at_once(tmp_path: Path, constraint: str) -> None:
     """20,000 constraints on 20,000 cells: four hundred million numbers are not laid out to be refused."""
     begun = time.monotonic()

@@ -40,4 +40,4 @@ def change_at_most(cells: int, limit: Any) -> tuple[ConstraintRow, ...]:
 
 
 def demands(*rows: ConstraintRow, cells: int, integer: bool = True) -> ConstraintSet:
-    return ConstraintSet.of_rows(rows, cells, integer=integer)
+    return ConstraintSet(rows, cells, integer=integer)

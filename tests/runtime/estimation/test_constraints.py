@@ -84,4 +84,4 @@ def test_constraints_within_a_step() -> None:
     constraints = demands(total(2, 10), *change_at_most(2, 3), *at_least_zero(2), cells=2).within_a_step()
     assert not constraints.couples_steps
     assert constraints.simplex is not None
-    assert len(constraints.texts) == 3
+    assert len(constraints.rows) == 3
