@@ -105,6 +105,7 @@ def test_no_page_says_that_all_of_a_user_is_hidden(tmp_path):
             continue
         text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", path.read_text()))
         assert "one period of 1 day" in text
+        assert "part in the whole stream" not in text
         for found in re.finditer(r"all events of one user(?: \(one .{1,40}?\))?(.{0,25})", text):
             assert found[1].startswith((" in one period", " in on")), found[0]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Gaussian(checked.Gaussian, LinearMechanism):
     """`Gaussian` of the check, drawn.
 
-    The noise of all steps together hides one user's part in the whole stream: its L2 sensitivity is that of the series.
+    The noise of all steps together hides all that the promise is about: its L2 sensitivity is that of the series.
 
     Source: BW18, CKS20
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class StreamLaplace(checked.StreamLaplace, LinearMechanism):
     """`StreamLaplace` of the check, drawn.
 
-    The noise of all steps together hides one user's part in the whole stream. What k steps lose adds up to at most
+    The noise of all steps together hides all that the promise is about. What k steps lose adds up to at most
     k times the loss of one, which is what counts at delta 0; with delta above it, their exact distribution counts.
 
     Source: CKS20
