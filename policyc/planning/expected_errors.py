@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -34,7 +34,7 @@ from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.mechanisms import Derived, StreamMechanism
-from policyc_runtime.noisy_values import derived_values
+from policyc_runtime.noisy_values import derived_values, totalled
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease
 from policyc_runtime.predicted_errors import Candidate, ErrorKind, ErrorRun, PredictedError
 from policyc_runtime.randomness import SimulationRandomness
@@ -107,17 +107,16 @@ class _Origin:
         return self._derived if self.totals else None
 
     def _derived(self, values: Array) -> Array:
-        return reduce(lambda found, total: derived_values(total, found), self.totals, values)
+        return totalled(self.totals, values)
 
     def variances(self) -> Array:
         """Of the noise, as if that of the steps that totals add up were independent, but for what is common, (steps,).
 
         Rounded as that of the plan is (`noise_stddevs`).
         """
-        own, common = self.base.own_stddevs(), np.full(self.base.steps, self.base.offset)
+        own, common = self.base.own_stddevs(), self.base.offset.of_totals(self._derived, self.base.steps)
         for total in self.totals:
             own = np.sqrt(derived_values(total, own[:, None] ** 2))[:, 0]
-            common = derived_values(total, common[:, None])[:, 0]
         return np.asarray(np.hypot(own, common) ** 2)
 
 

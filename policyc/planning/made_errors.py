@@ -102,8 +102,10 @@ def _noise_of_totals(plan: Plan, part: ReleasePlan, size: int) -> Estimated | No
     entry = _measurement(plan, part)
     if entry is None or entry.mechanism.estimates or entry.mechanism.leaves_gaps or not entry.plain:
         return None
-    own, common = entry.own_variances()[:steps], (size * entry.offset) ** 2
-    return Estimated(float(own.sum()) / (steps // size) + common, 0.0)
+    # each total has as often what a period is off by as it has steps of it
+    shared = np.unique([np.arange(steps) // size, entry.offset.periods(steps)], axis=1, return_counts=True)[1]
+    whole = entry.own_variances()[:steps].sum() + entry.offset.stddev**2 * (shared**2).sum()
+    return Estimated(float(whole) / (steps // size), 0.0)
 
 
 def _drawn_noise_of_totals(plan: Plan, part: ReleasePlan, size: int) -> Estimated | None:

@@ -18,6 +18,7 @@ from policyc.semantics.policy import Signal, Wish
 from policyc_check.errors import KernelError
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism
+from policyc_runtime.offset import Offset
 from policyc_runtime.plan import STRETCH
 
 Array = NDArray[np.float64]
@@ -54,13 +55,13 @@ class Measurement:
 
     @property
     def plain(self) -> bool:
-        """Whether the noise of a step is independent of that of others, but for what is common to all."""
-        return self.mechanism.independent or self.offset > 0
+        """Whether the noise of a step is independent of that of others, but for what they have in common."""
+        return self.mechanism.independent or self.offset.stddev > 0
 
     @property
-    def offset(self) -> float:
-        """The standard deviation of what all noisy values are off by together, in published units."""
-        return math.sqrt(self.mechanism.common_variance(self.setting)) * float(self.unit)
+    def offset(self) -> Offset:
+        """What noisy values are off by together, in published units."""
+        return self.mechanism.offset(self.setting).scaled(float(self.unit))
 
     def own_stddevs(self) -> Array:
         """The standard deviation of every step's own noise, (steps,), in published units; NaN without a value."""
@@ -69,7 +70,7 @@ class Measurement:
 
     def own_variances(self) -> Array:
         """The same as `variances`, of every step's own noise."""
-        return self.variances() - self.offset**2
+        return self.variances() - self.offset.stddev**2
 
     def variance_of_all(self) -> float:
         """The least variance that an average of the noisy values of all steps can have, in published units squared."""

@@ -6,13 +6,14 @@ Made of another's it costs no privacy, but its noise adds up; measured, it takes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from policyc.planning.measurements import Measurement, Objective, of_variances, shares
+from policyc.planning.measurements import Array, Measurement, Objective, of_variances, shares
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.plan.release import Asked
-from policyc_runtime.noisy_values import derived_values
+from policyc_runtime.noisy_values import derived_values, totalled
 
 
 def weights(releases: Sequence[Asked], alone: Mapping[str, Measurement], objective: Objective) -> dict[str, float]:
@@ -25,22 +26,25 @@ def weights(releases: Sequence[Asked], alone: Mapping[str, Measurement], objecti
         alone: by name, releases that are measured, each with noise as if it had the whole promise.
         objective: what is added up, as the mean over steps.
     """
-    variances, offsets, measured_as = {}, {}, {}
+    variances: dict[str, Array] = {}
+    totals: dict[str, list[Asked]] = {}
+    measured_as: dict[str, str] = {}
     found = dict.fromkeys(alone, 0.0)
     for release in releases:
         query = release.query
         if release.name in alone:
             variances[release.name] = alone[release.name].own_variances()
-            offsets[release.name] = np.full(variances[release.name].size, alone[release.name].offset)
+            totals[release.name] = []
             measured_as[release.name] = release.name
         else:
             assert isinstance(query, PrefixQuery | WindowQuery), "all others are measured"
             variances[release.name] = derived_values(release, variances[query.of][:, None])[:, 0]
-            offsets[release.name] = derived_values(release, offsets[query.of][:, None])[:, 0]
+            totals[release.name] = [*totals[query.of], release]
             measured_as[release.name] = measured_as[query.of]
         source = measured_as[release.name]
         size = (float(alone[source].unit) * alone[source].setting.contribution) ** 2
-        whole = variances[release.name] + offsets[release.name] ** 2
+        common = alone[source].offset.of_totals(partial(totalled, totals[release.name]), variances[release.name].size)
+        whole = variances[release.name] + common**2
         found[source] += float(np.nanmean(of_variances(whole / size, objective)))
     return found
 

@@ -24,6 +24,7 @@ from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
+from policyc_runtime.offset import NO_OFFSET
 from policyc_runtime.randomness import SimulationRandomness
 
 Array = NDArray[np.float64]
@@ -109,7 +110,7 @@ class Trial:
         steps = self.entry.steps
         most = min(most, MOST_COURSES * steps, MOST_COUPLED_STEPS if self.constraints.couples_steps else most)
         count = 1 if steps > LONG else min(MANY_COURSES, max(3, LONG // steps))
-        count = max(count, FEW_COURSES) if self.entry.offset else count
+        count = max(count, FEW_COURSES) if self.entry.offset.stddev else count
         found = self.run(count)
         while not found.accurate and 2 * count * steps <= most:
             count *= 2
@@ -117,8 +118,8 @@ class Trial:
         return found
 
     def _parts(self, count: int) -> int:
-        """Into how many stretches courses are cut where they are few, unless something is common to all of a course."""
-        return 1 if count >= FEW_COURSES or self.entry.offset else -(-STRETCHES // count)
+        """Into how many stretches courses are cut where they are few, unless many of their values share a draw."""
+        return 1 if count >= FEW_COURSES or self.entry.offset.stddev else -(-STRETCHES // count)
 
     def _one(self, number: int) -> None:
         entry, unit, mechanism = self.entry, float(self.entry.unit), self.entry.mechanism
@@ -132,12 +133,12 @@ class Trial:
         controls = np.zeros((len(raw), 2))
         if not (mechanism.estimates or mechanism.leaves_gaps):
             controls[:, 0] = ((noisy - true) ** 2 / variances[:, None] - 1).mean(axis=1)
-            controls[:, 1] = self._of_the_best_filter(true, noisy, variances - entry.offset**2)
-        variances = variances - entry.offset**2
+            controls[:, 1] = self._of_the_best_filter(true, noisy, variances - entry.offset.stddev**2)
+        variances = variances - entry.offset.stddev**2
         if self.derive is not None:
             true, noisy, variances = self.derive(true), self.derive(noisy), self.derive(variances[:, None])[:, 0]
         scales = np.nan_to_num(np.sqrt(variances / 2))
-        offset = entry.offset if self.derive is None else 0.0
+        offset = entry.offset if self.derive is None else NO_OFFSET
         values = self.estimator.estimate_series(
             noisy, scales, 0, None, self.constraints, None, entry.setting.wait, offset=offset
         )
@@ -181,10 +182,11 @@ def known_errors(
         return None
     if estimator.signal is None or not estimator.signal.complete or estimator.signal != given.model:
         return None
-    variances = entry.own_variances()
+    variances, period = entry.own_variances(), entry.offset.steps or 1
     left = fixed_lag_variances(given.process, variances[:LONG], entry.setting.wait, entry.offset)
     rounded = 1 / 12 if constraints.integer else 0.0
-    late = left[len(left) // 2 :].mean()  # of a longer stream: the second half, where the start is forgotten
+    # of a longer stream: the second half, where the start is forgotten, in whole periods of what is common
+    late = left[-max(len(left) // 2 // period * period, 1) :].mean()
     if entry.setting.horizon is None:
         left = np.full(left.size, late)
     errors = np.concatenate([left, np.full(variances.size - left.size, late)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -85,7 +86,7 @@ def _dropping_warnings(policy: Policy, draft: Draft, planned: Sequence[PlannedRe
     if not dropping or len(parts) != 1 or record is None or policy.participation is None:
         return
     ((part, now),), (target,) = parts, promised_user_level(draft)
-    whole = setting_of(draft, part, target.relation, most)
+    whole = replace(setting_of(draft, part, target.relation, most), touched=1)  # of one period, or of all
     errors = []
     goal = goal_of(target)
     for name in PURE if isinstance(goal, LargestLoss) else SOON_CALIBRATED:

@@ -100,13 +100,11 @@ def _check_balance(plan: Plan) -> Iterator[Claim]:
             continue
         every_cell = plan.stream.cell is not None and release.cells == plan.stream.cell.states
         public = every_cell and release.query.by is not None and plan.stream.population is not None
-        hidden = "the total of the cells is not declared to be public"
-        yield Claim(
-            f"the noise of `{release.name}` adds up to zero over cells whose total is public",
-            public and release.mechanism.balanced_cells == len(release.cells),
-            "replacing one user's cell leaves the population as it is" if public else hidden,
-            f"releases.{index}.mechanism",
-        )
+        name = f"the noise of `{release.name}` adds up to zero over cells whose total is public"
+        holds = public and release.mechanism.balanced_cells == len(release.cells)
+        detail = "replacing one user's cell leaves the population as it is"
+        detail = detail if public else "the total of the cells is not declared to be public"
+        yield Claim(name, holds, detail, f"releases.{index}.mechanism")
 
 
 def _check_shape(plan: Plan) -> Iterator[Claim]:
@@ -140,12 +138,9 @@ def _check_scales(plan: Plan) -> Iterator[Claim]:
     for index, release in _scheduled(plan):
         pairs = {pair for s in release.schedule.segments for pair in zip(s.epsilons, s.scales, strict=True)}
         faults = [fault for pair in sorted(pairs) if (fault := _fault(release, *pair))]
-        yield Claim(
-            f"the noise of `{release.name}` pays for its budget at every step",
-            not faults,
-            faults[0] if faults else f"{len(pairs):,} different budgets, compared in exact fractions",
-            f"releases.{index}.schedule",
-        )
+        name = f"the noise of `{release.name}` pays for its budget at every step"
+        detail = faults[0] if faults else f"{len(pairs):,} different budgets, compared in exact fractions"
+        yield Claim(name, not faults, detail, f"releases.{index}.schedule")
 
 
 def _fault(release: Scheduled, epsilon: Decimal, scale: Decimal) -> str | None:

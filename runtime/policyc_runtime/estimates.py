@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from policyc_check.plan.correlation import ChainRecord
     from policyc_check.steps.chains import Chain
+    from policyc_runtime.offset import Offset
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
 
@@ -164,12 +165,8 @@ def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     return np.nan_to_num(own_stddevs(plan, release, steps) / math.sqrt(2))
 
 
-def _offset(plan: Plan, release: ReleasePlan) -> float:
-    """The standard deviation of what all noisy values of a measured release are off by together."""
-    from policyc_runtime.noisy_values import common_stddevs
-    from policyc_runtime.planned_release import MeasuredRelease
+def _offset(plan: Plan, release: ReleasePlan) -> Offset:
+    """What noisy values of a measured release are off by together."""
+    from policyc_runtime.noisy_values import offset_of
 
-    if not isinstance(release, MeasuredRelease):
-        return 0.0
-
-    return float(common_stddevs(plan, release, 1)[0])
+    return offset_of(plan, release)

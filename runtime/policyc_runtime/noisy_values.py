@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, WindowMechanism
 from policyc_runtime.mechanisms.mechanism import StepRecord
+from policyc_runtime.offset import NO_OFFSET, Offset
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import (
     AdaptiveRelease,
@@ -81,6 +83,11 @@ def derived_values(release: Asked, values: Array) -> Array:
     return totals
 
 
+def totalled(totals: Sequence[Asked], values: Array) -> Array:
+    """What running totals and windows, each of the one before it, make of the values of steps, (steps, cells)."""
+    return reduce(lambda found, total: derived_values(total, found), totals, values)
+
+
 def stored_noisy(plan: Plan, release: ReleasePlan, drawn: list[list[int] | None]) -> Array:
     """Noisy values (steps, cells) from what a ledger keeps of each step; NaN where nothing was drawn."""
     if isinstance(release, Recorded):
@@ -108,14 +115,22 @@ def noise_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
 
 
 def common_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
-    """The same of the part that is one draw for all steps, (steps,): zeros for most mechanisms."""
+    """The same of the part that steps have in common, (steps,): zeros for most mechanisms."""
     if isinstance(release, DerivedRelease):
-        offsets = common_stddevs(plan, plan.release_named(release.query.of), steps)[:, None]
-        return derived_values(release, offsets)[:, 0]
+        totals: list[DerivedRelease] = []
+        while isinstance(release, DerivedRelease):
+            totals.insert(0, release)
+            release = plan.release_named(release.query.of)
+        return offset_of(plan, release).of_totals(partial(totalled, totals), steps)
+    return np.full(steps, offset_of(plan, release).stddev)
+
+
+def offset_of(plan: Plan, release: ReleasePlan) -> Offset:
+    """What the noisy values of a release that is not made of another are off by together, in published units."""
     if not isinstance(release, MeasuredRelease):
-        return np.zeros(steps)
+        return NO_OFFSET
     setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
-    return np.full(steps, math.sqrt(release.mechanism.common_variance(setting)) * float(unit_of(plan, release)))
+    return release.mechanism.offset(setting).scaled(float(unit_of(plan, release)))
 
 
 def own_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:

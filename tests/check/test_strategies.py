@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from policyc_check.mechanisms.binary_tree import Tree
+from policyc_check.mechanisms.common_noise import FINE, PARTS, LessUsers
 from policyc_check.mechanisms.dft import Frequencies
 from policyc_check.mechanisms.filter_subsample import Means
 from policyc_check.mechanisms.linear import Identity, NonNegative, Strategy
@@ -157,6 +159,29 @@ def test_no_user_moves_what_is_measured_further_than_is_said(name: str, signed: 
         if isinstance(strategy, NonNegative):
             assert (matrix >= 0).all()
             assert strategy.l2_square(participation) <= general_l2_square(matrix, participation) * 4 / 3
+
+
+@pytest.mark.parametrize("period", [None, 2, 3])
+@pytest.mark.parametrize(("bound", "spacing"), [(1, 1), (2, 1), (3, 1), (2, 2)])
+def test_values_less_users_have_the_general_bound(bound: int, spacing: int, period: int | None) -> None:
+    """Without a part it is that of the values themselves; with one, each user in its period moves as far as is said.
+
+    Where users may be in half of a period, or of all steps, no part makes it more.
+    """
+    length = period or HORIZON
+    own = min(bound, -(-length // spacing))
+    touching = Participation(own, HORIZON, spacing)
+    setting = Setting(touching, period=None if period is None else Fraction(period))
+    values = LessUsers(0, period).measured(np.eye(HORIZON, dtype=np.int64), 0)[0]
+    general = general_l2_square(values, touching)
+    assert LessUsers(0, period).moves(setting).l2_square == general
+    blocks = np.arange(HORIZON) // length
+    inside = [user for user in users(own, spacing, (1.0,)) if np.unique(blocks[user > 0]).size == 1]
+    for part in (1, PARTS // 4, PARTS // 2):
+        said = LessUsers(part, period).moves(setting).l2_square
+        shift = part * FINE
+        assert max(((values @ x - shift * (blocks == blocks[x > 0][0])) ** 2).sum() for x in inside) == said
+        assert said <= general or 2 * own * PARTS < part * length
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

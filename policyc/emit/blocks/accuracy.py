@@ -8,7 +8,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted,
 from policyc.emit.numbers import about, counted, grouped, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.users.claims import own_bound, source_release, spread_of
-from policyc_runtime.noisy_values import common_stddevs
+from policyc_runtime.noisy_values import offset_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
 from policyc_runtime.predicted_errors import PredictedError
@@ -103,13 +103,19 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
 
 
 def _common_sentence(plan: Plan, release: ReleasePlan) -> str:
-    """What all values are off by together."""
-    common = float(common_stddevs(plan, release, 1)[0]) if isinstance(release, MeasuredRelease) else 0.0
-    if not common:
+    """What all values, or those of a period, are off by together."""
+    offset = offset_of(plan, release)
+    if not offset.stddev:
         return ""
+    size = f"one draw with a standard deviation of {about(offset.stddev)} {unit_words(plan, release)}"
+    if offset.steps is None:
+        return (
+            f" A part of that is common to all values, {size}: means over steps keep it, and differences between steps "
+            "are free of it."
+        )
     return (
-        f" A part of that is common to all values, one draw with a standard deviation of {about(common)} "
-        f"{unit_words(plan, release)}: means over steps keep it, and differences between steps are free of it."
+        f" A part of that is common to all values of a period of {counted(offset.steps, 'step')}, {size}, and the next "
+        "period has its own: means over the steps of a period keep it, and differences between them are free of it."
     )
 
 

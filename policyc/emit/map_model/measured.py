@@ -143,14 +143,18 @@ def _(mechanism: Gaussian, where: Measured) -> Likelihood:
 
 @stated.register
 def _(mechanism: CommonNoise, where: Measured) -> Likelihood:
+    steps = mechanism.common_steps
+    sharing = "one draw that all values share" if steps is None else f"a draw that the values of {steps:,} steps share"
     words = (
-        "discrete Gaussian noise of one standard deviation, and one draw that all values share: sum of (r + draw - "
-        "noisy)^2 / (2 stddev^2), and draw^2 / (2 common^2)"
+        f"discrete Gaussian noise of one standard deviation, and {sharing}: sum of (r + draw - "
+        f"noisy)^2 / (2 stddev^2), and {'' if steps is None else 'sum of '}draw^2 / (2 common^2)"
     )
     known = measured(where.plan, where.release)
     assert known is not None, "it accounts for the whole stream"
     common = Decimal(mechanism.common_variance(known[1])).sqrt()
-    return where.normal("common", words, mechanism.stddev, where.size("COMMON", common))
+    constants = [where.size("COMMON", common)]
+    constants += [] if steps is None else [f"COMMON_STEPS{where.suffix} = {steps}"]
+    return where.normal("common", words, mechanism.stddev, *constants, options={"periods": steps is not None})
 
 
 @stated.register

@@ -23,12 +23,12 @@ class CommonNoiseOffer(StreamOffer):
     """For users who may be in many of all steps (LEB24)."""
 
     name = "common_noise"
-    says = "little noise on every value, and a draw that all values share, for users who are in many steps"
+    says = "little noise on every value, and a draw that all share, or all of a period, for users who are in many steps"
     options = (Option("weight", "fraction", "weight = 0.3"),)
 
     def variants(self, setting: Setting) -> Sequence[Options]:
         """Weights worth comparing: the smaller the weight, the less the values share."""
-        present, values = setting.participation.steps * setting.spread, (setting.horizon or 0) * setting.cells
+        present, values = _values(setting)
         weights = DENSE_WEIGHTS if present >= DENSE * values else (SPARSE_WEIGHT,)
         return tuple({"weight": Decimal(weight)} for weight in weights if float(weight) * present > 1)
 
@@ -40,8 +40,9 @@ class CommonNoiseOffer(StreamOffer):
     def _split(self, setting: Setting, options: Options) -> tuple[Any, float]:
         """That with an own deviation of 1, and its own variance, in units of what plain noise has."""
         from policyc_check.mechanisms.common_noise import PARTS  # start-up: `policyc check` calculates nothing
+        from policyc_runtime.mechanisms.common_noise import period_steps
 
-        present, values = setting.participation.steps * setting.spread, (setting.horizon or 0) * setting.cells
+        present, values = _values(setting)
         weight = float(options["weight"]) if "weight" in options else USUAL_WEIGHT  # type: ignore[arg-type]
         own, part = best_split(weight, present, values, PARTS)
         share = part / PARTS
@@ -50,7 +51,11 @@ class CommonNoiseOffer(StreamOffer):
         record: Any = self.record()
         common = Decimal(repr(ratio))
         return record.model_construct(
-            name=self.name, stddev=Decimal(1), part=Decimal(part) / PARTS, common_stddev=common
+            name=self.name,
+            stddev=Decimal(1),
+            part=Decimal(part) / PARTS,
+            common_stddev=common,
+            common_steps=period_steps(setting),
         ), own
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
@@ -71,6 +76,13 @@ class CommonNoiseOffer(StreamOffer):
         near = math.sqrt(own) * gaussian_stddev(nats, failing, l2_sensitivity(setting))
         made: StreamMechanism = plain.of_size(least_noise(holds, near))
         return made
+
+
+def _values(setting: Setting) -> tuple[int, int]:
+    """How many of the values that share a draw one user raises, and how many there are."""
+    from policyc_runtime.mechanisms.common_noise import sharing  # start-up: `policyc check` calculates nothing
+
+    return setting.participation.steps * setting.spread, (sharing(setting) or 0) * setting.cells
 
 
 def best_split(weight: float, present: int, values: int, parts: int) -> tuple[float, int]:

@@ -3,7 +3,8 @@
 With n users, what is thought of as measured are the values less a part of n each, and n itself: y = x - p n + z and
 n + eta. Published is y + p (n + eta) = x + z + p eta, in which n cancels: it is never counted. One user added to the
 stream raises the values where it takes part and lowers all others, so that it moves y less than x; what it moves n by
-is hidden by eta, once. Under replaced users n stays, and nothing is gained.
+is hidden by eta, once. Under replaced users n stays, and nothing is gained. Where periods of a user are hidden one by
+one, each period has its own n, of the users who are in it, and its own eta.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from policyc_check.mechanisms.linear import GridMechanism, Numbers, Strategy
-from policyc_check.records import PositiveDecimal
+from policyc_check.records import UNSAID, PositiveDecimal, Steps
 from policyc_check.users.noise import DiscreteGaussian, Law
 from policyc_check.users.setting import Moves, Setting
 from policyc_check.users.strategies import Whole
@@ -33,9 +34,15 @@ class LessUsers(Strategy):
 
     Args:
         part: p, in 1 / PARTS of what one user adds to a step at most, 0 to PARTS / 2.
+        steps: of a period, for an n of each; None for one of all steps.
     """
 
     part: int
+    steps: int | None = None
+
+    def draws(self, setting: Setting) -> int:
+        """In how many of these n one user counts, each moved by 1."""
+        return 1 if self.steps is None else setting.touched
 
     def measured(self, raw: Whole, first: int) -> Numbers:
         """The values of the steps, on the grid."""
@@ -47,15 +54,19 @@ class LessUsers(Strategy):
         A step that adds d >= 0 to the values, c in all at most, changes its part of the square from m q^2 to at most
         m q^2 + d^2 - 2 q d, q = p c, which is convex in d and largest at d = 0 or, as 2 q <= c, at d = c: the worst
         user adds c in as many steps as it may, in as many cells where each has a c of its own, and nothing in all
-        others. Where all users add d <= 0, it is the same of -x: what is published has as much noise on either side.
+        others: of all steps, or of the periods that it is in. Where all users add d <= 0, it is the same of -x: what is
+        published has as much noise on either side.
         """
-        if setting.replaced or setting.signed or setting.horizon is None or setting.periods > 1:
+        steps = self.steps or setting.horizon
+        if setting.replaced or setting.signed or steps is None or (setting.period or 1) < 1:
             raise ValueError("users are added or removed, add values of one sign, once a step, and the stream ends")
+        if self.steps not in (None, setting.period):
+            raise ValueError("what steps have in common is drawn anew where a period of the promise begins")
         if not 0 <= 2 * self.part <= PARTS:
             raise ValueError("a part lies between 0 and one half")
         c, q = setting.contribution * GRID, setting.contribution * self.part * FINE
         present = setting.participation.steps * setting.spread * (c * c - 2 * q * c)
-        return Moves(present + setting.horizon * setting.cells * q * q)
+        return Moves(present + self.draws(setting) * steps * setting.cells * q * q)
 
 
 class CommonNoise(GridMechanism):
@@ -63,25 +74,24 @@ class CommonNoise(GridMechanism):
 
     In place of eta one may think of the number of users with noise: the values are less by the part p of it, so that
     one user who takes part in many steps moves them less. Both have discrete Gaussian noise, on fine grids. `stddev` is
-    that of z, `common_stddev` that of eta, in users, and `part` is p, as a part of what one user adds to a step.
+    that of z, `common_stddev` that of eta, in users, and `part` is p, as a part of what one user adds to a step. Where
+    `common_steps` are said, so many steps share an eta, and the next ones another.
     """
 
     name: Literal["common_noise"] = "common_noise"
-    part: Annotated[Decimal, Field(ge=0, le=Decimal("0.5"))]
+    part: Annotated[Decimal, Field(ge=0, le=Decimal("0.5"), multiple_of=Decimal(1) / PARTS)]
     common_stddev: PositiveDecimal
+    common_steps: Steps | None = UNSAID
     grid: ClassVar[int] = GRID
 
     def strategy(self, setting: Setting) -> LessUsers:  # noqa: ARG002
         """Values less a part of the number of users."""
-        return LessUsers(self.parts)
+        return LessUsers(self.parts, self.common_steps)
 
     @property
     def parts(self) -> int:
         """p, in 1 / PARTS."""
-        whole = self.part * PARTS
-        if whole != int(whole):
-            raise ValueError("a part is on its grid")
-        return int(whole)
+        return int(self.part * PARTS)
 
     @property
     def common_law(self) -> DiscreteGaussian:
@@ -89,5 +99,6 @@ class CommonNoise(GridMechanism):
         return DiscreteGaussian(Fraction(self.common_stddev * FINE) ** 2)
 
     def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:
-        """Of x - p n under z, and of n under eta, which one user moves by 1: both are told at most."""
-        return [*super().noises(setting), (self.common_law, Moves(FINE**2))]
+        """Of x - p n under z, and of every n under eta: both are told at most."""
+        draws = self.strategy(setting).draws(setting)
+        return [*super().noises(setting), (self.common_law, Moves(draws * FINE**2))]

@@ -56,9 +56,8 @@ class Means(NonNegative):
             rows = self.weights(some) * self.weights(columns)
             rows += self.weights(some - self.block) * self.weights(columns - self.block)
             found.append(row_bounds(rows, participation))
-        return largest_sum(
-            np.concatenate(found)[(np.arange(self.horizon) - self.places[0]) % self.block], participation
-        )
+        between = (np.arange(self.horizon) - self.places[0]) % self.block
+        return largest_sum(np.concatenate(found)[between], participation)
 
 
 class FilterSubsample(GridMechanism):

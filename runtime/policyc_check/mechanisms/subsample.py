@@ -52,7 +52,7 @@ class Subsample(StreamMechanism):
         """How many of the changed values are shown; each changed value is in a step of its own."""
         horizon = setting.horizon
         together = setting.replaced and (setting.signed or setting.cells > 1)
-        if horizon is None or together or max(setting.spread, setting.periods) > 1:
+        if horizon is None or together or max(setting.spread, 1 / (setting.period or 1)) > 1:
             raise ValueError("a sample needs a horizon, and one value of a step that differs, nonnegative of two users")
         if self.sampling == "poisson":
             return poisson_sample(setting.changes, Fraction(self.rate))

@@ -64,12 +64,9 @@ def check_leakage(plan: Plan) -> Iterator[Claim]:
             place = "in the limit" if leakage.endless else f"at step {step}" if width == 1 else f"from step {step}"
             what = f"total leakage {place} is" if width == 1 else f"the window {place} leaks"
             name = f"total leakage{group}" if width == 1 else f"leakage{group} about any {width:,} steps in a row"
-            yield Claim(
-                f"{name} never exceeds {nats} nats (promised {limit})",
-                found <= rounded_down(nats) and nats <= limit,
-                f"{what} at most {found!r} nats, promised {limit}",
-                where,
-            )
+            name = f"{name} never exceeds {nats} nats (promised {limit})"
+            holds = found <= rounded_down(nats) and nats <= limit
+            yield Claim(name, holds, f"{what} at most {found!r} nats, promised {limit}", where)
     if plan.correlation.kind == "none":
         for width, nats, limit, where in bounds:
             spent = window_budget(plan, width)

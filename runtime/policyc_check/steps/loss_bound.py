@@ -43,9 +43,8 @@ def audited_loss_bound(
     Returns:
         shape (m,); False means not shown, which for a bound within a few ulps of L may happen although it holds.
     """
-    pairs, back = np.unique(
-        np.column_stack([np.ravel(alpha), np.ravel(bound)]).astype(np.float64), axis=0, return_inverse=True
-    )
+    asked = np.column_stack([np.ravel(alpha), np.ravel(bound)]).astype(np.float64)
+    pairs, back = np.unique(asked, axis=0, return_inverse=True)
     a, b = pairs.T
     shown = (b >= a) | (a == 0)
     shown &= (a >= 0) & (b >= 0)

@@ -111,8 +111,8 @@ def setting_of(
     counted, query = source_release(plan, release).query, release.query
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
     bound = participation_bound or own
-    periods = math.ceil(1 / (period_of(plan) or 1))
-    in_a_step = min(bound, periods)
+    period = period_of(plan)
+    in_a_step = min(bound, math.ceil(1 / (period or 1)))
     steps = -(-bound // in_a_step)
     return Setting(
         participation=Participation(steps, plan.stream.horizon, 1 if bound > own else record.spacing),
@@ -123,17 +123,16 @@ def setting_of(
         cells=len(release.cells),
         wait=plan.delivery.longest_wait,
         spread=spread_of(plan, release),
-        periods=periods,
+        period=period,
+        touched=1 if period is None else -(-bound // own),
         workload=_WORKLOADS.get(type(query), "identity"),
         window=query.steps if isinstance(query, WindowQuery) else None,
     )
 
 
-def stream_profile(plan: Plan, relation: NeighboringRelation, participation_bound: int | None = None) -> PrivacyProfile:
+def stream_profile(plan: Plan, relation: NeighboringRelation, bound: int | None = None) -> PrivacyProfile:
     """What all releases together tell about one user."""
-    return composed(
-        release.mechanism.profile(setting_of(plan, release, relation, participation_bound)) for release in plan.measured
-    )
+    return composed(part.mechanism.profile(setting_of(plan, part, relation, bound)) for part in plan.measured)
 
 
 def stream_largest_loss(plan: Plan, relation: NeighboringRelation, bound: int | None = None) -> Fraction | None:
@@ -324,8 +323,7 @@ def _delta_at(plan: Plan, relation: NeighboringRelation, epsilon: Decimal, bound
 def _check_beyond(plan: Plan, index: int) -> Claim:
     claim = plan.claims.user_level[index]
     bounds = [point.participation for point in claim.beyond]
-    holds = bounds == beyond_bounds(plan)
-    for point in claim.beyond:
-        holds = holds and _kept(plan, claim, point, point.participation)[0]
+    kept = (_kept(plan, claim, point, point.participation)[0] for point in claim.beyond)
+    holds = bounds == beyond_bounds(plan) and all(kept)
     name = "what is left for users beyond the participation bound is as stated"
     return Claim(name, holds, f"{len(bounds)} bounds recomputed", f"claims.user_level.{index}.beyond")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from policyc_check.users.participation import Participation
@@ -47,7 +48,8 @@ class Setting:
         window: for `window`, how many steps.
         per_step: events of one user that count in a step, at most; None says nothing, as `contribution` bounds them.
         spread: cells of a step in each of which one user adds up to `contribution`, at most.
-        periods: of one user that a step may hold, each with a part of its own; 1 where none is shorter than a step.
+        period: steps, or which part of a step, of the periods that are hidden one by one; None where all is together.
+        touched: periods in which one neighbor takes part, at most.
     """
 
     participation: Participation
@@ -60,7 +62,8 @@ class Setting:
     window: int | None = None
     per_step: int | None = None
     spread: int = 1
-    periods: int = 1
+    period: Fraction | None = None
+    touched: int = 1
 
     @property
     def horizon(self) -> int | None:

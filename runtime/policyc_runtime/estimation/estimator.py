@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 from policyc_check.kinds import find_kinds, load_kind
 from policyc_check.records import Record
 from policyc_runtime.errors import ReleaseError
+from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,7 +102,7 @@ class Estimator(Record):
         *,
         balanced: bool = False,  # noqa: ARG002
         processes: Sequence[str] | None = None,  # noqa: ARG002
-        offset: float = 0.0,  # noqa: ARG002
+        offset: Offset = NO_OFFSET,  # noqa: ARG002
     ) -> NDArray[np.float64]:
         """Published values (T - first, cells) of the steps from `first` on; earlier ones are published already.
 
@@ -116,7 +117,7 @@ class Estimator(Record):
                 step use noisy values up to so many steps later, as far as these are there, and nothing else.
             balanced: whether the noise of a step's cells adds up to zero.
             processes: by step from `first` on, what `processes` said; None to ask it here.
-            offset: standard deviation of one more draw, which all noisy values share, >= 0.
+            offset: what noisy values are off by together, beside that.
 
         Raises:
             ReleaseError: no values satisfy the constraints, or this estimator cannot fill a step without a release.

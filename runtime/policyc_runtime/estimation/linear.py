@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from policyc_runtime.estimation.plain_series import PlainSeries
+from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class Linear(PlainSeries):
         variances: Array,
         first: int,
         delay: int | None,  # noqa: ARG002
-        offset: float = 0.0,  # noqa: ARG002
+        offset: Offset = NO_OFFSET,  # noqa: ARG002
     ) -> Array:
         """The interpolated values."""
         given = np.flatnonzero(np.isfinite(values) & np.isfinite(variances))

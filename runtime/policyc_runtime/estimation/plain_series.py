@@ -14,6 +14,7 @@ from pydantic import model_validator
 
 from policyc_runtime.estimation.series import SMOOTHER_WAITS, SeriesEstimator
 from policyc_runtime.estimation.signal import SignalModel
+from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,9 @@ class PlainSeries(SeriesEstimator):
     plain: ClassVar[bool] = True
 
     @abstractmethod
-    def expected(self, values: Array, variances: Array, first: int, delay: int | None, offset: float = 0.0) -> Array:
+    def expected(
+        self, values: Array, variances: Array, first: int, delay: int | None, offset: Offset = NO_OFFSET
+    ) -> Array:
         """What is expected of one series from step `first` on, (T - first,), whatever the constraints.
 
         Args:
@@ -40,7 +43,7 @@ class PlainSeries(SeriesEstimator):
             variances: (T,) of the noise; not read without a value.
             first: 0-based.
             delay: how many later steps a value may wait for; None for all.
-            offset: standard deviation of what all noisy values are off by together.
+            offset: what noisy values are off by together.
         """
 
     def estimate_series(
@@ -55,7 +58,7 @@ class PlainSeries(SeriesEstimator):
         *,
         balanced: bool = False,  # noqa: ARG002
         processes: Sequence[str] | None = None,  # noqa: ARG002
-        offset: float = 0.0,
+        offset: Offset = NO_OFFSET,
     ) -> Array:
         """Values of the steps from `first` on, as `Estimator.estimate_series` says; noise counts by its variance."""
         variances = np.where(scales > 0, 2 * scales**2, np.inf)
@@ -102,7 +105,9 @@ class SeriesFilter(PlainSeries):
         """Not where values may wait for all others."""
         return "values may wait for all later steps, which `smoother` uses" if delay is None else None
 
-    def expected(self, values: Array, variances: Array, first: int, delay: int | None, offset: float = 0.0) -> Array:
+    def expected(
+        self, values: Array, variances: Array, first: int, delay: int | None, offset: Offset = NO_OFFSET
+    ) -> Array:
         """Kalman's recursion, as `causal_means` says."""
         from policyc_runtime.estimation.series_filter import causal_means
 
@@ -145,7 +150,7 @@ class SeriesSmoother(PlainSeries):
         variances: Array,
         first: int,
         delay: int | None,  # noqa: ARG002
-        offset: float = 0.0,
+        offset: Offset = NO_OFFSET,
     ) -> Array:
         """Cosine coefficients, each believed as far as the spectrum says; of a declared process its own recursion."""
         from policyc_runtime.estimation.series_filter import smoothed_means
@@ -156,4 +161,4 @@ class SeriesSmoother(PlainSeries):
             process = learned_process(self.signal, values, variances)
             assert process is not None, "its numbers are declared"
             return smoothed_means(process, values, variances, offset)[first:]
-        return smoothed(values, variances, observation_noise=self.observation_noise)[first:]
+        return smoothed(values, variances, offset, observation_noise=self.observation_noise)[first:]

@@ -11,6 +11,7 @@ from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.estimation.estimator import Estimator, step_by_step
 from policyc_runtime.estimation.projection import nearest_values
+from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +125,7 @@ class CountsEstimator(SeriesEstimator):
         *,
         balanced: bool = False,
         processes: Sequence[str] | None = None,
-        offset: float = 0.0,  # noqa: ARG002
+        offset: Offset = NO_OFFSET,  # noqa: ARG002
     ) -> Array:
         """Values of the steps from `first` on, as `Estimator.estimate_series` says."""
         if chain is None or constraints.total is None or chain.states != noisy.shape[1]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_runtime.estimation.signal import FEWEST_VALUES, SeriesProcess, SignalModel, learned_process
+from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +25,7 @@ LEARN_AGAIN = 1.25  # when so many times as many values are there
 
 
 def causal_means(
-    model: SignalModel, values: Array, variances: Array, first: int, delay: int, offset: float = 0.0
+    model: SignalModel, values: Array, variances: Array, first: int, delay: int, offset: Offset = NO_OFFSET
 ) -> Array:
     """What noisy values up to `delay` steps later say of each value from `first` on, (T - first,).
 
@@ -37,7 +38,7 @@ def causal_means(
         variances: (T,) of the noise; not read without a value.
         first: 0-based step of the first answer.
         delay: how many later steps a value may wait for, where these are there.
-        offset: standard deviation of what all noisy values are off by together; of an unknown mean it is a part.
+        offset: what noisy values are off by together; that of all of them is a part of a mean that is unknown.
 
     Source: KAL60
     """
@@ -48,7 +49,7 @@ def causal_means(
     last = moments[np.searchsorted(moments, seen, side="right") - 1]
     for moment in np.unique(last).tolist():
         rows = np.flatnonzero(last == moment)
-        process = learned_process(model, values[:moment], variances[:moment])
+        process = learned_process(model, values[:moment], variances[:moment], offset)
         if process is None:
             means[rows] = _nearest_before(values, first + rows)
             continue
@@ -82,7 +83,7 @@ def fixed_lag_means(
     values: Array,
     variances: Array,
     delay: int,
-    offset: float = 0.0,
+    offset: Offset = NO_OFFSET,
     *,
     learned: bool = False,
 ) -> Array:
@@ -101,7 +102,7 @@ def fixed_lag_means(
         values: (T,), NaN without one.
         variances: (T,) of the noise.
         delay: >= 0.
-        offset: standard deviation of what all noisy values are off by together.
+        offset: what noisy values are off by together.
         learned: whether the process was learned from these values.
 
     Source: KAL60
@@ -109,14 +110,16 @@ def fixed_lag_means(
     return _fixed_lag(process, values, variances, delay, offset, learned=learned)[0]
 
 
-def fixed_lag_variances(process: SeriesProcess, variances: Array, delay: int | None, offset: float = 0.0) -> Array:
+def fixed_lag_variances(
+    process: SeriesProcess, variances: Array, delay: int | None, offset: Offset = NO_OFFSET
+) -> Array:
     """The variance of what such answers miss, (T,), where the process is right and known: whatever the values.
 
     Args:
         process: how values move.
         variances: (T,) of the noise, NaN or infinite without a value.
         delay: how many later steps a value waits for, None for all.
-        offset: standard deviation of what all noisy values are off by together.
+        offset: what noisy values are off by together.
 
     Source: KAL60
     """
@@ -128,7 +131,7 @@ def fixed_lag_variances(process: SeriesProcess, variances: Array, delay: int | N
     return _fixed_lag(process, values, variances, delay, offset, learned=False)[1]
 
 
-def smoothed_means(process: SeriesProcess, values: Array, variances: Array, offset: float = 0.0) -> Array:
+def smoothed_means(process: SeriesProcess, values: Array, variances: Array, offset: Offset = NO_OFFSET) -> Array:
     """Expected values given all noisy ones, earlier and later, (T,); arguments as for `fixed_lag_means`.
 
     Source: DJ89
@@ -137,24 +140,20 @@ def smoothed_means(process: SeriesProcess, values: Array, variances: Array, offs
 
 
 def _fixed_lag(
-    process: SeriesProcess, values: Array, variances: Array, delay: int, offset: float, *, learned: bool
+    process: SeriesProcess, values: Array, variances: Array, delay: int, offset: Offset, *, learned: bool
 ) -> tuple[Array, Array]:
-    """Expected values and the variance of what they miss.
-
-    What all noisy values are off by belongs to the first component of the state, beside a mean that is known; beside
-    one that is not, nobody can tell them apart.
-    """
+    """Expected values and the variance of what they miss."""
     steps = values.size
-    waiting = np.zeros((delay + 1, 2 + process.period))  # covariances with the state; row t % (delay + 1) is step t's
     means, left = np.empty(steps), np.empty(steps)
     surprise = expected = DOUBT
     passing = _Passing(process, values, variances, offset)
+    waiting = np.zeros((delay + 1, passing.state.size))  # covariances with the state; row t % (delay + 1) is step t's
     for t in range(steps):
         passing.move(t, waiting)
         shown, state, spread = passing.shown, passing.state, passing.spread
         column, wanted = spread[shown].sum(axis=0), passing.wanted
         waiting[t % (delay + 1)] = spread[wanted].sum(axis=0)
-        means[t], left[t] = passing.known_mean + state[wanted].sum(), waiting[t % (delay + 1), wanted].sum()
+        means[t], left[t] = state[wanted].sum(), waiting[t % (delay + 1), wanted].sum()
         if not passing.given[t]:
             continue
         predicted, total = state[shown].sum(), column[shown].sum() + passing.variances[t]
@@ -176,21 +175,21 @@ def _fixed_lag(
     return means, left + passing.lasting
 
 
-def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: float) -> tuple[Array, Array]:
+def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: Offset) -> tuple[Array, Array]:
     """Expected values given all, and the variance of what they miss: what later values say comes back step by step.
 
     `pull` and `sure` are what all later values say of the state, as the gradient and the curvature of their likelihood.
     """
-    steps, size = values.size, 2 + process.period
+    passing = _Passing(process, values, variances, offset)
+    steps, size = values.size, passing.state.size
     columns, means, left, away = np.empty((steps, size)), np.empty(steps), np.empty(steps), np.zeros(steps)
     answers = np.empty((steps, size))
-    passing = _Passing(process, values, variances, offset)
     totals = np.ones(steps)
     for t in range(steps):
         passing.move(t)
         wanted, column = passing.wanted, passing.spread[passing.shown].sum(axis=0)
         columns[t], answers[t] = column, passing.spread[wanted].sum(axis=0)
-        means[t], left[t] = passing.known_mean + passing.state[wanted].sum(), answers[t, wanted].sum()
+        means[t], left[t] = passing.state[wanted].sum(), answers[t, wanted].sum()
         if passing.given[t]:
             totals[t] = column[passing.shown].sum() + passing.variances[t]
             away[t] = (values[t] - passing.state[passing.shown].sum()) / totals[t]
@@ -198,7 +197,7 @@ def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: f
             passing.spread -= np.outer(column / totals[t], column)
     pull, sure = np.zeros(size), np.zeros((size, size))
     for t in range(steps - 1, -1, -1):
-        shown, column = process.shown(t), columns[t]
+        shown, column = passing.shown_at(t), columns[t]
         if passing.given[t]:
             pull[shown] += away[t] - column @ pull / totals[t]
             along = sure @ column / totals[t]
@@ -207,7 +206,7 @@ def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: f
             sure[np.ix_(shown, shown)] += column @ along / totals[t] + 1 / totals[t]
         means[t] += answers[t] @ pull
         left[t] -= answers[t] @ sure @ answers[t]
-        for place, factor in passing.factors(t):
+        for place, factor, _ in passing.changes(t):
             pull[place] *= factor
             sure[place] *= factor
             sure[:, place] *= factor
@@ -215,46 +214,51 @@ def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: f
 
 
 class _Passing:
-    """The state and its covariance, carried from step to step."""
+    """The state and its covariance, carried from step to step.
 
-    def __init__(self, process: SeriesProcess, values: Array, variances: Array, offset: float) -> None:
-        self._process = process
-        apart = offset > 0 and process.mean is not None
-        self._first = 1 if apart else 0  # of the components whose sum is asked for
-        self.known_mean = process.mean or 0.0 if apart else 0.0
-        self.lasting = 0.0 if apart else offset**2  # variance that no number of values takes away
+    What noisy values are off by together is the last component, drawn anew where a period begins; where all values
+    share it, beside a mean that is unknown, nobody can tell the two apart, and it is none.
+    """
+
+    def __init__(self, process: SeriesProcess, values: Array, variances: Array, offset: Offset) -> None:
+        self._process, self._offset = process, offset
+        self._apart = offset.stddev > 0 and (process.mean is not None or offset.steps is not None)
+        self.lasting = 0.0 if self._apart else offset.stddev**2  # variance that no number of values takes away
         self.variances = variances + process.observation_stddev**2
         self.given = np.isfinite(values) & np.isfinite(self.variances)
         self.state, self.spread = _start(process, values[self.given], self.variances[self.given])
-        if apart:
-            self.spread[0, 0] = offset**2
+        if self._apart:
+            self.state, self.spread = np.append(self.state, 0.0), np.pad(self.spread, (0, 1))
+        self.wanted: list[int] = []
         self.shown: list[int] = []
         self._fresh = process.residual_stddev**2 * (1 - process.autocorrelation**2)
         self._fresh_season = process.seasonal_stddev**2 * (1 - process.seasonal_autocorrelation**2)
 
-    @property
-    def wanted(self) -> list[int]:
-        """Those of the shown components that are asked for: all, or all but mean and offset."""
-        return self.shown[self._first :]
+    def shown_at(self, t: int) -> list[int]:
+        """The components whose sum the noisy value of a step shows: those that are asked for, and the offset."""
+        return [*self._process.shown(t), *([self.state.size - 1] if self._apart else [])]
 
     def part_wanted(self, column: Array, answer: Array) -> float:
         """How much of what moves a value is asked for and no offset, by their covariances with the state."""
-        return float(answer[self.shown].sum() / column[self.shown].sum()) if self._first else 1.0
+        return float(answer[self.shown].sum() / column[self.shown].sum()) if self._apart else 1.0
 
-    def factors(self, t: int) -> list[tuple[int, float]]:
-        """The components that go on at the start of step t, each with what it shrinks by."""
-        process = self._process
-        seasons = [(2 + t % process.period, process.seasonal_autocorrelation)] if 0 < process.period <= t else []
-        return [(1, process.autocorrelation), *seasons]
+    def changes(self, t: int) -> list[tuple[int, float, float]]:
+        """The components that change at the start of step t: what each shrinks by, and the variance that is added."""
+        process, found = self._process, [(1, self._process.autocorrelation, self._fresh)]
+        if 0 < process.period <= t:
+            found.append((2 + t % process.period, process.seasonal_autocorrelation, self._fresh_season))
+        if self._apart and self._offset.begins(t):
+            found.append((self.state.size - 1, 0.0, self._offset.stddev**2))
+        return found
 
     def move(self, t: int, waiting: Array | None = None) -> None:
         """To the start of step t: components shrink towards 0, and something new is added."""
-        self.shown = self._process.shown(t)
-        for place, factor in self.factors(t):
+        self.wanted, self.shown = self._process.shown(t), self.shown_at(t)
+        for place, factor, fresh in self.changes(t):
             self.state[place] *= factor
             self.spread[place] *= factor
             self.spread[:, place] *= factor
-            self.spread[place, place] += self._fresh if place == 1 else self._fresh_season
+            self.spread[place, place] += fresh
             if waiting is not None:
                 waiting[:, place] *= factor
 

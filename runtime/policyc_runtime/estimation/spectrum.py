@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from policyc_runtime.estimation.lines import Lines
+from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,7 @@ MOST_LEARNED_FROM = 250  # values of a series with gaps: the cost grows with the
 DIFFUSE = 1e6
 MOST_LINES, FEW_LINES = 40, 8  # above the spectrum, above noise alone
 ROUNDS = 4
+MOST_AT_ONCE = 2**22  # numbers that are worked on
 CLOSE = 1e-10  # relative residual at which linear equations count as solved
 
 
@@ -65,12 +67,13 @@ class Spectrum:
         return np.asarray(math.exp(self.log_size) / ((1 - rho) ** 2 + rho * speed))
 
 
-def smoothed(values: Array, variances: Array, *, observation_noise: bool = False) -> Array:
+def smoothed(values: Array, variances: Array, offset: Offset = NO_OFFSET, *, observation_noise: bool = False) -> Array:
     """Expected values of all steps given all noisy ones, (T,), under the likeliest spectrum.
 
     Args:
         values: (T,), NaN without one.
         variances: (T,) of the noise, > 0; not read without a value.
+        offset: what noisy values are off by together; what all of them are belongs to their mean.
         observation_noise: whether values have noise of their own that is to be smoothed away too.
 
     Source: RW06
@@ -78,32 +81,49 @@ def smoothed(values: Array, variances: Array, *, observation_noise: bool = False
     given = np.isfinite(values) & np.isfinite(variances)
     if given.sum() < FEWEST_VALUES:
         return np.full(values.size, float(np.mean(values[given])) if given.any() else 0.0)
+    shared = NO_OFFSET if offset.steps is None else offset
     if given.all():
-        return _smoothed_even(values, variances, observation_noise)
-    spectrum = _likeliest_uneven(values, variances, given, observation_noise)
-    return posterior_means(values, variances + spectrum.observation_variance, spectrum.variances(values.size))
+        return _smoothed_even(values, variances, shared, observation_noise)
+    spectrum = _likeliest_uneven(values, variances, given, shared, observation_noise)
+    own = variances + spectrum.observation_variance
+    return posterior_means(values, own, spectrum.variances(values.size), shared)
 
 
-def _smoothed_even(values: Array, variances: Array, observation_noise: bool) -> Array:
+def _smoothed_even(values: Array, variances: Array, shared: Offset, observation_noise: bool) -> Array:
     """The same where no value is missing."""
     from scipy.fft import dct, idct
 
-    noise = float(np.mean(variances))
+    level = float(np.mean(variances))
+    noise = level + _of_coefficients(shared, values.size)
     transformed = dct(values, norm="ortho")
     mean, coefficients = transformed[:1], transformed[1:]
-    even = bool(np.ptp(variances) <= 1e-9 * noise)
+    even = bool(np.ptp(variances) <= 1e-9 * level)
     spectrum, lines = _likeliest_even(values, coefficients, noise, observation_noise, even)
     regular = coefficients - lines.left
-    if even:
+    if even and not shared.stddev:
         shares = spectrum.variances(values.size) / lines.variances
         return np.asarray(idct(np.append(mean, regular + lines.left * shares), norm="ortho"))
     rhythms = np.asarray(idct(np.append(0.0, regular), norm="ortho"))
     own = variances + spectrum.observation_variance
-    return rhythms + posterior_means(values - rhythms, own, spectrum.variances(values.size))
+    return rhythms + posterior_means(values - rhythms, own, spectrum.variances(values.size), shared)
 
 
-def posterior_means(values: Array, variances: Array, spectrum: Array) -> Array:
-    """Expected values of all steps, (T,), where steps may lack one and noise may differ.
+def _of_coefficients(shared: Offset, steps: int) -> Array:
+    """The variances of cosine coefficients 1 to T - 1 that are of what periods are off by, (T - 1,)."""
+    if not shared.stddev or shared.steps is None:
+        return np.zeros(steps - 1)
+    edges = np.append(np.arange(0, steps, shared.steps), steps)
+    speeds = np.pi * np.arange(1, steps) / steps
+    # the sum of cos(w (t + 1/2)) from a to b - 1 is (sin(w b) - sin(w a)) / (2 sin(w / 2))
+    sums = [
+        (np.diff(np.sin(part[:, None] * edges), axis=1) ** 2).sum(axis=1)
+        for part in np.array_split(speeds, -(-speeds.size * edges.size // MOST_AT_ONCE))
+    ]
+    return np.asarray(shared.stddev**2 * np.concatenate(sums) / (2 * steps * np.sin(speeds / 2) ** 2))
+
+
+def posterior_means(values: Array, variances: Array, spectrum: Array, shared: Offset = NO_OFFSET) -> Array:
+    """Expected values of all steps, (T,), where steps may lack one, noise may differ and periods have some in common.
 
     Solves (covariance + noise) weights = values on the measured steps by conjugate gradients; the covariance is applied
     by cosine transforms and never written out.
@@ -112,6 +132,7 @@ def posterior_means(values: Array, variances: Array, spectrum: Array) -> Array:
         values: (T,), NaN without one.
         variances: (T,) of the noise; not read without a value.
         spectrum: (T - 1,) variances of the cosine coefficients but the mean's.
+        shared: what noisy values are off by together.
 
     Source: RW06
     """
@@ -122,24 +143,27 @@ def posterior_means(values: Array, variances: Array, spectrum: Array) -> Array:
     centre = float(np.mean(values[given]))
     noise = variances[given]
     unknown = DIFFUSE * (float(np.var(values[given])) + float(noise.mean()))
-    signal = np.append(unknown, spectrum)
+    signal, periods = np.append(unknown, spectrum), shared.periods(values.size)[given]
 
     def spread(weights: Array) -> Array:
         whole = np.zeros(values.size)
         whole[given] = weights
         return np.asarray(idct(signal * dct(whole, norm="ortho"), norm="ortho"))
 
+    def applied(weights: Array) -> Array:
+        own = weights / root
+        together = shared.stddev**2 * np.bincount(periods, own)[periods]
+        return np.asarray(weights + (spread(own)[given] + together) / root)
+
     root = np.sqrt(noise)  # equations are scaled so that noise is 1: a few large eigenvalues, all others near 1
     count = int(given.sum())
-    scaled = LinearOperator(
-        (count, count), matvec=lambda weights: weights + spread(weights / root)[given] / root, dtype=np.float64
-    )
+    scaled = LinearOperator((count, count), matvec=applied, dtype=np.float64)
     weights, _ = cg(scaled, (values[given] - centre) / root, rtol=CLOSE, atol=0.0, maxiter=20 * count)
     return centre + spread(weights / root)
 
 
 def _likeliest_even(
-    values: Array, coefficients: Array, noise: float, observation_noise: bool, even: bool
+    values: Array, coefficients: Array, noise: Array, observation_noise: bool, even: bool
 ) -> tuple[Spectrum, Lines]:
     """The spectrum and lines of greatest likelihood, both penalised by what they take to write down.
 
@@ -157,11 +181,11 @@ def _likeliest_even(
 
     least, best = math.inf, None
     for shape in SHAPES:
-        search = partial(_searched, shape, values, noise, observation_noise)
+        search = partial(_searched, shape, values, float(np.mean(noise)), observation_noise)
         for most in (MOST_LINES, FEW_LINES):
             start = search(partial(misfit, left=coefficients))[0] if most == MOST_LINES else None
             spectrum = start
-            lines = Lines(coefficients, np.full(coefficients.size, noise), alone=even and not observation_noise)
+            lines = Lines(coefficients, noise, alone=even and not observation_noise)
             for _ in range(ROUNDS):  # lines that are found lower the rest, which shows others
                 before = len(lines.frequencies)
                 if spectrum is not None:
@@ -179,7 +203,9 @@ def _likeliest_even(
     return best
 
 
-def _likeliest_uneven(values: Array, variances: Array, given: NDArray[np.bool_], observation_noise: bool) -> Spectrum:
+def _likeliest_uneven(
+    values: Array, variances: Array, given: NDArray[np.bool_], shared: Offset, observation_noise: bool
+) -> Spectrum:
     """The spectrum of greatest likelihood of values with gaps; of many, of the first ones."""
     from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
@@ -188,6 +214,8 @@ def _likeliest_uneven(values: Array, variances: Array, given: NDArray[np.bool_],
     noisy = values[places] - values[places].mean()
     apart, together = np.abs(np.subtract.outer(places, places)), np.add.outer(places, places) + 1
     unknown = DIFFUSE * float(np.var(noisy) + variances[places].mean())
+    periods = shared.periods(values.size)[places]
+    common = shared.stddev**2 * np.equal.outer(periods, periods)
 
     def misfit(spectrum: Spectrum) -> float:
         # sum_k s_k cos(w_k (i + 1/2)) cos(w_k (j + 1/2)) needs one cosine sum at i - j and one at i + j + 1
@@ -195,7 +223,7 @@ def _likeliest_uneven(values: Array, variances: Array, given: NDArray[np.bool_],
         doubled[:steps] = np.append(unknown / 2, spectrum.variances(steps))
         sums = np.fft.rfft(doubled, 2 * steps).real
         sums = np.append(sums, sums[-2:0:-1]) / steps
-        joint = sums[apart] + sums[together % (2 * steps)]
+        joint = sums[apart] + sums[together % (2 * steps)] + common
         joint[np.diag_indices(places.size)] += variances[places] + spectrum.observation_variance
         try:
             root = cholesky(joint, lower=True)
@@ -203,7 +231,7 @@ def _likeliest_uneven(values: Array, variances: Array, given: NDArray[np.bool_],
             return math.inf
         return float(2 * np.log(np.diag(root)).sum() + (solve_triangular(root, noisy, lower=True) ** 2).sum())
 
-    noise = float(variances[places].mean())
+    noise = float(variances[places].mean()) + shared.stddev**2
     found = [_searched(shape, values[places], noise, observation_noise, misfit) for shape in SHAPES]
     costs = [left / 2 + (spectrum.shape == "ar1") for spectrum, left in found]
     return found[int(np.argmin(costs))][0]

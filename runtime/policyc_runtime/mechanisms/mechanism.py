@@ -33,6 +33,7 @@ from policyc_check.kinds import find_kinds
 from policyc_check.mechanisms import mechanism as checked
 from policyc_check.users.noise import MOST_CHANGES
 from policyc_runtime.mechanisms.room import raised, require_room
+from policyc_runtime.offset import Offset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,8 +147,12 @@ class StreamMechanism(checked.StreamMechanism):
         """
 
     def common_variance(self, setting: Setting) -> float:  # noqa: ARG002
-        """The part of `variances` that is of one draw, by which all values of all steps are off together."""
+        """The part of `variances` that is of a draw by which the values of many steps are off together."""
         return 0.0
+
+    def offset(self, setting: Setting) -> Offset:
+        """What values of all steps, or of those of a period, are off by together, in units."""
+        return Offset(math.sqrt(self.common_variance(setting)))
 
     def absolute_errors(self, setting: Setting, steps: int) -> NDArray[np.float64]:
         """The same as mean absolute errors, in units, (steps,), of normal noise where a mechanism knows no better."""

@@ -38,7 +38,7 @@ class Subsample(checked.Subsample, StreamMechanism):
             return "it fills steps from later ones: it needs `deliver offline` and a horizon"
         if setting.replaced and (setting.signed or setting.cells > 1):
             return "two users in one step are accounted for with one nonnegative value a step only"
-        if setting.periods > 1:
+        if (setting.period or 1) < 1:
             return "several periods of one user lie in a step, and chance may show one of them or all at once"
         if setting.spread > 1:
             return "whoever is in several cells of a step is shown in all of them at once, which is not accounted for"
