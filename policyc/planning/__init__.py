@@ -104,7 +104,7 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     mechanism = step_mechanism(policy, release) if rule is None else rule
     predictor = Predictor(
         cells=len(cells),
-        population=policy.stream.population if release.by_cell else None,
+        population=policy.stream.population if release.by is not None else None,
         chains=[group.chain for group in groups],
         constraints=constraints.within_a_step(),
         objective=policy.objective,

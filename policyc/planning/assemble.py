@@ -43,7 +43,7 @@ def round_up(value: Fraction, digits: int = 15) -> Decimal:
 def step_mechanism(policy: Policy, release: Release) -> Laplace:
     """How the noise of a step is drawn: balanced where the cells' total is public, unless the policy says `laplace`."""
     cells = len(release_cells(policy, release))
-    public_total = release.by_cell and policy.stream.population is not None
+    public_total = release.by is not None and policy.stream.population is not None
     balanced = policy.mechanism.name == "auto" and public_total and 2 <= cells <= MOST_BALANCED
     return Laplace(l1_sensitivity=sensitivity(release)[0], balanced_cells=cells if balanced else None)
 

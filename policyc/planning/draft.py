@@ -29,7 +29,7 @@ from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
-from policyc_check.plan.stream import CellRecord, Delivery, ParticipationRecord, StreamRecord
+from policyc_check.plan.stream import CellRecord, Delivery, LevelRecord, ParticipationRecord, StreamRecord
 from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
 from policyc_runtime.constraint_row import ConstraintRow
@@ -139,12 +139,12 @@ def _moved_by_a_user(query: CountQuery | SumQuery, per_step: int, cells: int) ->
 
 def release_cells(policy: Policy, release: Release | Made) -> tuple[str, ...]:
     """The published values of a step, in order; the one name "" where a release is not by cell."""
-    return policy.stream.cell.states if release.by_cell and policy.stream.cell is not None else ("",)
+    return policy.stream.values_by(release.by)
 
 
 def sensitivity(release: Release) -> tuple[Decimal, str]:
     """How far one neighbor can move the values of a step, in L1, with the reason."""
-    if release.by_cell:
+    if release.by is not None:
         return Decimal(2), "replacing one user's cell lowers one count by one and raises another by one"
     return Decimal(1), "replacing one user's value changes the one count by at most one"
 
@@ -201,7 +201,9 @@ def stream_record(policy: Policy) -> StreamRecord:
     stream = policy.stream
     cell = None
     if stream.cell is not None:
-        cell = CellRecord(column=stream.cell.column, cells=stream.cell.cells, otherwise=stream.cell.otherwise)
+        found = stream.cell
+        levels = tuple(LevelRecord(column=one.column, cells=one.names, of=one.of) for one in found.levels)
+        cell = CellRecord(column=found.column, cells=found.cells, otherwise=found.otherwise, levels=levels)
     return StreamRecord(
         name=stream.name,
         user_column=stream.user,

@@ -15,7 +15,7 @@ def made_records(policy: Policy) -> tuple[MadeRelease, ...]:
     return tuple(
         MadeRelease(
             name=made.name,
-            query=_query(policy, made),
+            query=_query(made),
             cells=release_cells(policy, made),
             steps=made.steps,
             first=made.first,
@@ -25,9 +25,8 @@ def made_records(policy: Policy) -> tuple[MadeRelease, ...]:
     )
 
 
-def _query(policy: Policy, made: Made) -> BlockTotal | Quotient | Change:
-    cell = policy.stream.cell
-    by = cell.column if made.by_cell and cell is not None else None
+def _query(made: Made) -> BlockTotal | Quotient | Change:
+    by = made.by
     if made.kind == "total":
         return BlockTotal(of=made.of, by=by)
     told = made.baseline

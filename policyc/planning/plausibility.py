@@ -28,7 +28,7 @@ def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> dict[str, lis
     found: dict[str, list[tuple[LinearConstraint, float]]] = {}
     for release in policy.releases:
         demanded = policy.constraints_of(release.name)
-        for row in demanded.constraints if demanded is not None and release.by_cell else ():
+        for row in demanded.constraints if demanded is not None and release.by is not None else ():
             if row.previous or row.relation == "==":
                 continue
             weights = np.zeros(row.cells)

@@ -24,8 +24,7 @@ def ordered_releases(policy: Policy) -> list[Release]:
 
 def query_of(policy: Policy, release: Release) -> Query:
     """What a release asks."""
-    cell = policy.stream.cell
-    by = cell.column if release.by_cell and cell is not None else None
+    by = release.by
     bound = policy.participation
     cells = release.cells_per_step or (bound.cells_per_step if bound is not None and by is not None else None)
     if release.kind == "sum":

@@ -55,7 +55,7 @@ def resolve_postprocess(
     scope: Scope,
     tree: PostprocessTree,
     release: Release | Made,
-    states: tuple[str, ...],
+    cells: tuple[str, ...],
     population: int | None,
     others: tuple[str, ...],
 ) -> Postprocess:
@@ -65,12 +65,11 @@ def resolve_postprocess(
         scope: collects the findings.
         tree: the block.
         release: whose values are constrained; what is made of released values is only suppressed.
-        states: the stream's states; a release by cell has one value for each.
+        cells: names of the release's values in a step.
         population: the stream's public number of users, if said.
         others: names of all other releases.
     """
-    cells = states if release.by_cell else ("",)
-    target = Target(release.name, cells, release.by_cell, population, others)
+    target = Target(release.name, cells, release.by is not None, population, others)
     rows: list[LinearConstraint] = []
     suppressions: list[Suppression] = []
     integer = False

@@ -9,7 +9,7 @@ from decimal import Decimal
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
-from policyc.semantics.policy import Baseline, Made, Release
+from policyc.semantics.policy import Baseline, CellSchema, Made, Release
 from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import LONGEST_HORIZON, Attribute, Name, Range, Value
 from policyc.syntax.tree import Release as ReleaseTree
@@ -117,7 +117,7 @@ def made_of(tree: ReleaseTree, bound: Mapping[str, object]) -> Made:
         name=tree.name.text,
         kind=tree.query.function.text,  # type: ignore[arg-type]  # a key of MADE_QUERIES
         of=of.text,
-        by_cell=False,
+        by=None,
         span=tree.span,
         over=over.text if isinstance(over, Name) and named else None,
         times=times if isinstance(times, Decimal) else Decimal(1),
@@ -126,10 +126,11 @@ def made_of(tree: ReleaseTree, bound: Mapping[str, object]) -> Made:
     )
 
 
-def with_rows(scope: Scope, made: Sequence[Made], releases: Sequence[Release]) -> list[Made]:
+def with_rows(scope: Scope, made: Sequence[Made], releases: Sequence[Release], cell: CellSchema | None) -> list[Made]:
     """All that have a meaning, each after what it is made of, with the cells and rows that follow from that.
 
-    Kinds (E0231), rows (E0232) and cells (E0233) that do not fit are reported, and circles (E0222).
+    `cell` says what cells belong to at every level, where that is known. Kinds (E0231), rows (E0232) and cells (E0233)
+    that do not fit are reported, and circles (E0222).
     """
     known: dict[str, Release | Made] = {release.name: release for release in releases}
     waiting = list(made)
@@ -144,7 +145,7 @@ def with_rows(scope: Scope, made: Sequence[Made], releases: Sequence[Release]) -
             parts = [known.get(name) for name in _names(one)]
             if None in parts:
                 continue  # it was reported
-            found = _fitted(scope, one, [part for part in parts if part is not None], known)
+            found = _fitted(scope, one, [part for part in parts if part is not None], known, cell)
             if found is not None:
                 known[one.name] = found
                 done.append(found)
@@ -165,17 +166,21 @@ def _circle(scope: Scope, waiting: Sequence[Made]) -> None:
 
 
 def _fitted(
-    scope: Scope, one: Made, parts: Sequence[Release | Made], known: Mapping[str, Release | Made]
+    scope: Scope,
+    one: Made,
+    parts: Sequence[Release | Made],
+    known: Mapping[str, Release | Made],
+    cell: CellSchema | None,
 ) -> Made | None:
-    for check in (_kinds, _rows, _cells):
-        for message, because, hint, code in check(one, parts, known):
+    for faults in (_kinds(one, parts, known), _rows(one, parts), _cells(parts, cell)):
+        for message, because, hint, code in faults:
             labels = tuple(Label(part.span, "made of this") for part in parts)
             scope.refuse(code, message, one.span, because=because, hint=hint, labels=labels)
             return None
     base = parts[0]
     steps = one.steps if one.kind == "total" else rows_of(base)[0]
     first = rows_of(base)[1] if one.baseline is None else one.baseline.last + 1
-    return replace(one, by_cell=base.by_cell, steps=steps, first=first)
+    return replace(one, by=base.by, steps=steps, first=first)
 
 
 def rows_of(part: Release | Made) -> tuple[int, int]:
@@ -214,7 +219,7 @@ def _kinds(one: Made, parts: Sequence[Release | Made], known: Mapping[str, Relea
             yield f"a {one.kind} cannot be made of `{part.name}`, a {part.kind}", because, hint, "E0231"
 
 
-def _rows(one: Made, parts: Sequence[Release | Made], known: Mapping[str, Release | Made]) -> Iterator[Fault]:  # noqa: ARG001
+def _rows(one: Made, parts: Sequence[Release | Made]) -> Iterator[Fault]:
     width, first = rows_of(parts[0])
     base = parts[0].name
     if one.kind == "total" and one.steps % width:
@@ -246,11 +251,22 @@ def _steps(count: int) -> str:
     return "one step" if count == 1 else f"{count} steps"
 
 
-def _cells(one: Made, parts: Sequence[Release | Made], known: Mapping[str, Release | Made]) -> Iterator[Fault]:  # noqa: ARG001
-    if len(parts) > 1 and parts[1].by_cell and not parts[0].by_cell:
-        message = f"`{parts[0].name}` is one number a row, and `{parts[1].name}` one a cell"
-        because = "one number divided by those of all cells is no number that means something"
-        yield message, because, f"release `{parts[0].name}` by cell, or divide by a release without `by`", "E0233"
+def _cells(parts: Sequence[Release | Made], cell: CellSchema | None) -> Iterator[Fault]:
+    """Whether every value of the first part has one of the second to be divided by."""
+    base, *others = parts
+    for over in others:
+        if over.by in (None, base.by):
+            continue
+        if base.by is None:
+            message = f"`{base.name}` is one number a row, and `{over.name}` one a cell"
+            because = "one number divided by those of all cells is no number that means something"
+            yield message, because, f"release `{base.name}` by cell, or divide by a release without `by`", "E0233"
+        elif cell is not None and (several := cell.astride(base.by, over.by)) is not None:
+            name, first, second = several
+            message = f"`{name[:40]}` of `{base.name}` belongs to several of `{over.name}`"
+            because = f"it belongs to `{first[:40]}` and to `{second[:40]}`, so it has no one number to be divided by"
+            hint = f"divide by a release by `{base.by}`, or by a level to which each `{base.by}` belongs as a whole"
+            yield message, because, hint, "E0233"
 
 
 def check_operands(scope: Scope, tree: ReleaseTree, bound: Mapping[str, object], known: Sequence[str]) -> bool:

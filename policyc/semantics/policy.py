@@ -18,6 +18,20 @@ Matrix = tuple[Vector, ...]
 
 
 @dataclass(frozen=True)
+class Level:
+    """What cells belong to: `of` has the index among `names` of each cell's own."""
+
+    column: str
+    names: tuple[str, ...]
+    of: tuple[int, ...]
+
+    @property
+    def of_cells(self) -> tuple[str, ...]:
+        """The name for each cell, in order."""
+        return tuple(self.names[index] for index in self.of)
+
+
+@dataclass(frozen=True)
 class CellSchema:
     """Where a user can be in a step. `states` is the order of every matrix, vector and output."""
 
@@ -25,11 +39,26 @@ class CellSchema:
     cells: tuple[str, ...]
     otherwise: str | None
     span: Span
+    levels: tuple[Level, ...] = ()
 
     @property
     def states(self) -> tuple[str, ...]:
         """The cells, then `otherwise` when there is one."""
-        return self.cells if self.otherwise is None else (*self.cells, self.otherwise)
+        return self.states_by(self.column)
+
+    def states_by(self, column: str) -> tuple[str, ...]:
+        """The same of a level, by its column."""
+        names = next((level.names for level in self.levels if level.column == column), self.cells)
+        return names if self.otherwise is None else (*names, self.otherwise)
+
+    def astride(self, child: str, parent: str) -> tuple[str, str, str] | None:
+        """A name in one column that belongs to two in another, and these; None where each belongs to one."""
+        own = {self.column: self.cells, **{level.column: level.of_cells for level in self.levels}}
+        found: dict[str, str] = {}
+        for name, above in zip(own[child], own[parent], strict=True):
+            if found.setdefault(name, above) != above:
+                return name, found[name], above
+        return None
 
 
 @dataclass(frozen=True)
@@ -49,15 +78,22 @@ class Stream:
     horizon_span: Span
     population_span: Span | None = None
 
+    def values_by(self, column: str | None) -> tuple[str, ...]:
+        """What has a value in every step of a release by a column; the one name "" where it is split by nothing."""
+        return ("",) if column is None or self.cell is None else self.cell.states_by(column)
+
 
 @dataclass(frozen=True)
 class Release:
-    """What is published. `kind`: count, sum, prefix or window. `base`: the release a prefix or window is made of."""
+    """What is published. `kind`: count, sum, prefix or window. `base`: the release a prefix or window is made of.
+
+    `by`: the column that it is split by, the cell's or that of a level; None for one number a step.
+    """
 
     name: str
     kind: Literal["count", "sum", "prefix", "window"]
     stream: str
-    by_cell: bool
+    by: str | None
     span: Span
     column: str | None = None
     clamp: tuple[Decimal, Decimal] | None = None
@@ -89,7 +125,7 @@ class Made:
     name: str
     kind: Literal["total", "ratio", "mean", "change"]
     of: str
-    by_cell: bool
+    by: str | None
     span: Span
     over: str | None = None
     times: Decimal = Decimal(1)

@@ -9,19 +9,20 @@ from decimal import Decimal
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
+from policyc.semantics.cells import column_of
 from policyc.semantics.made import MADE_QUERIES, check_operands, made_of
 from policyc.semantics.policy import Made, Release
 from policyc.semantics.scope import Scope, suggest
-from policyc.syntax.tree import Attribute, Call, Name, Range, Text, Value
+from policyc.syntax.tree import Attribute, Call, Name, Range, Value
 from policyc.syntax.tree import Release as ReleaseTree
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a release can refer to: the stream, its cell column (None: no cell) and the other releases."""
+    """What a release can refer to: the stream, the columns of its cell and levels, and the other releases."""
 
     stream: str
-    cell: str | None
+    columns: tuple[str, ...]
     releases: tuple[str, ...]
 
 
@@ -94,7 +95,7 @@ def _resolve_measured(scope: Scope, tree: ReleaseTree, call: Call, names: Names 
     owner_name = owner.owner if isinstance(owner, Attribute) else owner
     if names is not None and not _known(scope, tree, kind, owner_name, names):
         return None
-    if tree.by is not None and not _by_cell(scope, tree, kind, names):
+    if tree.by is not None and not _by_cells(scope, tree, kind, names):
         return None
     clamp, width, cells = bound.get("clamp"), bound.get("width"), bound.get("cells_per_step")
     of_release = kind in ("prefix", "window")
@@ -102,7 +103,7 @@ def _resolve_measured(scope: Scope, tree: ReleaseTree, call: Call, names: Names 
         name=tree.name.text,
         kind=kind,  # type: ignore[arg-type]  # a key of _QUERIES
         stream=names.stream if names is not None else owner_name.text,
-        by_cell=tree.by is not None,
+        by=None if tree.by is None else column_of(tree.by),
         span=tree.span,
         column=owner.attribute.text if isinstance(owner, Attribute) else None,
         clamp=clamp if isinstance(clamp, tuple) else None,
@@ -118,7 +119,7 @@ def _resolve_made(scope: Scope, tree: ReleaseTree, call: Call, names: Names | No
     bound = bind(scope, call, MADE_QUERIES[kind])
     if bound is None or (names is not None and not check_operands(scope, tree, bound, names.releases)):
         return None
-    if tree.by is not None and not _by_cell(scope, tree, kind, names):
+    if tree.by is not None and not _by_cells(scope, tree, kind, names):
         return None
     return made_of(tree, bound)
 
@@ -138,21 +139,22 @@ def _known(scope: Scope, tree: ReleaseTree, kind: str, owner: Name, names: Names
     return False
 
 
-def _by_cell(scope: Scope, tree: ReleaseTree, kind: str, names: Names | None) -> bool:
-    """Whether `by` names the stream's cell, which is the only thing a release can be split by (E0220)."""
+def _by_cells(scope: Scope, tree: ReleaseTree, kind: str, names: Names | None) -> bool:
+    """Whether `by` names the stream's cell or a level of it; a release can be split by nothing else (E0220)."""
     if names is None or tree.by is None:
         return True
-    column = tree.by.value if isinstance(tree.by, Text) else tree.by.text
+    column = column_of(tree.by)
     if kind in ("prefix", "window", *MADE_QUERIES):
         hint = "leave `by` out: the release it is made of decides"
         scope.refuse("E0220", f"a {kind} is split as its release is", tree.by.span, hint=hint)
         return False
-    if column == names.cell:
+    if column in names.columns:
         return True
-    hint = suggest(column, [names.cell]) if names.cell else f'add `cell {column} in {{"A", "B"}}` to the stream'
+    hint = suggest(column, names.columns) if names.columns else f'add `cell {column} in {{"A", "B"}}` to the stream'
+    which = "cell or its levels only, and `{}` is none" if len(names.columns) > 1 else "cell only, and `{}` is not it"
     scope.refuse(
         "E0220",
-        f"a release can be split by the stream's cell only, and `{column[:40]}` is not it",
+        f"a release can be split by the stream's {which.format(column[:40])}",
         tree.by.span,
         because="the values of any other column are known from the protected data alone",
         hint=hint,
@@ -189,5 +191,5 @@ def inherit_cells(scope: Scope, releases: list[Release], made: list[Made]) -> li
                 hint="make one of them a `count` or a `sum` of the stream",
                 labels=(Label(base.span, "through this one"),) if base is not release else (),
             )  # fmt: skip
-        result.append(replace(release, by_cell=base.by_cell))
+        result.append(replace(release, by=base.by))
     return result

@@ -11,10 +11,11 @@ from typing import TypeVar, cast
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.cells import column_of, level_columns
 from policyc.semantics.constraints import resolve_postprocess
 from policyc.semantics.correlations import resolve_correlation
 from policyc.semantics.made import with_rows
-from policyc.semantics.policy import Delivery, Made, Policy, Postprocess, Release, Stream, Wish
+from policyc.semantics.policy import CellSchema, Delivery, Made, Policy, Postprocess, Release, Stream, Wish
 from policyc.semantics.releases import Names, inherit_cells, resolve_release
 from policyc.semantics.scope import Scope, suggest
 from policyc.semantics.statements import (
@@ -62,7 +63,7 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
     header = cast(list[PolicyHeader], statements.get("policy", []))
     stream_trees = cast(list[syntax.Stream], statements.get("stream", []))
     stream = resolve_stream(scope, stream_trees[0]) if stream_trees else None
-    releases, made = _releases(scope, statements, stream_trees)
+    releases, made = _releases(scope, statements, stream_trees, None if stream is None else stream.cell)
     states = stream.cell.states if stream is not None and stream.cell is not None else None
     correlations = [resolve_correlation(scope, cast(Correlation, s), states) for s in statements.get("correlation", [])]
     targets = [resolve_target(scope, cast(CallStatement, s)) for s in statements.get("target", [])]
@@ -142,7 +143,7 @@ def _one(
 
 
 def _releases(
-    scope: Scope, statements: ByKeyword, stream_trees: list[syntax.Stream]
+    scope: Scope, statements: ByKeyword, stream_trees: list[syntax.Stream], cell: CellSchema | None
 ) -> tuple[list[Release], list[Made]]:
     """What is measured or made of noisy values, and what is made of released ones."""
     trees = cast(list[syntax.Release], statements.get("release", []))
@@ -153,11 +154,11 @@ def _releases(
         _claim(scope, tree.name, taken)
     names = None
     if stream_trees:
-        names = Names(stream_trees[0].name.text, _cell_column(stream_trees[0]), tuple(tree.name.text for tree in trees))
+        names = Names(stream_trees[0].name.text, _columns(stream_trees[0]), tuple(tree.name.text for tree in trees))
     resolved = [resolve_release(scope, tree, names) for tree in trees]
     made = [one for one in resolved if isinstance(one, Made)]
     releases = inherit_cells(scope, [one for one in resolved if isinstance(one, Release)], made)
-    return releases, with_rows(scope, made, releases)
+    return releases, with_rows(scope, made, releases, cell)
 
 
 def _claim(scope: Scope, name: Name, taken: dict[str, Span]) -> None:
@@ -178,12 +179,10 @@ def _claim(scope: Scope, name: Name, taken: dict[str, Span]) -> None:
         taken[name.text] = name.span
 
 
-def _cell_column(tree: syntax.Stream) -> str | None:
-    """The cell's column as written, known even when the stream is broken elsewhere."""
+def _columns(tree: syntax.Stream) -> tuple[str, ...]:
+    """The columns of the cell and its levels as written, known even when the stream is broken elsewhere."""
     cell = next((f for f in tree.fields if isinstance(f, CellField)), None)
-    if cell is None:
-        return None
-    return cell.column.text if isinstance(cell.column, Name) else cell.column.value
+    return () if cell is None else (column_of(cell.column), *map(column_of, level_columns(cell)))
 
 
 def _postprocess(
@@ -194,7 +193,6 @@ def _postprocess(
     written = [s.name.text for s in cast(list[syntax.Release], statements.get("release", []))]
     by_name = {release.name: release for release in releases}
     made_by_name = {one.name: one for one in made}
-    states = stream.cell.states if stream is not None and stream.cell is not None else ("",)
     first: dict[str, Span] = {}
     blocks = []
     for tree in trees:
@@ -216,6 +214,7 @@ def _postprocess(
             )  # fmt: skip
         elif stream is not None and (release := by_name.get(name) or made_by_name.get(name)) is not None:
             others = tuple(other for other in written if other != name)
-            blocks.append(resolve_postprocess(scope, tree, release, states, stream.population, others))
+            cells = stream.values_by(release.by)
+            blocks.append(resolve_postprocess(scope, tree, release, cells, stream.population, others))
         first.setdefault(name, tree.release.span)
     return blocks

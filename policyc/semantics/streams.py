@@ -9,18 +9,15 @@ import re
 from policyc.diagnostics import Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
-from policyc.semantics.files import read_text
-from policyc.semantics.policy import CellSchema, Stream
+from policyc.semantics.cells import resolve_cells
+from policyc.semantics.policy import Stream
 from policyc.semantics.scope import Scope, suggest
-from policyc.syntax.tree import Call, CellField, Name, Set, StreamField, Text, Value
+from policyc.syntax.tree import CellField, Name, StreamField, Value
 from policyc.syntax.tree import Stream as StreamTree
 
 _OUTPUT = ("step", "time", "noisy", "released", "simulated")  # the columns of a released file beside the cell
 _FIRST = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
 _LAST = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)  # a day of room for every zone, as for data
-MOST_CELLS = 100_000
-LARGEST_CELLS = 16 * 2**20  # bytes of a file of cells
-_SHOWN = 5  # findings of one kind; the others are counted
 _FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start")
 _MISSING = {
     "user": ("`user my_column`, the column that says whose event it is", "without it nobody is protected"),
@@ -51,14 +48,17 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
         if keyword not in fields:
             message = f"stream `{tree.name.text}` does not say its `{keyword}`"
             scope.refuse("E0206", message, tree.name.span, because=because, hint=f"add {example}")
-    columns = [c for c in (user, time, cell.column if cell else None) if isinstance(c, str)]
-    if cell is not None and cell.column.casefold() in _OUTPUT:
-        scope.refuse(
-            "E0224", f"a released file has another column `{cell.column.lower()}`", cell.span,
-            because="a release has the columns `step`, `time`, the cell, `noisy` and `released`, and simulated ones "
-            "`simulated`; many readers take capitals for the same",
-            hint=f"name the cell's column otherwise in the data and here, such as `{tree.name.text}_{cell.column}`",
-        )  # fmt: skip
+    split = [] if cell is None else [cell.column, *(level.column for level in cell.levels)]
+    columns = [c for c in (user, time, *split) if isinstance(c, str)]
+    for column in split:
+        if cell is not None and column.casefold() in _OUTPUT:
+            whose = "the cell's column" if column == cell.column else "the level"
+            scope.refuse(
+                "E0224", f"a released file has another column `{column.lower()}`", cell.span,
+                because="a release has the columns `step`, `time`, the cell, `noisy` and `released`, and simulated "
+                "ones `simulated`; many readers take capitals for the same",
+                hint=f"name {whose} otherwise in the data and here, such as `{tree.name.text}_{column}`",
+            )  # fmt: skip
     if isinstance(step, int):
         _check_years(scope, fields, start if isinstance(start, str) else None, step, horizon)
     alike = [c.casefold() for c in columns]
@@ -66,7 +66,7 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
         twice = next(c for c in columns if alike.count(c.casefold()) > 1)
         scope.refuse(
             "E0203", f"column `{twice}` has two meanings in this stream", tree.name.span,
-            hint="give `user`, `time` and `cell` a column each",
+            hint="give `user`, `time`, `cell` and every level a column each",
         )  # fmt: skip
     if not isinstance(user, str) or not isinstance(time, str) or not isinstance(step, int) or horizon is None:
         return None
@@ -185,81 +185,3 @@ def _no_date(written: str) -> tuple[str, str]:
     zone = re.search(r"[+-][0-9]{2}(:?[0-9]{2})*$", written[day.end() :])
     what = "`start` has no such time of day" if zone is None else "`start` has no such time of day, or no such zone"
     return what, f'write it as `"{day.group()}T06:00"`, `"{day.group()}T06:00Z"` or `"{day.group()}T06:00+02:00"`'
-
-
-def resolve_cells(scope: Scope, field: CellField) -> CellSchema | None:
-    """The cells, from a set in the policy or a file beside it; never from the data."""
-    column = field.column.text if isinstance(field.column, Name) else field.column.value
-    named = _cells_in_set(scope, field.cells) if isinstance(field.cells, Set) else _cells_in_file(scope, field, column)
-    if named is None:
-        return None
-    if len(named) > MOST_CELLS:
-        scope.refuse(
-            "E0209", f"{len(named):,} cells are more than a plan has room for ({MOST_CELLS:,})", field.cells.span,
-            hint="list fewer cells, larger ones",
-        )  # fmt: skip
-        return None
-    if not named:
-        scope.refuse("E0216", "the cell has no values", field.cells.span, hint='write `in {"A", "B"}`')
-        return None
-    cells = tuple(name for name, _ in named)
-    first: dict[str, Span] = {}
-    twice = 0
-    for name, span in named:
-        if name in first and (twice := twice + 1) <= _SHOWN:
-            scope.refuse(
-                "E0214",
-                f"cell `{name[:40]}` is listed twice",
-                span,
-                because="a user in it would be counted twice, which doubles what one user can change",
-                hint="list every cell once",
-                labels=(Label(first[name], "first listed here"),) if first[name] != span else (),
-            )
-        first.setdefault(name, span)
-    if twice > _SHOWN:
-        more = f"{twice - _SHOWN:,} more cells are listed again"
-        scope.refuse("E0214", more, field.cells.span, hint="list every cell once")
-    distinct = not twice
-    otherwise = field.otherwise.value if field.otherwise is not None else None
-    if field.otherwise is not None and otherwise in first:
-        distinct = False
-        scope.refuse(
-            "E0215", f"`otherwise` is the cell `{field.otherwise.value[:40]}` again", field.otherwise.span,
-            because="users who are nowhere would be counted among those who are there",
-            hint="choose a word that is not a cell, such as `\"elsewhere\"`",
-            labels=(Label(first[field.otherwise.value], "listed here"),),
-        )  # fmt: skip
-    return CellSchema(column, cells, otherwise, field.span) if distinct else None
-
-
-def _cells_in_set(scope: Scope, cells: Set) -> list[tuple[str, Span]] | None:
-    wrong = [item for item in cells.items if not isinstance(item, Text)]
-    for item in wrong:
-        reading.mismatch(scope, item, "cell", "texts in quotes", f'`"{scope.quote(item.span)}"`')
-    return None if wrong else [(i.value, i.span) for i in cells.items if isinstance(i, Text)]
-
-
-def _cells_in_file(scope: Scope, field: CellField, column: str) -> list[tuple[str, Span]] | None:
-    """One cell a line; a first line that is the column's name is a header."""
-    if not isinstance(field.cells, Call) or field.cells.function.text != "file":
-        scope.refuse(
-            "E0217",
-            "the cells must be known before the data is seen",
-            field.cells.span,
-            because="cells taken from the protected data show that somebody was there",
-            hint='list them, `in {"A", "B"}`, or name a public file, `in file("cells.csv")`',
-        )
-        return None
-    content = read_text(scope, field.cells, most=LARGEST_CELLS)
-    if content is None:
-        return None
-    names = [line.strip() for line in content.splitlines()]
-    names = [n[1:-1].replace('""', '"') if len(n) > 1 and n[0] == n[-1] == '"' else n for n in names if n]
-    if names and names[0] == column:
-        names = names[1:]
-    if any("," in name for name in names):
-        scope.refuse(
-            "E0212", "the file of cells has more than one column", field.cells.span, hint="write one cell a line"
-        )
-        return None
-    return [(name, field.cells.span) for name in names]

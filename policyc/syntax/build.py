@@ -57,8 +57,14 @@ class TreeBuilder:
             return tree.StreamField(_span(node), _name(parts[0]), self._value(parts[1]))
         cells = self._value(parts[3])
         assert isinstance(cells, tree.Set | tree.Call)
-        otherwise = _text(parts[5]) if len(parts) > 4 else None
-        return tree.CellField(_span(node), self._column(parts[1]), cells, otherwise)
+        levels = next((self._levels(part) for part in parts[4:] if isinstance(part, RawTree)), None)
+        otherwise = _text(parts[-1]) if isinstance(parts[-1], Token) else None
+        return tree.CellField(_span(node), self._column(parts[1]), cells, levels, otherwise)
+
+    def _levels(self, node: Raw) -> tree.Call:
+        word, *columns = _children(node)
+        arguments = tuple(tree.Argument(_span(column), None, self._column(column)) for column in columns)
+        return tree.Call(_span(node), _name(word), arguments)
 
     # ------------------------------------------------------------ values
 

@@ -136,7 +136,7 @@ def containers(unit: tree.Node) -> list[Container]:
     if isinstance(unit, tree.Correlation | tree.Suppression):
         return [unit.call]
     if isinstance(unit, tree.CellField):
-        return [unit.cells]
+        return [unit.cells] if unit.levels is None else [unit.cells, unit.levels]
     if isinstance(unit, tree.Argument | tree.StreamField | tree.CallStatement | tree.WordStatement):
         return containers(unit.value)
     return []

@@ -251,13 +251,13 @@ def _misspelt(place: Place) -> Fault | None:
     misplaced = place.keywords.get(place.found)
     if begins_statement and (guess is None or terminal not in {"BY", "FOR"}):
         code, what, those = "E0106", "statement", "statements start with"
-    elif begins_field and terminal != "OTHERWISE":
+    elif begins_field and terminal not in {"LEVELS", "OTHERWISE"}:
         code, what, those = "E0107", "field of a stream", "the fields of a stream are"
     else:
         code, what, those = "E0122", "word", "expected"
     message, remedy = f"unknown {what} `{place.found}`", f"did you mean `{guess}`?"
     if guess is None:
-        listed = ", ".join(w for w in words if w not in {"by", "for", "otherwise"})
+        listed = ", ".join(w for w in words if w not in {"by", "for", "levels", "otherwise"})
         remedy = f"{those} {listed}"
     if guess is None and misplaced in {"FIELD", "CELL"}:
         message, remedy = (

@@ -136,7 +136,10 @@ class _Formatter:
             return head + self._value(field.value, len(INDENT) + width, len(INDENT))
         head += f"{_column(field.column)} in "
         otherwise = f" otherwise {_quoted(field.otherwise)}" if field.otherwise else ""
-        return head + self._value(field.cells, len(INDENT) + len(head), len(INDENT), len(otherwise)) + otherwise
+        if field.levels is None:
+            return head + self._value(field.cells, len(INDENT) + len(head), len(INDENT), len(otherwise)) + otherwise
+        head += self._value(field.cells, len(INDENT) + len(head), len(INDENT)) + " "
+        return head + self._call(field.levels, len(INDENT) + len(head), len(INDENT), len(otherwise)) + otherwise
 
     # ------------------------------------------------------------ values
 

@@ -22,7 +22,7 @@ from policyc.syntax.scan import MAX_FINDINGS, Scan, scan_policy
 from policyc.syntax.tree import Tree
 
 STATEMENT_TERMINALS = ("POLICY", "STREAM", "RELEASE", "SETTING", "CORRELATION", "POSTPROCESS")
-WORD_TERMINALS = (*STATEMENT_TERMINALS, "FIELD", "CELL", "IN", "OTHERWISE", "BY", "FOR")
+WORD_TERMINALS = (*STATEMENT_TERMINALS, "FIELD", "CELL", "IN", "LEVELS", "OTHERWISE", "BY", "FOR")
 
 
 def parse_policy(source: Source) -> Tree:

@@ -199,10 +199,14 @@ class PolicyHeader(Node):
 
 @dataclass(frozen=True)
 class CellField(Node):
-    """`cell COLUMN in {...} | file("cells.csv") [otherwise "elsewhere"]`."""
+    """`cell COLUMN in {...} | file("cells.csv") [levels(region, country)] [otherwise "elsewhere"]`.
+
+    `levels` is a call whose arguments are columns, names or texts.
+    """
 
     column: Name | Text
     cells: Set | Call
+    levels: Call | None
     otherwise: Text | None
 
 

@@ -98,8 +98,7 @@ def _check_balance(plan: Plan) -> Iterator[Claim]:
     for index, release in enumerate(plan.releases):
         if not isinstance(release.mechanism, Laplace) or release.mechanism.balanced_cells is None:
             continue
-        every_cell = plan.stream.cell is not None and release.cells == plan.stream.cell.states
-        public = every_cell and release.query.by is not None and plan.stream.population is not None
+        public = release.query.by is not None and plan.stream.population is not None  # all cells: `_check_shape`
         name = f"the noise of `{release.name}` adds up to zero over cells whose total is public"
         holds = public and release.mechanism.balanced_cells == len(release.cells)
         detail = "replacing one user's cell leaves the population as it is"
@@ -117,16 +116,17 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
     if not duration or Fraction(duration[1].replace("_", "")) * _UNITS[duration[2]] != stream.step_milliseconds:
         detail = f"`{stream.step_text}` is not {stream.step_milliseconds:,} ms"
         yield Claim("a step is as long as is said", False, detail, "stream.step_text")
-    states = ("",) if stream.cell is None else stream.cell.states
+    states = {**({} if stream.cell is None else stream.cell.states_by), None: ("",)}
     for index, release in enumerate(plan.releases):
         place = f"releases.{index}"
         if release.schedule is not None:
             name, length = f"`{release.name}` has a budget for every step", release.schedule.length
             yield Claim(name, length == horizon, f"{steps(length)} of {steps(horizon)}", f"{place}.schedule")
-        cells = ("",) if release.query.by is None else states
-        named = release.query.by in {None, stream.cell.column if stream.cell else None}
-        name = f"`{release.name}` publishes the cells of the stream"
-        yield Claim(name, release.cells == cells and named, f"{len(release.cells)} values a step", f"{place}.cells")
+        name, fits = (
+            f"`{release.name}` publishes the cells of the stream",
+            states.get(release.query.by) == release.cells,
+        )
+        yield Claim(name, fits, f"{len(release.cells)} values a step", f"{place}.cells")
 
 
 def steps(count: int | None) -> str:

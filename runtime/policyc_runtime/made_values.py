@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_runtime.ancestors import beside
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MadeRelease
@@ -56,7 +57,10 @@ def _values(plan: Plan, made: MadeRelease, known: Mapping[str, Values]) -> Maske
     if isinstance(query, Change):
         every, begin, end = (number // steps for number in (query.every, query.first - first, query.last + 1 - first))
         return changes(base, every, begin, end)
-    over = np.full((len(base), 1), float(plan.stream.population or 0)) if query.over is None else known[query.over]
+    if query.over is None:
+        over: Values = np.full((len(base), 1), float(plan.stream.population or 0))
+    else:
+        over = beside(plan, query, known[query.over])
     return quotients(base, over, float(query.times))
 
 
@@ -105,8 +109,8 @@ def quotients(values: Values, over: Values, times: float) -> Masked:
         over: (rows, cells), or (rows, 1) for all cells.
         times: > 0.
     """
-    divisors, small = _divisors(over)
-    return _rounded(times * np.ma.getdata(values) / divisors, np.logical_or(np.ma.getmaskarray(values), small))
+    numbers, small = _divisors(over)
+    return _rounded(times * np.ma.getdata(values) / numbers, np.logical_or(np.ma.getmaskarray(values), small))
 
 
 def changes(values: Values, every: int, begin: int, end: int) -> Masked:
@@ -125,8 +129,8 @@ def changes(values: Values, every: int, begin: int, end: int) -> Masked:
     baselines = _masked(
         np.array([np.median(data[one], axis=0) for one in rows]), np.array([empty[one].any(axis=0) for one in rows])
     )
-    divisors, small = _divisors(baselines[np.arange(end, len(values)) % every])
-    return _rounded(100.0 * (data[end:] / divisors - 1.0), empty[end:] | small)
+    medians, small = _divisors(baselines[np.arange(end, len(values)) % every])
+    return _rounded(100.0 * (data[end:] / medians - 1.0), empty[end:] | small)
 
 
 def _divisors(values: Values) -> tuple[Array, NDArray[np.bool_]]:

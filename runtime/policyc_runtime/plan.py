@@ -17,6 +17,7 @@ from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.records import NOTHING, Label, Record
 from policyc_check.users.claims import period_of, promised_user_level, setting_of, source_release
+from policyc_runtime.ancestors import reason_against_levels
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.json_text import read_json
 from policyc_runtime.ledger_seal import PIN
@@ -121,7 +122,8 @@ class Plan(checked.Plan):
         record, query = self.participation, source_release(self, release).query
         if record is None or record.enforced is None or not isinstance(query, CountQuery | SumQuery):
             return False
-        return query.cells_per_step is not None and query.cells_per_step < len(release.cells)
+        listed = 1 if self.stream.cell is None else len(self.stream.cell.cells)
+        return query.cells_per_step is not None and query.cells_per_step < listed
 
     def drops_from(self, release: ReleasePlan) -> bool:
         """Whether events of users may be missing in a release, so that its values and errors are of kept ones."""
@@ -135,6 +137,9 @@ class Plan(checked.Plan):
     @model_validator(mode="after")
     def _can_be_run(self) -> Plan:
         """Every mechanism is of use where it stands; what it promises there is for `verify` to say."""
+        cell = self.stream.cell
+        if cell is not None and (reason := reason_against_levels(cell)) is not None:
+            raise ValueError(reason)
         for release in self.releases:
             reason = _reason_against(self, release)
             if reason is not None:
@@ -142,7 +147,7 @@ class Plan(checked.Plan):
         hidden = NeighboringRelation.ADD_OR_REMOVE_ONE
         protected = any(target.relation is hidden for target in promised_user_level(self))
         public = self.stream.population is not None and not protected
-        reason = reason_against_made(self.releases, self.made, public_users=public)
+        reason = reason_against_made(self.releases, self.made, cell, public_users=public)
         if reason is not None:
             raise ValueError(reason)
         return self

@@ -64,12 +64,14 @@ RELEASES = {
     "blocks by cell": ("r = count(s) by place", "four = total(r, 4 steps)", "each = ratio(four, population)"),
     "changes": ("r = count(s)", "moved = change(r, baseline = median(every = 2 steps, steps = 1 .. 5))"),
     "shares": ("r = count(s) by place", "all = count(s)", "share = ratio(r, all, times = 100)"),
+    "levels": ("r = count(s) by place", "zones = count(s) by zone", "of = ratio(r, zones)"),
+    "sums at a level": ("r = count(s) by zone", "speed = sum(s.speed, clamp = 0 .. 10) by zone"),
     "means": ("r = sum(s.speed, clamp = 0 .. 10)", "four = total(r, 4 steps)", "n = count(s)", "mean = mean(r, n)"),
 }
 MADE = ("total(", "change(", "ratio(", "mean(")  # of released values: they are not planned
 SKIPPING = ("subsample", "filter_subsample")
 COUNTS = ("count", "by cell", "by cell, otherwise", "two")
-COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares")
+COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares", "levels")
 TOTALS = tuple(name for name in RELEASES if any("prefix" in text or "window" in text for text in RELEASES[name]))
 
 MECHANISMS = (
@@ -208,6 +210,11 @@ class Combination:
         return any(" by " in text for text in RELEASES[self.release])
 
     @property
+    def levels(self) -> bool:
+        """Whether something is published by what cells belong to."""
+        return any(text.endswith("by zone") for text in RELEASES[self.release])
+
+    @property
     def wait(self) -> int | None:
         """How many later steps a value waits for, None for all."""
         return {"realtime": 0, "within(3 steps)": 3, "offline": None}[self.deliver]
@@ -224,7 +231,8 @@ class Combination:
         cell = ""
         if self.cells:
             listed = ", ".join(f'"{name}"' for name in CELLS)
-            cell = f"cell place in {{{listed}}}" + (' otherwise "away"' if self.cells[-1] == "away" else "")
+            cell = 'cell place in file("places.csv") levels(zone)' if self.levels else f"cell place in {{{listed}}}"
+            cell += ' otherwise "away"' if self.cells[-1] == "away" else ""
         lines = [
             'policy combined "a combination"',
             f'stream s {{ user u time t {cell} step 1h start "2026-01-05" population {USERS}',
@@ -285,6 +293,8 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0702"
     if one.horizon == "unbounded" and one.chain == "drawn start" and one.target in LEAKS:
         yield "E0702"
+    if one.levels and steps:
+        yield "E0721"
     if one.unable:
         yield "E0313"
     if mechanism in ("dft", *SKIPPING) and (one.wait == 0 or (one.wait and mechanism != "dft")):
@@ -444,6 +454,7 @@ def write_files(one: Combination, folder: Path) -> Path:
     everywhere = not one.user_level and one.cells == CELLS  # where everybody has to be in one of the cells
     with (folder / "events.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("u", "t", "place", "speed"), *_events(always=everywhere)])
+    (folder / "places.csv").write_text("place,zone\nA,west\nB,west\nC,east\n")
     pilot = np.rint(20 + 5 * np.sin(np.arange(STEPS)))
     (folder / "pilot.csv").write_text("count\n" + "\n".join(f"{value:.0f}" for value in pilot) + "\n")
     return folder / "events.csv"

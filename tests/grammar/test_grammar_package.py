@@ -20,7 +20,7 @@ def test_the_grammar_is_found_in_its_package() -> None:
 
 def test_the_formatter_knows_every_keyword() -> None:
     """Every statement and every field of the grammar has its place in the canonical order."""
-    assert set(ORDER) | set(FIELD_ORDER) | {"in", "otherwise", "by", "for"} == set(keywords())
+    assert set(ORDER) | set(FIELD_ORDER) | {"in", "levels", "otherwise", "by", "for"} == set(keywords())
 
 
 def test_the_reference_names_every_keyword() -> None:

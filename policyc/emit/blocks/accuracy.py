@@ -7,7 +7,7 @@ import math
 from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, in_period, listed, quoted, said
 from policyc.emit.numbers import about, counted, grouped, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import own_bound, source_release, spread_of
+from policyc_check.users.claims import own_bound, source_release
 from policyc_runtime.noisy_values import offset_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
@@ -207,10 +207,12 @@ def dropped(plan: Plan, release: ReleasePlan) -> str:
             told.append(f"those less than {counted(record.spacing, 'step')} apart")
     query = source_release(plan, release).query
     if plan.drops_cells(release):
-        told.append(f"cells of one user beyond {spread_of(plan, release):,} in a step")
+        told.append(f"cells of one user beyond {getattr(query, 'cells_per_step', 1):,} in a step")
     if isinstance(query, CountQuery | SumQuery) and query.cells_per_step is not None:
         if isinstance(query, SumQuery):
-            told.append("events of one user beyond 1 in a cell of a step")
+            cell = plan.stream.cell
+            which = "cell" if cell is None or query.by in (None, cell.column) else quoted(str(query.by))
+            told.append(f"events of one user beyond 1 in a {which} of a step")
     elif plan.drops_events(release):
         told.append(f"events of one user beyond {record.per_step:,} in a step")
     return listed(told)

@@ -69,7 +69,15 @@ def _what(plan: Plan, release: ReleasePlan) -> str:
         return f"{quoted(release.name)}, {_counted(plan)}{' present' if events_counted(plan) == 1 else ''}"
     names = [quoted(cell) for cell in release.cells]
     cells = listed(names) if len(names) <= LONGEST_LIST else f"{names[0]} to {names[-1]}, {len(names):,} in all"
-    return f"{quoted(release.name)}, {_counted(plan)} in each {quoted(release.query.by)}: {cells}"
+    return f"{quoted(release.name)}, {_counted(plan)} in each {quoted(release.query.by)}{_once(plan, release)}: {cells}"
+
+
+def _once(plan: Plan, release: ReleasePlan) -> str:
+    """At a level: that who is in several cells of one value counts once there."""
+    cell, query = plan.stream.cell, release.query
+    if cell is None or query.by == cell.column or getattr(query, "cells_per_step", None) is None:
+        return ""
+    return f" (once each, in however many {quoted(cell.column)} of it)"
 
 
 def _total(query: Query) -> str:
@@ -154,10 +162,12 @@ def _bad_rows(plan: Plan) -> str:
 def _cells(plan: Plan) -> Json:
     cell = plan.stream.cell
     assert cell is not None, "asked for streams with cells only"
+    levels: list[JsonValue] = [{"column": level.column, "values": [*level.cells]} for level in cell.levels]
     return {
         "column": cell.column,
         "values": [*cell.cells],
         "otherwise": cell.otherwise,
+        **({"levels": levels} if levels else {}),
         "where_from": "the policy or a file it names, never the protected data",
     }
 

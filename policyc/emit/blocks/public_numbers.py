@@ -31,6 +31,9 @@ def unprotected(plan: Plan) -> list[Json]:
     if stream.cell is not None:
         count = len(stream.cell.states)
         entries.append(_entry("cells", f"the list of {count:,} values of {quoted(stream.cell.column)}", count))
+        for level in stream.cell.levels:
+            count, words = len(level.cells), f"values of {quoted(level.column)}, and which {quoted(stream.cell.column)}"
+            entries.append(_entry("level", f"the list of {count:,} {words} belongs to which", count))
     for release in plan.releases:
         if isinstance(release.query, SumQuery):
             low, high = exact(release.query.low), exact(release.query.high)

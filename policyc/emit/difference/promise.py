@@ -10,6 +10,7 @@ from policyc.emit.blocks.user_limits import number_of
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted, duration, exact
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
+from policyc_check.plan.stream import CellRecord
 from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, UserPromise, UserRho, window_of
 from policyc_runtime.plan import Plan
 
@@ -134,7 +135,18 @@ def _cells(plan: Plan) -> str | None:
     absent = f", otherwise {cell.otherwise}" if cell.otherwise is not None else ""
     digest = sha256("\n".join(cell.cells).encode()).hexdigest()
     same = f" (sha256 {digest[:16]}…)" if len(cell.cells) > 5 else ""
-    return f"{cell.column} in {names}{same}{absent}"
+    return f"{cell.column} in {names}{same}{_levels(cell)}{absent}"
+
+
+def _levels(cell: CellRecord) -> str:
+    """The levels, each with a hash of what belongs to what."""
+    found = []
+    for level in cell.levels:
+        content = "\n".join((*level.cells, *map(str, level.of)))
+        found.append(
+            f"{level.column} ({len(level.cells):,} values, sha256 {sha256(content.encode()).hexdigest()[:16]}…)"
+        )
+    return f" in levels {', '.join(found)}" if found else ""
 
 
 def _horizon(steps: int | None) -> str:

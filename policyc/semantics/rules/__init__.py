@@ -14,6 +14,7 @@ from policyc.semantics.rules.belief import check_belief
 from policyc.semantics.rules.cells import check_cells
 from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
+from policyc.semantics.rules.levels import check_levels
 from policyc.semantics.rules.made import check_made
 from policyc.semantics.rules.names import check_names
 from policyc.semantics.rules.noise import check_noise
@@ -32,6 +33,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_participation,
     check_periods,
     check_cells,
+    check_levels,
     check_parts,
     check_releases,
     check_made,

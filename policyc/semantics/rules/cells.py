@@ -17,7 +17,7 @@ def check_cells(policy: Policy) -> Iterator[Diagnostic]:
     if bound is not None and bound.cells_per_step is not None:
         said.append((bound.cells_per_step, bound.span))
     for release in policy.releases:
-        if release.cells_per_step is not None and not release.by_cell:
+        if release.cells_per_step is not None and release.by is None:
             yield _meaningless(
                 release.span,
                 f"`{release.name}` has one value a step, and `cells_per_step` is about several",

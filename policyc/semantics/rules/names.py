@@ -38,7 +38,9 @@ def check_names(policy: Policy) -> Iterator[Diagnostic]:
     cell = stream.cell
     if cell is not None:
         named += [(name, "a cell", cell.span) for name in cell.states]
-        named.append((cell.column, "a column's name", cell.span))
+        named += [(name, "a name of a level", cell.span) for level in cell.levels for name in level.names]
+        columns = [cell.column, *(level.column for level in cell.levels)]
+        named += [(column, "a column's name", cell.span) for column in columns]
     for name, what, span in named:
         if len(name) > LONGEST_NAME:
             message = f"{what} has {len(name):,} characters, and must have at most {LONGEST_NAME:,}"

@@ -142,7 +142,7 @@ def _cells_dropped(policy: Policy, bound: Participation | None) -> _Dropped | No
     usual = None if bound is None else bound.cells_per_step
     several = usual is not None or any(release.cells_per_step is not None for release in policy.releases)
     listed = len(policy.stream.cell.cells) if policy.stream.cell else 1
-    counts = [release.cells_per_step or usual or 1 for release in policy.releases if release.by_cell]
+    counts = [release.cells_per_step or usual or 1 for release in policy.releases if release.by is not None]
     least = min(counts, default=listed)
     if not several or least >= listed:
         return None

@@ -90,7 +90,7 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             cell = policy.stream.cell
             if not _user_level(policy):
                 yield "a user-level target beside others", target.span, instead
-            elif cell is not None and cell.otherwise is not None and any(r.by_cell for r in policy.releases):
+            elif cell is not None and cell.otherwise is not None and any(r.by is not None for r in policy.releases):
                 yield (
                     f"how many users are `{cell.otherwise}` under a user-level target",
                     cell.span,

@@ -43,7 +43,7 @@ def _users_of_several_cells(policy: Policy, block: Postprocess) -> Iterator[Diag
     """E0602: users who count in several cells are fewer than what the cells add up to."""
     release = next((release for release in policy.releases if release.name == block.release), None)
     usual = None if policy.participation is None else policy.participation.cells_per_step
-    if release is None or not release.by_cell or (release.cells_per_step or usual or 1) == 1:
+    if release is None or release.by is None or (release.cells_per_step or usual or 1) == 1:
         return
     for place in _populations_in(policy, block):
         yield Diagnostic(

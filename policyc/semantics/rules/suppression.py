@@ -64,7 +64,7 @@ def _says_nothing(policy: Policy, block: Postprocess, by_name: dict[str, Release
             continue
         asked = policy.constraints_of(other.name)
         because = "a value is left out where that of the same cell and step is"
-        if other.by_cell != release.by_cell:
+        if other.by != release.by:
             problem = f"`{other.name}` has other cells than `{release.name}`"
             remedy = "name a release that is split in the same way"
         elif not _comes_before(policy, other, release):
@@ -108,7 +108,9 @@ def _filled_in(policy: Policy, block: Postprocess, release: Release, first: Supp
     """W0706: the values of a step add up to something public, so that one that is missing can be computed."""
     equation = next((row for row in block.constraints if row.relation == "==" and len(row.current) > 1), None)
     steps = not any(isinstance(target, UserLevelTarget) for target in policy.targets)
-    balanced = steps and release.by_cell and policy.stream.population is not None and policy.mechanism.name == "auto"
+    balanced = (
+        steps and release.by is not None and policy.stream.population is not None and policy.mechanism.name == "auto"
+    )
     if equation is None and not balanced:
         return
     words = "noisy values add up to the public population" if equation is None else f"`{equation.text[:60]}` holds"

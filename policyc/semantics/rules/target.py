@@ -166,7 +166,7 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
     cell, population = policy.stream.cell, policy.stream.population
     if cell is None or cell.otherwise is not None:
         return
-    counts = {r.name for r in policy.releases if r.kind == "count" and r.by_cell}
+    counts = {r.name for r in policy.releases if r.kind == "count" and r.by is not None}
     covered = any(
         row.relation == "=="
         and row.bound == population
@@ -209,7 +209,7 @@ def _uncounted(policy: Policy) -> Iterator[Diagnostic]:
     """E0308: who is `otherwise` can only be counted from a public number of users."""
     cell = policy.stream.cell
     events = [t for t in policy.targets if isinstance(t, AlphaDPTTarget | EventLevelTarget | WEventTarget)]
-    counted = any(release.kind == "count" and release.by_cell for release in policy.releases)
+    counted = any(release.kind == "count" and release.by is not None for release in policy.releases)
     if cell is None or cell.otherwise is None or policy.stream.population is not None or not events or not counted:
         return
     yield Diagnostic(

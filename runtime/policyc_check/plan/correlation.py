@@ -57,8 +57,7 @@ class ChainRecord(Record):
         chain, stated = self.chain(), _laws(self.backward)
         if stated.shape != chain.backward.shape:
             return math.inf
-        visited = chain.marginal(0) > 0
-        return float(np.abs(stated - chain.backward)[visited].max())
+        return float(np.abs(stated - chain.backward)[chain.marginal(0) > 0].max())
 
 
 def _laws(rows: Sequence[Sequence[Decimal]]) -> NDArray[np.float64]:

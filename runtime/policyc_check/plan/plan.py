@@ -66,8 +66,7 @@ class Plan(Stated):
 
     def computed_digest(self) -> str:
         """The digest this plan ought to carry."""
-        content = self.model_dump(mode="json", exclude={"digest"})
-        return hashlib.sha256(canonical_json(content)).hexdigest()
+        return hashlib.sha256(canonical_json(self.model_dump(mode="json", exclude={"digest"}))).hexdigest()
 
     def sealed(self) -> Self:
         """The same plan with its digest filled in."""

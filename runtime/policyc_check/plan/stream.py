@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from policyc_check.records import Count, Label, Name, Opaque, Record, Steps
+from policyc_check.records import NOTHING, Count, Label, Name, NonNegativeInteger, Opaque, Record, Steps
 
 MOST_CELLS = 100_000
 
@@ -20,23 +20,41 @@ class PolicyRecord(Record):
     files: Opaque
 
 
-class CellRecord(Record):
-    """Where a user can be. States are the cells in order, then `otherwise` when there is one."""
+class Listed(Record):
+    """What has a value in every step, and the column that says which."""
 
     column: Label
     cells: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_CELLS)]
+
+
+class LevelRecord(Listed):
+    """What the stream's cells belong to: `of` has the index of each one's own, whichever that is."""
+
+    of: Annotated[tuple[NonNegativeInteger, ...], Field(max_length=MOST_CELLS)]
+
+
+class CellRecord(Listed):
+    """Where a user can be. States are the cells in order, then `otherwise` when there is one; so at every level."""
+
     otherwise: Label | None
+    levels: tuple[LevelRecord, ...] = NOTHING
 
     @model_validator(mode="after")
     def _told_apart(self) -> CellRecord:
-        if len(set(self.states)) < len(self.states):
+        if any(len(set(names)) < len(names) for names in self.states_by.values()):
             raise ValueError("two cells have one name")
         return self
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The order of every matrix, vector and output."""
-        return self.cells if self.otherwise is None else (*self.cells, self.otherwise)
+        """The order of every matrix and vector, and of output by cell."""
+        return self.states_by[self.column]
+
+    @property
+    def states_by(self) -> dict[str | None, tuple[str, ...]]:
+        """The values of a step, in order, of what is split by a column: a level, or the cell."""
+        last = () if self.otherwise is None else (self.otherwise,)
+        return {part.column: (*part.cells, *last) for part in (*self.levels, self)}
 
 
 class StreamRecord(Record):

@@ -99,23 +99,19 @@ def own_bound(plan: Stated) -> int:
     return record.bound if period is None else min(record.bound, math.ceil(period / record.spacing))
 
 
-def setting_of(
-    plan: Stated, release: Asked, relation: NeighboringRelation, participation_bound: int | None = None
-) -> Setting:
+def setting_of(plan: Stated, release: Asked, relation: NeighboringRelation, bound: int | None = None) -> Setting:
     """What the noise of a release has to hide, in a plan with a participation bound, or under another bound.
 
     What a user does in one period moves the steps of that period alone. Several periods of one step add up there.
     """
-    own, record = own_bound(plan), plan.participation
+    own, record, period = own_bound(plan), plan.participation, period_of(plan)
     assert record is not None, "it has a bound"
     counted, query = source_release(plan, release).query, release.query
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
-    bound = participation_bound or own
-    period = period_of(plan)
+    bound = bound or own
     in_a_step = min(bound, math.ceil(1 / (period or 1)))
-    steps = -(-bound // in_a_step)
     return Setting(
-        participation=Participation(steps, plan.stream.horizon, 1 if bound > own else record.spacing),
+        participation=Participation(-(-bound // in_a_step), plan.stream.horizon, 1 if bound > own else record.spacing),
         contribution=contribution_of(counted, record.per_step) * in_a_step,
         per_step=record.per_step * in_a_step,
         replaced=relation is NeighboringRelation.REPLACE_ONE,
@@ -165,8 +161,7 @@ def beyond_bounds(plan: Stated) -> list[int]:
     own, horizon, period = own_bound(plan), plan.stream.horizon, period_of(plan)
     if period is None:
         last = horizon or 16 * own
-        larger = {min(own * factor, last) for factor in (2, 4)} | {last}
-        return sorted(larger - {own})
+        return sorted({min(2 * own, last), min(4 * own, last), last} - {own})
     length = math.ceil(period * plan.stream.step_milliseconds)
     periods = [2, *filter(lambda count: count > 1, (periods_in(days, length) for days in STRETCHES))]
     if horizon is not None:
@@ -323,7 +318,6 @@ def _delta_at(plan: Plan, relation: NeighboringRelation, epsilon: Decimal, bound
 def _check_beyond(plan: Plan, index: int) -> Claim:
     claim = plan.claims.user_level[index]
     bounds = [point.participation for point in claim.beyond]
-    kept = (_kept(plan, claim, point, point.participation)[0] for point in claim.beyond)
-    holds = bounds == beyond_bounds(plan) and all(kept)
+    holds = bounds == beyond_bounds(plan) and all(_kept(plan, claim, p, p.participation)[0] for p in claim.beyond)
     name = "what is left for users beyond the participation bound is as stated"
     return Claim(name, holds, f"{len(bounds)} bounds recomputed", f"claims.user_level.{index}.beyond")

@@ -17,8 +17,7 @@ Whole = NDArray[np.int64]
 
 def general_l2_square(matrix: Whole, participation: Participation) -> int:
     """At most |A d|^2 of one user, for any A, (rows, steps): never too small, exact where G is diagonal."""
-    gram = np.abs(matrix.T @ matrix)
-    return largest_sum(row_bounds(gram, participation), participation)
+    return largest_sum(row_bounds(np.abs(matrix.T @ matrix), participation), participation)
 
 
 def row_bounds(rows: Whole, participation: Participation) -> Whole:

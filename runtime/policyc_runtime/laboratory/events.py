@@ -15,6 +15,7 @@ import numpy as np
 from policyc_check.errors import KernelError
 from policyc_check.plan.queries import SumQuery
 from policyc_check.users.claims import own_bound, period_of, promised_user_level
+from policyc_runtime.ancestors import ancestors
 from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
 from policyc_runtime.files import draft, followed, is_full, place
@@ -259,6 +260,8 @@ def _following(
     part, step, cell = turn[kept] % users, step[kept], cell[kept]
     if release.query.by is None:
         cell = generator.integers(0, _listed(plan.stream), len(cell))
+    elif plan.stream.cell is not None:  # the first of those that belong to it
+        cell = np.unique(ancestors(plan.stream.cell, release.query.by), return_index=True)[1][cell]
     return Events(part // several, step, cell, part % several), values
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import own_bound, period_of, source_release, spread_of, unit_of
+from policyc_check.users.claims import own_bound, period_of, source_release, unit_of
+from policyc_runtime.ancestors import ancestors
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
@@ -189,7 +190,7 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     record = plan.participation
     assert record is not None, "a user-level plan has a bound"
     users = plan.stream.population or USERS
-    cells = max(len(source.cells) for source in sources)
+    cells = 1 if plan.stream.cell is None or not any(one.query.by for one in sources) else len(plan.stream.cell.cells)
     own = own_bound(plan)
     most, spacing = (2 * own, 1) if plan.drops_steps else (own, record.spacing)
     crowded = any(plan.drops_events(source) for source in sources)
@@ -197,9 +198,16 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
     turns = {source.name: turns_of(plan, source) for source in sources}
     room = max(turns.values())  # events in a step that count, or cells
 
-    def summed(source: ReleasePlan, step: Counts, cell: Counts, values: Array) -> Counts:
+    def summed(source: ReleasePlan, part: Counts, step: Counts, cell: Counts, values: Array) -> Counts:
+        """`part`: which rows are of one user in one step. Several cells count once in what they belong to."""
         sums = np.zeros((steps, len(source.cells)))
-        np.add.at(sums, (step, np.minimum(cell, len(source.cells) - 1)), values)
+        own = np.zeros_like(cell)
+        if plan.stream.cell is not None and source.query.by is not None:
+            own = ancestors(plan.stream.cell, source.query.by)[cell]
+            if several:
+                first = np.unique(part * len(source.cells) + own, return_index=True)[1]
+                step, own, values = step[first], own[first], values[first]
+        np.add.at(sums, (step, own), values)
         return sums.astype(np.int64)
 
     def draw(generator: np.random.Generator) -> Drawn:
@@ -210,7 +218,8 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
             events = generator.integers(1, 2 * room + 1, when.size)
         if several:
             events = np.minimum(events, cells)
-        step, counted = np.repeat(when, events), np.repeat(counted, events)
+        part = np.repeat(np.arange(when.size), events)
+        step, counted = when[part], counted[part]
         turn = np.arange(step.size) - np.repeat(np.cumsum(events) - events, events)
         cell = generator.integers(0, cells, step.size)
         if several:  # each in a cell of its own
@@ -222,9 +231,9 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
             if isinstance(source.query, SumQuery):
                 unit = float(source.query.grid)
                 values = np.rint(generator.uniform(float(source.query.low), float(source.query.high), step.size) / unit)
-            drawn.all[source.name] = summed(source, step, cell, values)
+            drawn.all[source.name] = summed(source, part, step, cell, values)
             kept = counted & (turn < turns[source.name])
-            drawn.kept[source.name] = summed(source, step[kept], cell[kept], values[kept])
+            drawn.kept[source.name] = summed(source, part[kept], step[kept], cell[kept], values[kept])
         return drawn
 
     often = min(most, -(-min(steps, plan.longest_part or steps) // spacing))
@@ -246,7 +255,10 @@ def counts_in_cells(plan: Plan) -> bool:
 def turns_of(plan: Plan, release: ReleasePlan) -> int:
     """How many events of a user in a step count in a release, or how many cells."""
     assert plan.participation is not None, "a user-level plan has a bound"
-    return spread_of(plan, release) if counts_in_cells(plan) else plan.participation.per_step
+    if not counts_in_cells(plan):
+        return plan.participation.per_step
+    listed = 1 if plan.stream.cell is None or release.query.by is None else len(plan.stream.cell.cells)
+    return min(getattr(release.query, "cells_per_step", None) or 1, listed)
 
 
 def _counted(plan: Plan, users: Counts, steps: Counts, generator: np.random.Generator) -> NDArray[np.bool_]:

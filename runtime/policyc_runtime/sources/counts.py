@@ -81,6 +81,8 @@ def read_counts(
             "E0818",
             "ready counts cannot serve releases with different cells",
             where=str(path),
+            because="a row has one cell, and counts at a level do not follow from those of cells: who is in several "
+            "counts once in what they belong to",
             help="give events instead of ready counts",
         )
     connection = connect()

@@ -8,6 +8,7 @@ does not list.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -297,12 +298,12 @@ def count_events(connection: DuckDBPyConnection, where: str, plan: Plan, start: 
         "JOIN person USING (id) GROUP BY ALL ORDER BY ALL"
     ).fetchall()
     present = np.zeros((steps, states), dtype=np.int64)
-    digests: dict[int, str] = {}
+    digests: dict[int, list[str]] = defaultdict(list)
     for at, code, users, low, high in rows:
         present[at, code] = users
-        digests[at] = f"{digests.get(at, '')}{code}:{users}:{low}:{high};"
+        digests[at].append(f"{code}:{users}:{low}:{high};")
     counts = {release.name: _of_release(plan, release, present, where) for release in plan.releases}
-    return StepCounts(start, counts, tuple(digests.get(at, "") for at in range(steps)))
+    return StepCounts(start, counts, tuple("".join(digests[at]) for at in range(steps)))
 
 
 def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan) -> None:

@@ -13,6 +13,7 @@ never depends on another, so that removing one moves counts by what it added and
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.users.claims import largest_units, period_of
+from policyc_runtime.ancestors import ancestors
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.moments import step_microseconds
@@ -203,13 +205,31 @@ def _values(
     else:
         several = (period_of(plan) or 1) < 1  # periods of one user in a step
         value = "count(*)" if record.per_step > 1 else f"count(DISTINCT {'(id, period)' if several else 'id'})"
-    code = "0" if query.by is None else "code"
+    code, source = "0" if query.by is None else "code", f"counted WHERE turn <= {limit}"
+    if plan.stream.cell is not None and query.by not in (None, plan.stream.cell.column):
+        source = _at_level(
+            connection, ancestors(plan.stream.cell, str(query.by)), source, once=_most_cells(plan) is not None
+        )
     rows = connection.execute(
-        f"SELECT step, {code} AS code, {value}::BIGINT AS value FROM counted WHERE turn <= {limit} GROUP BY ALL"
+        f"SELECT step, {code} AS code, {value}::BIGINT AS value FROM {source} GROUP BY ALL"
     ).fetchnumpy()
     values = np.zeros((steps, len(release.cells)), dtype=np.int64)
     values[rows["step"], rows["code"]] = rows["value"]
     return values
+
+
+def _at_level(connection: DuckDBPyConnection, own: Steps, source: str, *, once: bool) -> str:
+    """SQL for the rows of `source` with the index of what their cells belong to in place of `code`.
+
+    Where users count in several cells they count `once` in what these belong to, with the first of them there: so many
+    cells belong to at most as many, and nobody moves one of these by more than one event.
+    """
+    connection.execute("DROP TABLE IF EXISTS belongs")
+    connection.register("belongs_rows", {"code": np.arange(len(own)), "own": own})
+    connection.execute("CREATE TABLE belongs AS SELECT code, own FROM belongs_rows")
+    connection.unregister("belongs_rows")
+    first = "QUALIFY row_number() OVER (PARTITION BY id, period, step, own ORDER BY turn) = 1" if once else ""
+    return f"(SELECT * REPLACE (own AS code) FROM (SELECT * FROM {source}) JOIN belongs USING (code) {first})"
 
 
 def _digests(
@@ -221,10 +241,10 @@ def _digests(
         f"SELECT step, code, count(*), sum(low), sum(high), sum(md5_number_lower(concat(low, ':', high{what}))) "
         "FROM counted JOIN person USING (id) GROUP BY ALL ORDER BY ALL"
     ).fetchall()
-    digests: dict[int, str] = {}
+    digests: dict[int, list[str]] = defaultdict(list)
     for step, *parts in rows:
-        digests[step] = f"{digests.get(step, '')}{':'.join(map(str, parts))};"
-    return tuple(digests.get(step, "") for step in range(steps))
+        digests[step].append(f"{':'.join(map(str, parts))};")
+    return tuple("".join(digests[step]) for step in range(steps))
 
 
 def _number(connection: DuckDBPyConnection, query: str) -> int:

@@ -25,11 +25,13 @@ NOT_PLANNED = "E0702"  # the user-level pages are right, and this version does n
 
 
 @pytest.fixture
-def found_in(page_examples, findings):
+def found_in(page_examples, findings, tmp_path):
     """`found_in(code, right)`: the text of a page's example, its policy and what is found in it."""
 
     def found_in(code, right):
         text = page_examples(code)[right]
+        for content in re.findall(r"```csv\n(.*?)```", read_page(code), re.DOTALL):
+            (tmp_path / "places.csv").write_text(content)
         policy, found = findings(text)
         if code in UTILITY:
             found = [*found, *check_utility(policy, policy.releases[0], *UTILITY[code][right])]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from policyc.diagnostics import PolicyError
+from policyc.semantics.cells import MOST_CELLS
 from policyc.semantics.checked import check_file
 from policyc.semantics.rules import names
-from policyc.semantics.streams import MOST_CELLS
 from policyc_check import records
 from policyc_check.plan import stream as plan
 

@@ -17,7 +17,7 @@ TEXT = """policy p "x"
 stream s {
   user u
   time t
-  cell c in {"A"} otherwise "B"
+  cell c in {"A"} levels(d) otherwise "B"
   step 5min
   horizon 8 steps
   population 9

@@ -130,9 +130,12 @@ columns = st.one_of(names, texts)
 call = calls(values)
 fields = st.one_of(
     st.tuples(st.sampled_from(["user", "time", "step", "horizon", "population", "start"]), values).map(" ".join),
-    st.tuples(columns, some(texts, "{", "}"), st.one_of(st.just(""), texts.map(lambda t: " otherwise " + t))).map(
-        lambda p: f"cell {p[0]} in {p[1]}{p[2]}"
-    ),
+    st.tuples(
+        columns,
+        some(texts, "{", "}"),
+        st.one_of(st.just(""), some(columns, " levels(", ")")),
+        st.one_of(st.just(""), texts.map(lambda t: " otherwise " + t)),
+    ).map(lambda p: f"cell {p[0]} in {p[1]}{p[2]}{p[3]}"),
 )
 
 
@@ -193,7 +196,24 @@ def test_any_text(text: str) -> None:
     outcome(text)
 
 
-WORDS = [*ORDER, *FIELD_ORDER, "in", "by", "for", "otherwise", "steps", "sum", "x", '"t"', "1", "5min", "-", "+", "*"]
+WORDS = [
+    *ORDER,
+    *FIELD_ORDER,
+    "in",
+    "by",
+    "for",
+    "levels",
+    "otherwise",
+    "steps",
+    "sum",
+    "x",
+    '"t"',
+    "1",
+    "5min",
+    "-",
+    "+",
+    "*",
+]
 WORDS += ["{", "}", "(", ")", "[", "]", ",", "=", "==", "<=", "..", ".", "\n", "# c\n"]
 
 

@@ -21,7 +21,7 @@ policy visits "Visitors"
 stream seen {{
   user person
   time at
-  cell place in {{"A", "B", "C"}}
+  cell place in file("places.csv") levels(zone, kind)
   step {step}
   horizon {horizon} steps
   start "2026-01-01"
@@ -30,6 +30,9 @@ release there = count(seen) by place
 release anywhere = count(seen)
 release once = count(seen{once}) by place
 release spent = sum(seen.money, clamp = -5 .. 20) by place
+release zones = count(seen) by zone
+release kinds = count(seen{once}) by kind
+release spent_in_zones = sum(seen.money, clamp = -5 .. 20) by zone
 target user_level(epsilon = 5.0, delta = 1e-6, neighbors = add_remove{per})
 participation at_most({bound} steps{per}, {most}, spacing = {spacing} steps, enforced = {kept})
 mechanism gaussian()
@@ -41,6 +44,7 @@ Event = tuple[int, str, str, float]  # minute, person, place, money
 
 
 def planned(folder: Path, step: int, per: int | None, bound: int, most: int | str, spacing: int, kept: str) -> Plan:
+    (folder / "places.csv").write_text("place,zone,kind\nA,Z1,old\nB,Z1,new\nC,Z2,old\n")
     (folder / "visits.policy").write_text(
         POLICY.format(
             step=f"{step}min",

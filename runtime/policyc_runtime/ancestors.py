@@ -1,0 +1,53 @@
+"""Which value of a step each cell belongs to, at the level of a release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_check.plan.stream import CellRecord
+
+if TYPE_CHECKING:
+    from policyc_runtime.made_release import Quotient
+    from policyc_runtime.plan import Plan
+
+Indices = NDArray[np.int64]
+
+
+def ancestors(cell: CellRecord, column: str) -> Indices:
+    """The index of each cell's own value in a column, (cells,): that of a level, or the cell's own."""
+    level = next((level for level in cell.levels if level.column == column and column != cell.column), None)
+    return np.arange(len(cell.cells)) if level is None else np.array(level.of, dtype=np.int64)
+
+
+def parents(cell: CellRecord, child: str, parent: str) -> Indices | None:
+    """The index of each value of one column in another, (values of the child,); None where one belongs to several."""
+    own, above = ancestors(cell, child), ancestors(cell, parent)
+    found = np.zeros(int(own.max()) + 1, dtype=np.int64)
+    found[own] = above
+    return found if bool((found[own] == above).all()) else None
+
+
+def reason_against_levels(cell: CellRecord) -> str | None:
+    """Why levels do not say what every cell belongs to, naming one; None where they do."""
+    for level in cell.levels:
+        if len(level.of) != len(cell.cells) or {*level.of} != {*range(len(level.cells))}:
+            return f"the level `{level.column}` does not say what every cell belongs to"
+    return None
+
+
+def beside(plan: Plan, query: Quotient, values: NDArray[Any]) -> NDArray[Any]:
+    """For every cell of a quotient what belongs to its denominator, of whose cells are the columns of `values`.
+
+    That is the column of the same cell, or of what the cell belongs to. One column is for all cells.
+    """
+    cell, by = plan.stream.cell, {one.name: one.query.by for one in plan.releases}
+    by |= {one.name: one.query.by for one in plan.made}
+    over = query.by if query.over is None else by[query.over]
+    if values.shape[1] == 1 or cell is None or query.by is None or over in (None, query.by):
+        return values
+    above = parents(cell, query.by, str(over))
+    assert above is not None, "checked when the plan was read"
+    return values[:, above]
