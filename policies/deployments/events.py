@@ -113,14 +113,139 @@ def load_shape(draw: np.random.Generator) -> Columns:
     }
 
 
+def mobility(draw: np.random.Generator) -> Columns:
+    """20,000 accounts, 70 days, 3 categories in 40 counties of 8 regions, 0 to 8 places a day."""
+    account, day = np.divmod(np.arange(20_000 * 70), 70)
+    home = draw.choice(40, 20_000, p=zipf(40, 1.1))
+    busy = 0.5 + 0.1 * np.cos(2 * np.pi * day / 7)
+    visits = draw.binomial(8, np.clip(busy, 0, 1))
+    account, day = np.repeat(account, visits), np.repeat(day, visits)
+    away = draw.random(account.size) < 0.1
+    county = np.where(away, draw.choice(40, account.size, p=zipf(40, 1.1)), home[account])
+    return {
+        "account": np.char.mod("a%05d", account),
+        "arrived_at": moments("2020-01-03", day * 1440 + draw.integers(0, 1440, day.size)),
+        "place": np.array([name for name, *_ in places()])[3 * county + draw.integers(0, 3, day.size)],
+    }
+
+
+def places() -> Rows:
+    """Three categories in each of 40 counties; eight regions of five, in two countries."""
+    for county in range(40):
+        for category in ("retail", "transit", "parks"):
+            yield (
+                f"{category}:county-{county:02}",
+                f"{category}:region-{county // 5}",
+                f"{category}:country-{county // 20}",
+            )
+
+
+def symptoms(draw: np.random.Generator) -> Columns:
+    """30,000 users, 28 days, 40 symptoms in 60 counties, Poisson 2 searches a day, symptoms by Zipf's law."""
+    home = draw.choice(60, 30_000, p=zipf(60, 0.8))
+    account, day = np.divmod(np.arange(30_000 * 28), 28)
+    searches = draw.poisson(2.0, account.size)
+    account, day = np.repeat(account, searches), np.repeat(day, searches)
+    symptom = draw.choice(40, account.size, p=zipf(40, 1.3))
+    return {
+        "account": np.char.mod("a%05d", account),
+        "asked_at": moments("2020-03-02", day * 1440 + draw.integers(0, 1440, day.size)),
+        "query": np.array([name for name, *_ in queries()])[40 * home[account] + symptom],
+    }
+
+
+def queries() -> Rows:
+    """40 symptoms in each of 60 counties; six states of ten."""
+    for county in range(60):
+        for symptom in range(40):
+            here, state = f"county-{county:02}", f"state-{county // 10}"
+            yield f"s{symptom:02}:{here}", f"s{symptom:02}:{state}", f"s{symptom:02}", here, state, "country"
+
+
+def vaccination(draw: np.random.Generator) -> Columns:
+    """50,000 users, 12 weeks, 3 categories in 200 ZIP codes of lognormal size, a search every other day."""
+    size = draw.lognormal(0.0, 1.0, 200)
+    home = draw.choice(200, 50_000, p=size / size.sum())
+    account, day = np.nonzero(draw.random((50_000, 84)) < 0.2)
+    category = draw.integers(0, 3, account.size)
+    return {
+        "account": np.char.mod("a%05d", account),
+        "asked_at": np.char.add(
+            moments("2021-01-04", day * 1440 + draw.integers(0, 1440, day.size)).astype(str), "-08:00"
+        ),
+        "category_zip": np.array([name for name, *_ in categories()])[3 * home[account] + category],
+    }
+
+
+def categories() -> Rows:
+    """Three categories in each of 200 ZIP codes; 20 counties of ten, four states of five."""
+    for place in range(200):
+        names = f"{90_000 + place}", f"county-{place // 10:02}", f"state-{place // 50}", "country"
+        for category in ("intent", "safety", "general"):
+            code, *above = (f"{category}:{name}" for name in names)
+            yield code, *above, *names
+
+
+def editors(draw: np.random.Generator) -> Columns:
+    """4,000 editors, 24 months, 60 groups, lognormal edits; half of them edit in a month."""
+    group = draw.choice(60, 4_000, p=zipf(60, 1.0))
+    month, editor = np.nonzero(draw.random((24, 4_000)) < 0.5)
+    began = np.datetime64("2018-01", "M") + month.astype("timedelta64[M]")
+    return {
+        "editor_project_country": np.char.mod("e%04d", editor),
+        "month_of": began.astype("datetime64[s]") + draw.integers(0, 28 * 86_400, month.size).astype("timedelta64[s]"),
+        "group": np.char.mod("g%02d", group[editor]),
+        "edits": np.ceil(draw.lognormal(2.0, 1.3, month.size)).astype(np.int64),
+    }
+
+
+def groups() -> Rows:
+    """20 countries with three levels of activity each."""
+    return ((f"g{number:02}",) for number in range(60))
+
+
+def census(draw: np.random.Generator) -> Columns:
+    """20,000 people in 30 tracts of 6 counties, one to four of 40 detailed groups each, by Zipf's law."""
+    tract = draw.integers(0, 30, 20_000)
+    many = draw.integers(1, 5, 20_000)
+    person = np.repeat(np.arange(20_000), many)
+    group = draw.choice(40, person.size, p=zipf(40, 1.5))
+    return {
+        "person": np.char.mod("p%05d", person),
+        "counted_on": moments("2020-04-01", draw.integers(0, 1440, person.size)),
+        "group": np.array([name for name, *_ in block_groups()])[40 * tract[person] + group],
+    }
+
+
+def block_groups() -> Rows:
+    """40 detailed groups, five to one of the first level, in 30 tracts; places, a tribal area, counties and states."""
+    for tract in range(30):
+        place, county, state = f"place-{tract // 3}", f"county-{tract // 5}", f"state-{tract // 15}"
+        for group in range(40):
+            first, second, here = f"level-1-{group // 5}", f"level-2-{group:02}", f"tract-{tract:02}"
+            both = [f"{one}:{area}" for area in (here, place) for one in (first, second)]
+            wide = [f"{one}:{area}" for area in (county, state, "nation") for one in (first, second)]
+            yield f"{second}:{here}:cell", *both, f"{second}:tribal-{tract // 10}", *wide
+
+
 EVENTS: dict[str, Callable[[np.random.Generator], Columns]] = {
+    "mobility": mobility,
+    "symptoms": symptoms,
+    "vaccination": vaccination,
     "pageviews": pageviews,
     "pageviews_2017": pageviews_2017,
+    "editors": editors,
     "flows": flows,
     "broadband": broadband,
     "load_shape": load_shape,
+    "census": census,
 }
 CELLS: dict[str, Callable[[], Rows]] = {
+    "places.csv": places,
+    "queries.csv": queries,
+    "categories.csv": categories,
+    "groups.csv": groups,
+    "block_groups.csv": block_groups,
     "pages.csv": lambda: pages(2_000),
     "pages_2017.csv": lambda: pages(500),
     "flows.csv": flow_cells,

@@ -134,7 +134,7 @@ def test_models_of_the_gallery_run_on_what_runs_write(
         assert np.isfinite(values).all()
 
 
-@pytest.mark.law
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "estimate"),
     [

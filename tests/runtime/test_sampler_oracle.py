@@ -33,7 +33,7 @@ def same(first: np.ndarray, second: np.ndarray) -> float:
     return float(chi2_contingency(np.array(table)[:, np.sum(table, axis=0) > 0]).pvalue)
 
 
-@pytest.mark.law
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("scale", [1.5, 30.0])
 def test_draws_are_those_of_opendp_and_of_no_other_scale(law: str, scale: float) -> None:

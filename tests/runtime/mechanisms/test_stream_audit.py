@@ -46,14 +46,8 @@ def proven_epsilon(without: Rows, present: Rows) -> float:
     return counts.proven_epsilon(DELTA, CONFIDENCE)
 
 
-@pytest.mark.law
-@pytest.mark.parametrize(
-    "name",
-    [
-        "gaussian",
-        *(pytest.param(name, marks=pytest.mark.law) for name in [*KINDS, "lmmse, binomial"] if name != "gaussian"),
-    ],
-)
+@pytest.mark.sampled(1)  # the first takes least
+@pytest.mark.parametrize("name", ["binomial", *(kind for kind in KINDS if kind != "binomial"), "lmmse, binomial"])
 def test_no_attack_proves_more_than_is_claimed_and_half_the_noise_is_noticed(name: str, full: bool) -> None:
     """Runs on two neighboring streams prove no more than is promised; with half the noise they do."""
     setting = one_setting(kind_of(name), steps=STEPS, bound=2, contribution=3)
