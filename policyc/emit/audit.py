@@ -30,6 +30,7 @@ from policyc.emit.stored_files import content_of, sha256
 from policyc.version import __version__
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.plan.stream import ClockRecord
 from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical import audit_claims, read_audit
 from policyc_runtime.plan import Plan, load_plan
@@ -121,18 +122,20 @@ def _policy(folder: Path, plan: Plan) -> Iterator[Claim]:
     yield from hashed
     if all(claim.holds for claim in hashed):
         yield _resolved(folder, plan)
+        if plan.stream.clock is not None:
+            yield _clock(folder, plan, plan.stream.clock)
 
 
 def _resolved(folder: Path, plan: Plan) -> Claim:
     from policyc.diagnostics import PolicyError
     from policyc.emit.second_plan import shown
-    from policyc.planning.declaration import differences
+    from policyc.planning.declaration import differences, known_clock
     from policyc.semantics.checked import check_file
 
     name = "the plan promises and assumes what its policy says"
     place = folder / plan.policy.source.name
     try:
-        _, _, policy, findings = check_file(place)
+        _, _, policy, findings = check_file(place, known_clock(plan))
         found = next(differences(policy, findings, plan), None)
     except PolicyError as error:
         if plan.compiler != MADE_HERE:
@@ -149,6 +152,25 @@ def _resolved(folder: Path, plan: Plan) -> Claim:
     return Claim(
         name, False, f"the policy says {said}, the plan {planned}", f"{folder / PLAN}: {found.place}", NOT_THE_POLICY
     )
+
+
+def _clock(folder: Path, plan: Plan, clock: ClockRecord) -> Claim:
+    """How the clock of the plan goes by the zone rules of this machine; those of the plan count, as rules change."""
+    from policyc.diagnostics import PolicyError
+    from policyc.semantics.checked import check_file
+
+    name = f"the clock of {clock.zone} goes as this machine knows it"
+    where = f"{folder / PLAN}: stream.clock"
+    try:
+        here = check_file(folder / plan.policy.source.name)[2].stream.clock
+    except PolicyError as error:
+        return Claim(name, None, f"not checked: {error.diagnostics[0].message}", where)
+    said = () if here is None else (*here.changes, (here.end, 0))
+    differ = {*said} ^ {*clock.changes, (clock.end, 0)}
+    if not differ:
+        return Claim(name, True, f"{len(clock.changes) - 1:,} changes compared", where)
+    first = datetime.fromtimestamp(min(differ)[0], UTC).date()
+    return Claim(name, None, f"not checked: here it goes otherwise from {first} on; what the plan says counts", where)
 
 
 def _hashed(folder: Path, file: str, what: str, compiled: str) -> Claim:

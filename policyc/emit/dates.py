@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -39,6 +40,19 @@ def date_ticks(start: int, step: int, first: float, last: float) -> list[tuple[f
                 return _placed(_monthly(low, months), start, step, high, "%Y-%m" if months < 12 else "%Y")
     except (OverflowError, ValueError):  # beyond the year 9999
         pass
+    return []
+
+
+def month_ticks(start: int, first: float, last: float) -> list[tuple[float, str]]:
+    """The same where steps are calendar months, the first of which begins at `start`."""
+    begun = EPOCH + timedelta(milliseconds=start)
+    begin = begun.year * 12 + begun.month - 1
+    for months in MONTHS:
+        if last - first < months * MOST_DATES:
+            steps = range(math.ceil(first), math.floor(last) + 1)
+            marked = (step for step in steps if (begin + step) % months == 0 and begin + step < 120_000)
+            name = "{0:04}-{1:02}" if months < 12 else "{0:04}"
+            return [(step, name.format((begin + step) // 12, (begin + step) % 12 + 1)) for step in marked]
     return []
 
 

@@ -9,6 +9,8 @@ import math
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
+from policyc_check.plan.stream import MONTH, Length
+
 SHOWN_DIGITS = 6
 MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1}
 
@@ -73,15 +75,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def duration(milliseconds: int) -> str:
-    """A duration in the largest unit that divides it: `5 minutes`, `365 days`."""
+def duration(milliseconds: Length, *, days: bool = True) -> str:
+    """A duration in the largest unit that divides it: `5 minutes`, `365 days` (else in hours), `1 month`."""
+    if milliseconds == MONTH:
+        return counted(1, MONTH)
     for noun, size in MILLISECONDS.items():
-        if milliseconds % size == 0:
+        if milliseconds % size == 0 and (days or noun != "day"):
             return counted(milliseconds // size, noun)
     raise AssertionError("a duration is a whole number of milliseconds")
 
 
-def every(milliseconds: int) -> str:
+def every(milliseconds: Length) -> str:
     """`every day`, `every 5 minutes`."""
     text = duration(milliseconds)
     return f"every {text.removeprefix('1 ')}"

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.emit.dates import date_ticks
+from policyc.emit.dates import date_ticks, month_ticks
 from policyc.emit.numbers import sentence_case
+from policyc_check.plan.stream import MONTH
 from policyc_runtime.sources.moments import moment_of
 
 Array = NDArray[np.float64]
@@ -176,7 +177,10 @@ def _whole_steps(frame: Frame) -> list[int]:
 def _dates(frame: Frame, dates: dict[str, str]) -> list[tuple[float, str]]:
     """Dates whose names fit between the picture's edges; none where fewer than two do."""
     start = moment_of(dates["start"]) // 1000
-    found = date_ticks(start, int(dates["step_milliseconds"]), frame.low_x, frame.high_x)
+    if dates["step_milliseconds"] == MONTH:
+        found = month_ticks(start, frame.low_x, frame.high_x)
+    else:
+        found = date_ticks(start, int(dates["step_milliseconds"]), frame.low_x, frame.high_x)
     fitting = [(x, name) for x, name in found if frame.x(x) + WIDEST_LETTER * len(name) / 2 <= WIDTH]
     return fitting if len(fitting) > 1 else []
 

@@ -15,7 +15,7 @@ from typing import Any
 from policyc.diagnostics import PolicyError
 from policyc.emit.printed_numbers import NUMBER, same_text
 from policyc.planning import make_plan
-from policyc.planning.declaration import Difference, compared
+from policyc.planning.declaration import Difference, compared, known_clock
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
 from policyc_runtime.plan import Plan
@@ -43,7 +43,7 @@ def planned_again(folder: Path, plan: Plan, other_code: str | None) -> Claim:
     place = folder / plan.policy.source.name
     help_ = "verify the plan with what made it, or compile the policy again"
     try:
-        _, _, policy, findings = check_file(place)
+        _, _, policy, findings = check_file(place, known_clock(plan))
         anew, _ = make_plan(policy, findings)
     except PolicyError as error:
         reason = f"no plan is made of the policy: {error.diagnostics[-1].message}"

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from policyc.diagnostics import Diagnostic
+from policyc.diagnostics import Diagnostic, Span
 from policyc.planning.assemble import step_mechanism
 from policyc.planning.draft import DraftRelease, draft_of
 from policyc.planning.made import made_records
+from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import Policy
 from policyc_runtime.mechanisms import window_mechanism_kinds
 from policyc_runtime.plan import Plan
@@ -19,6 +20,12 @@ from policyc_runtime.planned_release import DerivedRelease, ReleasePlan, Schedul
 
 RELEASED = tuple(DraftRelease.model_fields)
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")
+
+
+def known_clock(plan: Plan) -> Clock | None:
+    """The clock of a plan, by which its policy is read again: zone rules may have changed since it was compiled."""
+    clock = plan.stream.clock
+    return None if clock is None else Clock(clock.zone, clock.changes, clock.end, Span(0, 0))
 
 
 class Difference(NamedTuple):

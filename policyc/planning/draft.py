@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import PurePath
 
+import numpy as np
+
 from policyc.planning.queries import ordered_releases, participation_of, query_of
 from policyc.planning.series import modelled_signal, signal_evidence, with_one_signal
+from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import (
     AlphaDPTTarget,
     LinearConstraint,
@@ -29,12 +32,21 @@ from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
-from policyc_check.plan.stream import CellRecord, Delivery, LevelRecord, ParticipationRecord, StreamRecord
+from policyc_check.plan.stream import (
+    CellRecord,
+    ClockRecord,
+    Delivery,
+    Length,
+    LevelRecord,
+    ParticipationRecord,
+    StreamRecord,
+)
 from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.plan import STRETCH, FileRecord, PolicyRecord
+from policyc_runtime.sources.calendar import SECOND, Division, step_of
 from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
 
 RELATIONS = {
@@ -204,7 +216,7 @@ def stream_record(policy: Policy) -> StreamRecord:
         found = stream.cell
         levels = tuple(LevelRecord(column=one.column, cells=one.names, of=one.of) for one in found.levels)
         cell = CellRecord(column=found.column, cells=found.cells, otherwise=found.otherwise, levels=levels)
-    return StreamRecord(
+    record = StreamRecord(
         name=stream.name,
         user_column=stream.user,
         time_column=stream.time,
@@ -214,7 +226,24 @@ def stream_record(policy: Policy) -> StreamRecord:
         horizon=stream.horizon,
         population=stream.population,
         start=stream.start,
+        clock=clock_record(stream.clock),
     )
+    if record.clock is None or policy.period is None or stream.horizon is None:
+        return record
+    periods = _periods(record, record.clock, policy.period, stream.horizon)
+    return record.model_copy(update={"clock": record.clock.model_copy(update={"periods": periods})})
+
+
+def clock_record(clock: Clock | None) -> ClockRecord | None:
+    """The clock as the plan has it, but for periods."""
+    return None if clock is None else ClockRecord(zone=clock.zone, changes=clock.changes, end=clock.end)
+
+
+def _periods(stream: StreamRecord, clock: ClockRecord, per: Length, horizon: int) -> int:
+    """How many periods the horizon touches."""
+    start = clock.changes[0][0] * SECOND
+    end = Division.into(step_of(stream), stream, start).begin(np.array([horizon]))
+    return int(Division.into(per, stream, start).of(end - 1)[0]) + 1
 
 
 def target_record(target: Target) -> promised.Target:

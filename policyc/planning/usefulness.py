@@ -118,7 +118,7 @@ def _habit_warnings(policy: Policy, draft: Draft, claims: Claims) -> Iterator[Di
     for target, claim in zip(promised_user_level(draft), claims.user_level, strict=True):
         if target.per is None:
             continue
-        month = periods_in(31, target.per)
+        month = periods_in(draft, 31)
         left = [_left(claim, point) for point in claim.beyond if point.participation == month * own_bound(draft)]
         epsilon, delta = left[0] if left else (Decimal(0), Decimal(0))
         if month == 1 or (epsilon is not None and epsilon <= HARDLY):

@@ -12,6 +12,7 @@ from typing import Literal
 
 from policyc.diagnostics import Source, Span
 from policyc.offers.goals import AtDelta, Goal, LargestLoss, Rho
+from policyc.semantics.lengths import DAY, MONTH, Clock, Length
 
 Vector = tuple[Decimal, ...]
 Matrix = tuple[Vector, ...]
@@ -63,7 +64,10 @@ class CellSchema:
 
 @dataclass(frozen=True)
 class Stream:
-    """The event stream. `horizon` None means unbounded; `start` is an ISO timestamp or None."""
+    """The event stream. `horizon` None means unbounded; `start` is an ISO timestamp or None.
+
+    A step of a calendar month has the milliseconds of the longest.
+    """
 
     name: str
     user: str
@@ -77,6 +81,12 @@ class Stream:
     span: Span
     horizon_span: Span
     population_span: Span | None = None
+    clock: Clock | None = None
+
+    @property
+    def step(self) -> Length:
+        """The length of a step."""
+        return MONTH if self.step_text == MONTH else self.step_milliseconds
 
     def values_by(self, column: str | None) -> tuple[str, ...]:
         """What has a value in every step of a release by a column; the one name "" where it is split by nothing."""
@@ -148,12 +158,12 @@ class AlphaDPTTarget:
 class UserLevelTarget:
     """All events of one user: epsilon at a delta, which may be 0, or rho in place of both.
 
-    With `per` milliseconds: all of one user in one such period.
+    With `per`: all of one user in one such period.
     """
 
     neighbors: Literal["add_remove", "replace"]
     span: Span
-    per: int | None = None
+    per: Length | None = None
     epsilon: Decimal | None = None
     delta: Decimal | None = None
     rho: Decimal | None = None
@@ -191,7 +201,7 @@ Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget
 class Participation:
     """How many steps one user can take part in; exactly one of `enforced` and `assumed` is given.
 
-    With `per` milliseconds: how many of every such period.
+    With `per`: how many of every such period.
     """
 
     steps: int
@@ -200,7 +210,7 @@ class Participation:
     enforced: Literal["keep_first", "keep_sample"] | None
     assumed: str | None
     span: Span
-    per: int | None = None
+    per: Length | None = None
     cells_per_step: int | None = None
 
 
@@ -335,8 +345,8 @@ class Policy:
         return tuple(c for c in self.correlations if isinstance(c, MarkovCorrelation))
 
     @property
-    def period(self) -> int | None:
-        """The milliseconds of the period whose events are promised together; None for promises about all of them."""
+    def period(self) -> Length | None:
+        """The length of the period whose events are promised together; None for promises about all of them."""
         return next((target.per for target in self.targets if isinstance(target, UserLevelTarget)), None)
 
     @property
@@ -344,8 +354,15 @@ class Policy:
         """The steps in which a user can take part, of the stream or of a period; None where it has no end."""
         lengths = [] if self.stream.horizon is None else [self.stream.horizon]
         if self.period is not None:
-            lengths.append(max(1, self.period // self.stream.step_milliseconds))
+            lengths.append(max(1, -(-self._longest_period // self.stream.step_milliseconds)))
         return min(lengths, default=None)
+
+    @property
+    def _longest_period(self) -> int:
+        """The milliseconds of the longest period."""
+        longest = 31 * DAY if self.period == MONTH else self.period or 0
+        clock, step = self.stream.clock, self.stream.step_milliseconds
+        return longest + (clock.put_back if clock is not None and step < DAY <= longest else 0)
 
     @property
     def several_series(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from policyc.diagnostics import Span
+from policyc.semantics.lengths import MONTH, Length
 from policyc.semantics.scope import Scope, one_of, suggest
 from policyc.syntax.tree import LONGEST_HORIZON, Call, Duration, Name, Number, Range, Sequence, Set, Steps, Text, Value
 
@@ -21,7 +22,7 @@ LONGEST_DURATION = 3_650_000  # days, which no calendar with years of four digit
 _MILLISECONDS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AMBIGUOUS = {
     "m": "`m` could be minutes or months; write `{n}min`, or `{n}d` with the number of days",
-    "mo": "months differ in length; write a number of days, such as `30d`",
+    "mo": "months differ in length; write `month`, with a `clock` in the stream, or a number of days, such as `30d`",
     "y": "years differ in length; write a number of days, such as `365d`",
 }
 
@@ -158,8 +159,21 @@ def duration(scope: Scope, value: Value, what: str) -> int | None:
     return length
 
 
-def written(milliseconds: int) -> str:
-    """A duration as a policy writes it: `1d`."""
+def length(scope: Scope, value: Value, what: str) -> Length | None:
+    """A duration in milliseconds, or the word `month`."""
+    if isinstance(value, Name) and value.text == MONTH:
+        return MONTH
+    if isinstance(value, Name):
+        hint = "write `month`" if value.text in ("months", "monthly") else suggest(value.text, [MONTH])
+        scope.refuse("E0205", f"`{what}` cannot be `{value.text}`", value.span, hint=hint)
+        return None
+    return duration(scope, value, what)
+
+
+def written(milliseconds: Length) -> str:
+    """A length as a policy writes it: `1d`, `month`."""
+    if milliseconds == MONTH:
+        return MONTH
     unit, size = max(((u, s) for u, s in _MILLISECONDS.items() if milliseconds % s == 0), key=lambda pair: pair[1])
     return f"{milliseconds // size}{unit}"
 

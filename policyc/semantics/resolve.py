@@ -14,6 +14,7 @@ from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.cells import column_of, level_columns
 from policyc.semantics.constraints import resolve_postprocess
 from policyc.semantics.correlations import resolve_correlation
+from policyc.semantics.lengths import Clock
 from policyc.semantics.made import with_rows
 from policyc.semantics.policy import CellSchema, Delivery, Made, Policy, Postprocess, Release, Stream, Wish
 from policyc.semantics.releases import Names, inherit_cells, resolve_release
@@ -41,18 +42,21 @@ Found = TypeVar("Found")
 ByKeyword = dict[str, list[syntax.Statement]]
 
 
-def resolve_policy(tree: Tree, directory: Path) -> tuple[Policy | None, list[Diagnostic]]:
+def resolve_policy(
+    tree: Tree, directory: Path, known_clock: Clock | None = None
+) -> tuple[Policy | None, list[Diagnostic]]:
     """What a tree means.
 
     Args:
         tree: the policy as written.
         directory: the policy's folder; files are looked up in it.
+        known_clock: that of a plan that is held against this policy: its table counts, as zone rules change.
 
     Returns:
         The policy, or None when some part of it has no meaning, and the findings in source order. A policy that comes
         with errors (a matrix row that does not sum to 1) can still be checked, but not planned.
     """
-    scope = Scope(tree.source, directory)
+    scope = Scope(tree.source, directory, known_clock)
     policy = _resolve(scope, tree)
     findings = sorted(scope.findings, key=lambda d: (d.span.start, d.span.end, d.code))
     return (None if scope.broken else policy), findings

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policyc.diagnostics import Diagnostic, Source, Span
 from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import PolicyFile
 
 _QUOTED_WIDTH = 40
@@ -44,11 +45,13 @@ class Scope:
     Args:
         source: the policy's text.
         directory: the policy's folder; files are looked up in it.
+        known_clock: that of a plan, whose table counts where the policy is held against it.
     """
 
-    def __init__(self, source: Source, directory: Path) -> None:
+    def __init__(self, source: Source, directory: Path, known_clock: Clock | None = None) -> None:
         self.source = source
         self.directory = directory
+        self.known_clock = known_clock
         self.findings: list[Diagnostic] = []
         self.files: dict[str, PolicyFile] = {}
         self.broken = False

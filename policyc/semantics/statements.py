@@ -33,7 +33,7 @@ FEWEST_OF_A_PILOT = 8
 _EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", because="it is the promise itself")
 _NEIGHBORS = reading.word("add_remove", "replace")
 
-_PER = Parameter("per", reading.duration, "per = 1d", required=False)
+_PER = Parameter("per", reading.length, "per = 1d", required=False)
 _RHO = Parameter("rho", reading.privacy_parameter, "rho = 0.015", required=False)
 _USER_NEIGHBORS = Parameter(
     "neighbors", _NEIGHBORS, "neighbors = add_remove",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import calendar
 import datetime
 import re
+from typing import cast
 
 from policyc.diagnostics import Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.cells import resolve_cells
+from policyc.semantics.clocks import resolve_clock
+from policyc.semantics.lengths import DAY, MONTH, Length
 from policyc.semantics.policy import Stream
 from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import CellField, Name, StreamField, Value
@@ -18,7 +21,7 @@ from policyc.syntax.tree import Stream as StreamTree
 _OUTPUT = ("step", "time", "noisy", "released", "simulated")  # the columns of a released file beside the cell
 _FIRST = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
 _LAST = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)  # a day of room for every zone, as for data
-_FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start")
+_FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start", "clock")
 _MISSING = {
     "user": ("`user my_column`, the column that says whose event it is", "without it nobody is protected"),
     "time": ("`time my_column`", None),
@@ -33,15 +36,16 @@ _MISSING = {
 def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
     """The stream, or None after reporting everything that is wrong with it."""
     fields = _by_keyword(scope, tree)
-    step = _field(scope, fields, "step", reading.duration)
-    if isinstance(step, int):
-        scope.step_milliseconds = step
+    length = cast(Length | None, _field(scope, fields, "step", reading.length))
+    step = 31 * DAY if length == MONTH else length
+    scope.step_milliseconds = step if length != MONTH else None
     user = _field(scope, fields, "user", reading.column)
     time = _field(scope, fields, "time", reading.column)
     horizon = _field(scope, fields, "horizon", _horizon)
     population = _field(scope, fields, "population", reading.whole)
     scope.population_misread = "population" in fields and population is None
     start = _field(scope, fields, "start", _start)
+    zone = _field(scope, fields, "clock", reading.text)
     cell_field = fields.get("cell")
     cell = resolve_cells(scope, cell_field) if isinstance(cell_field, CellField) else None
     for keyword, (example, because) in _MISSING.items():
@@ -72,19 +76,26 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
         return None
     if cell is None and "cell" in fields:
         return None
+    clock = None
+    if isinstance(zone, str) and length is not None and ("start" not in fields or start is not None):
+        steps = horizon if isinstance(horizon, int) and not isinstance(horizon, bool) else None
+        places = _span(fields, "clock") or tree.span, _span(fields, "start")
+        said = start if isinstance(start, str) else None
+        clock = resolve_clock(scope, zone, places[0], said, length, steps, places[1])
     return Stream(
         name=tree.name.text,
         user=user,
         time=time,
         cell=cell,
         step_milliseconds=step,
-        step_text=scope.quote(_span(fields, "step") or tree.span),
+        step_text=MONTH if length == MONTH else scope.quote(_span(fields, "step") or tree.span),
         horizon=horizon if isinstance(horizon, int) and not isinstance(horizon, bool) else None,
         population=population if isinstance(population, int) else None,
         start=start if isinstance(start, str) else None,
         span=tree.span,
         horizon_span=_span(fields, "horizon") or tree.span,
         population_span=_span(fields, "population"),
+        clock=clock,
     )
 
 

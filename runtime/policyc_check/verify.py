@@ -19,6 +19,7 @@ from policyc_check.mechanisms.laplace import Laplace
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
+from policyc_check.plan.stream import MONTH
 from policyc_check.plan.targets import EventLevel, UserPromise
 from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
@@ -112,7 +113,8 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
         detail = f"{horizon:,} steps, more than this version can check ({LARGEST_HORIZON:,})"
         yield Claim("the horizon can be checked", False, detail, "stream.horizon")
         return
-    duration = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)\s*(ms|s|min|h|d|w)", stream.step_text)
+    text = "31d" if stream.step_text == MONTH else stream.step_text  # the longest
+    duration = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)\s*(ms|s|min|h|d|w)", text)
     if not duration or Fraction(duration[1].replace("_", "")) * _UNITS[duration[2]] != stream.step_milliseconds:
         detail = f"`{stream.step_text}` is not {stream.step_milliseconds:,} ms"
         yield Claim("a step is as long as is said", False, detail, "stream.step_text")

@@ -45,7 +45,7 @@ def require_made(series: MadeSeries, times: tuple[str, ...], file: Path) -> int:
             step, time, released = (table.column(name, f"column of {name} values", ROLES) for name in ROLES)
             found = connection.execute(
                 f"SELECT coalesce(TRY_CAST({step} AS BIGINT), -1) AS step, "
-                f"coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMP)), -1) AS time, "
+                f"coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMPTZ)), -1) AS time, "
                 f"coalesce({cell}::VARCHAR, '') AS cell, coalesce({released}::VARCHAR, '') = '' AS empty, "
                 f"coalesce(TRY_CAST({released} AS DOUBLE), 0) AS released FROM {table.source}"
             ).fetchnumpy()

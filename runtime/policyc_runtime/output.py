@@ -13,6 +13,7 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.files import draft, followed, is_full, place
 from policyc_runtime.output_place import output_paths, unwritable
 from policyc_runtime.published_values import NOT_A_RELEASE, MadeSeries, Release, Series
+from policyc_runtime.sources.moments import says_zone
 from policyc_runtime.sources.tables import connect, opened, quoted, reading
 
 WRITER = "policyc_writer"
@@ -50,7 +51,7 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
 
 def _columns(release: Release, series: Series | MadeSeries) -> dict[str, str]:
     """Names and duckdb types of the columns of a file."""
-    columns = {"step": "BIGINT", "time": "TIMESTAMP"}
+    columns = {"step": "BIGINT", "time": "TIMESTAMPTZ" if any(map(says_zone, release.times[:1])) else "TIMESTAMP"}
     if series.column is not None:
         columns[series.column] = "VARCHAR"
     if isinstance(series, Series):

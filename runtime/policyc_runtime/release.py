@@ -106,7 +106,7 @@ def release(
     with Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pinned) as book:
         _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
-        zoned = says_zone(start or plan.stream.start)
+        zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
         if continued:
             raw = _carried_on(plan, events_or_counts, counts, begins, steps, zoned, book, simulated)
         else:

@@ -63,7 +63,7 @@ def read_release(path: str | Path, column: str | None, *, whole: bool = True) ->
             )
             kind = "BIGINT" if whole else "DOUBLE"
             found = connection.execute(
-                f"SELECT TRY_CAST({step} AS BIGINT) AS step, coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMP)), -1) "
+                f"SELECT TRY_CAST({step} AS BIGINT) AS step, coalesce(epoch_us(TRY_CAST({time} AS TIMESTAMPTZ)), -1) "
                 f"AS time, {cell}::VARCHAR AS cell, CASE WHEN "
                 f"coalesce({noisy}::VARCHAR, '') = '' THEN 0 ELSE TRY_CAST({noisy} AS {kind}) END AS noisy, "
                 f"coalesce({noisy}::VARCHAR, '') = '' AS skipped, "

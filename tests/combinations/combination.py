@@ -21,6 +21,8 @@ STEPS = 12
 USERS = 40
 CELLS = ("A", "B", "C")
 START = datetime(2026, 1, 5, tzinfo=UTC)
+BEFORE = datetime(2026, 10, 25, tzinfo=UTC)  # the night when the clock of Berlin is put back
+BY_A_CLOCK = 40  # one of so many is tried by a clock too
 
 _USER = "user_level(epsilon = 2.0, delta = 1e-4, neighbors = {})"
 TARGETS = {
@@ -139,6 +141,8 @@ HORIZONS = ("ends", "unbounded")
 CHAINS = ("mixing", "ring", "groups", "drawn start")
 OBJECTIVES = ("mean_squared_error", "mean_absolute_error")
 PER = "per = 4h"  # three periods
+PER_DAY = "per = 1d"  # in its place where days are those of a clock
+CLOCKS = ("no clock", 'clock "Europe/Berlin"')
 CELLS_PER_STEP = "cells_per_step = 2"
 PARTICIPATIONS = (
     "4 steps, enforced = keep_first",
@@ -165,6 +169,7 @@ class Combination:
     chain: str = "mixing"
     objective: str = OBJECTIVES[0]
     participation: str = PARTICIPATIONS[0]
+    clock: str = CLOCKS[0]
 
     def named(self) -> str:
         """What differs from the plainest."""
@@ -233,9 +238,10 @@ class Combination:
             listed = ", ".join(f'"{name}"' for name in CELLS)
             cell = 'cell place in file("places.csv") levels(zone)' if self.levels else f"cell place in {{{listed}}}"
             cell += ' otherwise "away"' if self.cells[-1] == "away" else ""
+        start = 'start "2026-01-05"' if self.clock == CLOCKS[0] else f'start "{BEFORE:%Y-%m-%d}" {self.clock}'
         lines = [
             'policy combined "a combination"',
-            f'stream s {{ user u time t {cell} step 1h start "2026-01-05" population {USERS}',
+            f"stream s {{ user u time t {cell} step 1h {start} population {USERS}",
             f"  horizon {'unbounded' if self.horizon == 'unbounded' else f'{STEPS} steps'} }}",
             *(f"release {text}" for text in RELEASES[self.release]),
             *(f"target {text}" for text in self._targets()),
@@ -252,7 +258,8 @@ class Combination:
             lines.append(f"postprocess r {{ {', '.join(CONSTRAINTS[self.constraint])} }}")
         if "suppress" in lines[-1] and any(text.startswith("speed = ") for text in RELEASES[self.release]):
             lines.append("postprocess speed { suppress(speed, where = r) }")
-        return "\n".join(lines) + "\n"
+        text = "\n".join(lines) + "\n"
+        return text if self.clock == CLOCKS[0] else text.replace(PER, PER_DAY)
 
     def _targets(self) -> Iterator[str]:
         for text in TARGETS[self.target]:
@@ -414,13 +421,17 @@ def every_combination() -> list[Combination]:
         {"target": ADDED, "estimate": ESTIMATES, "signal": SIGNALS},
     )
     found = [filled(**dict(zip(plane, words, strict=True))) for plane in planes for words in product(*plane.values())]
-    return list(dict.fromkeys(found))
+    by_a_clock = (replace(one, clock=CLOCKS[1]) for one in found[::BY_A_CLOCK])
+    return list(dict.fromkeys([*found, *by_a_clock]))
 
 
 def a_sample() -> list[Combination]:
     """Few of them, in which every word of every dimension that compiles does so at least once, and some refused."""
     everything = every_combination()
+    by_a_clock = [one for one in everything if one.clock != CLOCKS[0]]
+    everything = [one for one in everything if one.clock == CLOCKS[0]]
     random.Random(3).shuffle(everything)
+    everything += by_a_clock
     unseen = {(field.name, getattr(one, field.name)) for one in everything for field in fields(one)}
     chosen = []
     for one in everything:
@@ -428,11 +439,12 @@ def a_sample() -> list[Combination]:
         if said & unseen and not refusals(one):
             chosen.append(one)
             unseen -= said
-    return [*chosen, *islice(filter(refusals, everything), 40)]
+    by_days = (one for one in by_a_clock if one.user_level and not refusals(one))
+    return [*chosen, *islice(by_days, 6), *islice(filter(refusals, everything), 40)]
 
 
 @cache
-def _events(*, always: bool) -> tuple[tuple[str, ...], ...]:
+def _events(start: datetime, *, always: bool) -> tuple[tuple[str, ...], ...]:
     """Users who come and go between cells, with a speed: rows of a file; everybody at most once a step, or exactly."""
     generator = np.random.default_rng(5)
     rows = []
@@ -442,18 +454,20 @@ def _events(*, always: bool) -> tuple[tuple[str, ...], ...]:
             if generator.random() < 0.4:
                 place = int(generator.integers(len(CELLS)))
             if always or generator.random() < 0.5:
-                moment = START + timedelta(hours=step, minutes=int(generator.integers(60)))
+                moment = start + timedelta(hours=step, minutes=int(generator.integers(60)))
                 speed = f"{generator.normal(4, 4):.2f}"
-                rows.append((f"u{user}", f"{moment:%Y-%m-%dT%H:%M:%S}", CELLS[place], speed))
+                zone = "" if start == START else "Z"
+                rows.append((f"u{user}", f"{moment:%Y-%m-%dT%H:%M:%S}{zone}", CELLS[place], speed))
     return tuple(rows)
 
 
 def write_files(one: Combination, folder: Path) -> Path:
     """The policy, and a pilot that it may name, and events; the events' path."""
     (folder / "combined.policy").write_text(one.policy())
+    start = START if one.clock == CLOCKS[0] else BEFORE - timedelta(hours=2)
     everywhere = not one.user_level and one.cells == CELLS  # where everybody has to be in one of the cells
     with (folder / "events.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("u", "t", "place", "speed"), *_events(always=everywhere)])
+        csv.writer(file).writerows([("u", "t", "place", "speed"), *_events(start, always=everywhere)])
     (folder / "places.csv").write_text("place,zone\nA,west\nB,west\nC,east\n")
     pilot = np.rint(20 + 5 * np.sin(np.arange(STEPS)))
     (folder / "pilot.csv").write_text("count\n" + "\n".join(f"{value:.0f}" for value in pilot) + "\n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from policyc.emit.blocks.made_errors import made_error
 from policyc.emit.blocks.suppression import left_out_words
-from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
-from policyc.emit.numbers import counted, duration, exact
+from policyc.emit.blocks.wording import Json, JsonValue, lasting, listed, quoted
+from policyc.emit.numbers import counted, exact
 from policyc_runtime.made_release import BlockTotal, Change
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MadeRelease
@@ -63,7 +63,7 @@ def what_is_made(plan: Plan, made: MadeRelease) -> str:
 
 def _rows(plan: Plan, made: MadeRelease) -> str:
     """Which rows there are, and which steps are in none."""
-    length = f"{counted(made.steps, 'step')} ({duration(made.steps * plan.stream.step_milliseconds)})"
+    length = f"{counted(made.steps, 'step')} ({lasting(plan, made.steps)})"
     begin = "step 0" if made.first == 0 else f"step {made.first:,}"
     words = (
         f"one row of {length} each, the first from {begin} on" if made.steps > 1 else f"one row a step from {begin} on"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from policyc.emit.blocks.user_limits import at_delta, left_words
-from policyc.emit.blocks.wording import JsonValue, in_period
+from policyc.emit.blocks.wording import JsonValue, in_period, period_length
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
-from policyc_check.users.claims import DAY, STRETCHES, own_bound, periods_in, promised_user_level
+from policyc_check.plan.stream import DAY, MONTH
+from policyc_check.users.claims import STRETCHES, own_bound, periods_in, periods_of_horizon, promised_user_level
 from policyc_runtime.plan import Plan
 
 
@@ -22,14 +21,14 @@ def habits(plan: Plan) -> list[JsonValue]:
     (claim, *_), (target, *_) = plan.claims.user_level, promised_user_level(plan)
     if target.per is None:
         return []
-    length = duration(target.per)
+    length, any_length = period_length(plan, target.per), duration(target.per)
     for_ever = "; over a lifetime nothing is promised, as every further period adds to it"
     return [
         {
             "title": "What a user does in several periods",
             "text": f"Each period of {length} is hidden by itself, counted from step 0 on ({plan.stream.start}). A "
-            f"habit shows in many, and any {length} that begins at another moment touches two. Of what a user does in "
-            f"several is promised: {several_periods(plan, claim)}{at_delta(claim) and ',' + at_delta(claim)}"
+            f"habit shows in many, and any {any_length} that begins at another moment touches two. Of what a user does "
+            f"in several is promised: {several_periods(plan, claim)}{at_delta(claim) and ',' + at_delta(claim)}"
             f"{for_ever if plan.stream.horizon is None else ''}.",
         }
     ]
@@ -47,9 +46,9 @@ def several_periods(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
 def _stretches(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> list[tuple[int, str]]:
     """Periods of each of the claim's points, with what has so many."""
     (target, *_) = promised_user_level(plan)
-    per, own, horizon = target.per or 1, own_bound(plan), plan.stream.horizon
-    end = None if horizon is None else math.ceil(horizon * plan.stream.step_milliseconds / per)
-    whole = "" if DAY % per == 0 else "any "  # days are made of periods, or lie among them anyhow
-    words = {periods_in(days, per): f"{whole}{days} days" for days in STRETCHES}
+    per, own = target.per or 1, own_bound(plan)
+    end = periods_of_horizon(plan)
+    whole = "" if per != MONTH and DAY % per == 0 else "any "  # days are made of periods, or lie among them anyhow
+    words = {periods_in(plan, days): f"{whole}{days} days" for days in STRETCHES}
     words |= {2: f"any stretch of {duration(per)}"} | ({} if end is None else {end: "all there are"})
     return [(count, words[count]) for count in (point.participation // own for point in claim.beyond)]

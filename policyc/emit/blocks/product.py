@@ -6,12 +6,13 @@ from policyc.emit.blocks.accuracy import where_released
 from policyc.emit.blocks.made import made_sentence
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.suppression import left_out_words
-from policyc.emit.blocks.wording import Json, JsonValue, events_counted, listed, quoted
-from policyc.emit.numbers import counted, duration, every, sentence_case
+from policyc.emit.blocks.wording import Json, JsonValue, events_counted, lasting, listed, quoted
+from policyc.emit.numbers import counted, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
 from policyc_check.users.claims import period_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import BudgetedRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
+from policyc_runtime.sources.calendar import step_of
 from policyc_runtime.suppression import suppresses
 
 LONGEST_LIST = 12
@@ -32,7 +33,7 @@ def product(plan: Plan) -> Json:
         "horizon": {"steps": horizon, "words": _horizon(plan)},
         "delivery": plan.delivery.kind,
         "objective": plan.objective,
-        "schedule": f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}; {_delivered(plan)}.",
+        "schedule": f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}; {_delivered(plan)}.",
         "sentence": _published(plan),
     }
 
@@ -41,7 +42,7 @@ def _horizon(plan: Plan) -> str:
     steps = plan.stream.horizon
     if steps is None:
         return "for as long as the stream lasts"
-    return f"for {counted(steps, 'step')} ({duration(steps * plan.stream.step_milliseconds)})"
+    return f"for {counted(steps, 'step')} ({lasting(plan, steps)})"
 
 
 def _delivered(plan: Plan) -> str:
@@ -99,7 +100,7 @@ def _published(plan: Plan) -> str:
     gaps = [f"{left_out_words(plan, one)} ({quoted(one.name)})" for one in plan.releases if suppresses(plan, one)]
     noise = " ".join(_noise(plan, one, "" if same else f" of {quoted(one.name)}") for one in (own[:1] if same else own))
     left_out = f" Left out are {listed(gaps)}: their fields are empty." if gaps else ""
-    published = f"{sentence_case(every(stream.step_milliseconds))}, {_horizon(plan)}: {what}; {_delivered(plan)}."
+    published = f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}: {what}; {_delivered(plan)}."
     return f"{published} {noise}{left_out}{made_sentence(plan)}"
 
 
@@ -133,7 +134,7 @@ def data(plan: Plan) -> Json:
     stream, cell = plan.stream, plan.stream.cell
     columns: list[JsonValue] = [
         {"column": stream.user_column, "role": "the user whose privacy it is about"},
-        {"column": stream.time_column, "role": "when the event happened"},
+        {"column": stream.time_column, "role": f"when the event happened{_shown(plan)}"},
     ]
     if cell is not None:
         columns.append({"column": cell.column, "role": "where the user was"})
@@ -144,6 +145,17 @@ def data(plan: Plan) -> Json:
         "unprotected": [*unprotected(plan)],
         "bad_rows": _bad_rows(plan),
     }
+
+
+def _shown(plan: Plan) -> str:
+    """What a time without a zone means, where a clock is named."""
+    clock = plan.stream.clock
+    if clock is None:
+        return ""
+    return (
+        f"; without a zone it is what the clock of {clock.zone} shows, of an hour that comes twice the first, and of "
+        "one that is left out as if the clock had not been put forward"
+    )
 
 
 def _bad_rows(plan: Plan) -> str:

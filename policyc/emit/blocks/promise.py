@@ -233,7 +233,7 @@ def _entry(plan: Plan, index: int, target: Target, name: str, value: str) -> Jso
         "unit_of_privacy": "one event of one user" if window == 1 else f"one user in any {window:,} steps in a row",
         "time_scope": span(plan),
         "neighboring_relation": NeighboringRelation.REPLACE_ONE.value,
-        "neighbors": relation_words(target),
+        "neighbors": relation_words(plan, target),
         "sensitivity": [
             {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}
             for r in plan.releases

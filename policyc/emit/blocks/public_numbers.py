@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
-from policyc.emit.numbers import exact, sentence_case
+from policyc.emit.numbers import counted, exact, sentence_case
 from policyc_check.plan.queries import SumQuery
+from policyc_check.plan.stream import StreamRecord
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
@@ -25,7 +28,8 @@ def unprotected(plan: Plan) -> list[Json]:
     if stream.population is not None:
         entries.append(_entry("population", f"the population, {stream.population:,}{_told(plan)}", stream.population))
     if stream.start is not None:
-        entries.append(_entry("start", f"the moment at which the stream starts, {stream.start}", stream.start))
+        words = f"the moment at which the stream starts, {stream.start}{_by_the_clock(stream)}"
+        entries.append(_entry("start", words, stream.start))
     else:
         entries.append(_entry("start", "the moment at which the stream starts, which the first run is told"))
     if stream.cell is not None:
@@ -42,6 +46,15 @@ def unprotected(plan: Plan) -> list[Json]:
     if stream.horizon is not None:
         entries.append(_entry("horizon", "the horizon", stream.horizon))
     return entries
+
+
+def _by_the_clock(stream: StreamRecord) -> str:
+    """Whose midnight it is, and how far its clock is known."""
+    if stream.clock is None:
+        return ""
+    changes = counted(len(stream.clock.changes) - 1, "change")
+    last = datetime.fromtimestamp(stream.clock.end + stream.clock.changes[-1][1], UTC).date()
+    return f" at midnight of {stream.clock.zone} (its clock as known at compilation, with {changes} until {last})"
 
 
 def _entry(name: str, words: str, value: int | str | None = None) -> Json:

@@ -133,7 +133,7 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
         "unit_of_privacy": f"all events of one user{in_period(plan)}",
         "time_scope": span(plan),
         "neighboring_relation": target.relation.value,
-        "neighbors": relation_words(target),
+        "neighbors": relation_words(plan, target),
         "sensitivity": [
             {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}
             for r in plan.releases

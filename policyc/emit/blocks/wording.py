@@ -6,9 +6,11 @@ from decimal import Decimal
 
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.stream import DAY, MONTH, Length
 from policyc_check.plan.targets import NeighboringRelation, Target, UserLevel, UserPromise, UserRho, window_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.predicted_errors import PredictedError
+from policyc_runtime.sources.calendar import step_of
 from policyc_runtime.sources.moments import says_zone
 
 Json = dict[str, "JsonValue"]
@@ -88,7 +90,21 @@ def events_counted(plan: Plan) -> int:
 
 def step_length(plan: Plan) -> str:
     """`1 day`, `5 minutes`."""
-    return duration(plan.stream.step_milliseconds)
+    return lasting(plan, 1)
+
+
+def lasting(plan: Plan, steps: int) -> str:
+    """How long so many steps are: days of the clock, or where one may have 25 hours, hours."""
+    stream = plan.stream
+    if step_of(stream) == MONTH:
+        return counted(steps, MONTH)
+    uneven = stream.clock is not None and len(stream.clock.changes) > 1 and stream.step_milliseconds < DAY
+    return duration(steps * stream.step_milliseconds, days=not uneven)
+
+
+def period_length(plan: Plan, per: Length) -> str:
+    """`1 day`, with the clock that says when it begins: `1 day (Europe/Berlin)`."""
+    return duration(per) + ("" if plan.stream.clock is None else f" ({plan.stream.clock.zone})")
 
 
 def user(plan: Plan) -> str:
@@ -99,7 +115,7 @@ def user(plan: Plan) -> str:
 def in_period(plan: Plan) -> str:
     """`` in one period of 1 day``, where the promise is about periods; else nothing."""
     per = next((t.per for t in plan.targets if isinstance(t, UserLevel | UserRho)), None)
-    return "" if per is None else f" in one period of {duration(per)}"
+    return "" if per is None else f" in one period of {period_length(plan, per)}"
 
 
 def span(plan: Plan) -> str:
@@ -107,12 +123,12 @@ def span(plan: Plan) -> str:
     steps = plan.stream.horizon
     if steps is None:
         return "the whole stream, which has no end"
-    return f"the whole horizon of {counted(steps, 'step')} ({duration(steps * plan.stream.step_milliseconds)})"
+    return f"the whole horizon of {counted(steps, 'step')} ({lasting(plan, steps)})"
 
 
 def step(plan: Plan) -> str:
     """`one step of 5 minutes`."""
-    return f"one step of {duration(plan.stream.step_milliseconds)}"
+    return f"one step of {step_length(plan)}"
 
 
 def secret(plan: Plan) -> str:
@@ -124,7 +140,7 @@ def event(plan: Plan, window: int) -> str:
     """What a promise is about: one event, or all that one user does in a window of steps."""
     if window == 1:
         return f"one event, {secret(plan)} of {user(plan)} in {step(plan)}"
-    length = f"{counted(window, 'step')} in a row ({duration(window * plan.stream.step_milliseconds)})"
+    length = f"{counted(window, 'step')} in a row ({lasting(plan, window)})"
     return f"{secret(plan)} of {user(plan)} throughout any {length}"
 
 
@@ -133,10 +149,10 @@ def group_name(record: ChainRecord) -> str:
     return f"users of group {quoted(record.group)}" if record.group else "users"
 
 
-def relation_words(target: Target) -> str:
+def relation_words(plan: Plan, target: Target) -> str:
     """Which two data sets must be hard to tell apart."""
     if isinstance(target, UserPromise) and target.per is not None:
-        period = f"one period of {duration(target.per)}"
+        period = f"one period of {period_length(plan, target.per)}"
         if target.relation is NeighboringRelation.REPLACE_ONE:
             return f"two data sets that differ in {period} of one user: all events in it are replaced by others"
         return f"two data sets, one of which has all events of one user in {period} more than the other"
@@ -152,10 +168,10 @@ def relation_words(target: Target) -> str:
 
 def steps_axis(plan: Plan) -> Json:
     """The axis of a picture over steps: what it says, and where its dates are from if the plan knows its start."""
-    words = f"step, {duration(plan.stream.step_milliseconds)} each"
-    start = plan.stream.start
-    if start is None:
-        return {"x": words}
-    zone = " (UTC)" if says_zone(start) else ""
-    dates: Json = {"start": start, "step_milliseconds": str(plan.stream.step_milliseconds)}
+    words, length = f"step, {step_length(plan)} each", step_of(plan.stream)
+    start, clock = plan.stream.start, plan.stream.clock
+    if start is None or (clock is not None and len(clock.changes) > 1 and plan.stream.step_milliseconds < DAY):
+        return {"x": words}  # or steps would lie an hour beside their dates
+    zone = " (UTC)" if says_zone(start) else "" if clock is None else f" ({clock.zone})"
+    dates: Json = {"start": start, "step_milliseconds": str(length)}
     return {"x": f"{words}, by when it begins{zone}", "dates": dates}

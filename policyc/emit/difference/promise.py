@@ -10,9 +10,10 @@ from policyc.emit.blocks.user_limits import number_of
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted, duration, exact
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
-from policyc_check.plan.stream import CellRecord
+from policyc_check.plan.stream import DAY, MONTH, CellRecord, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, UserPromise, UserRho, window_of
 from policyc_runtime.plan import Plan
+from policyc_runtime.sources.calendar import step_of
 
 
 def compare_promises(old: Plan, new: Plan) -> Iterator[Change]:
@@ -68,7 +69,9 @@ def _covers(new: Target, old: Target) -> bool:
     """Whether all events of the old unit, a user or a period of one, are in one new unit."""
     if not (isinstance(new, UserPromise) and isinstance(old, UserPromise)) or new.per is None:
         return True
-    return old.per is not None and new.per % old.per == 0
+    if old.per is None or new.per == MONTH or old.per == MONTH:  # noqa: PLR1714  so that mypy sees it
+        return new.per == old.per or (isinstance(old.per, int) and DAY % old.per == 0)  # a month is made of days
+    return new.per % old.per == 0
 
 
 def _targets(old: Plan, new: Plan) -> Iterator[Change]:
@@ -109,8 +112,8 @@ def _unit(old: Plan, new: Plan) -> Iterator[Change]:
         ("who is one user", before.user_column, after.user_column, "other persons or things are protected"),
         (
             "the step",
-            duration(before.step_milliseconds),
-            duration(after.step_milliseconds),
+            duration(step_of(before)),
+            duration(step_of(after)),
             "one event is now another stretch of time",
         ),
         ("the cells", _cells(old), _cells(new), "other values of an event are hard to tell apart, and published"),
@@ -118,6 +121,8 @@ def _unit(old: Plan, new: Plan) -> Iterator[Change]:
     ]
     if before.start != after.start and any(isinstance(t, UserPromise) and t.per is not None for t in new.targets):
         rows.append(("when periods begin", before.start, after.start, "other events are covered together"))
+    if before.clock != after.clock:
+        rows.append(("the clock", _clock(before), _clock(after), "days and months begin at other moments"))
     for what, was, now, reason in rows:
         if was != now:
             yield Change("promise", what, was, now, Effect.WEAKER, f"{reason}; the two cannot be compared")
@@ -125,6 +130,14 @@ def _unit(old: Plan, new: Plan) -> Iterator[Change]:
         yield Change(
             "promise", "the horizon", _horizon(before.horizon), _horizon(after.horizon), Effect.WEAKER, _span(old, new)
         )
+
+
+def _clock(stream: StreamRecord) -> str | None:
+    """The clock with the digest of its changes, which are those of the rules when the plan was compiled."""
+    if stream.clock is None:
+        return None
+    digest = sha256(stream.clock.model_dump_json(include={"changes", "end"}).encode()).hexdigest()
+    return f"{stream.clock.zone} (changes: sha256 {digest[:16]}…)"
 
 
 def _cells(plan: Plan) -> str | None:

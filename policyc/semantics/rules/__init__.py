@@ -12,6 +12,7 @@ from policyc.diagnostics import Diagnostic
 from policyc.semantics.policy import Policy
 from policyc.semantics.rules.belief import check_belief
 from policyc.semantics.rules.cells import check_cells
+from policyc.semantics.rules.clock import check_clock
 from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
 from policyc.semantics.rules.levels import check_levels
@@ -32,6 +33,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_correlation,
     check_participation,
     check_periods,
+    check_clock,
     check_cells,
     check_levels,
     check_parts,

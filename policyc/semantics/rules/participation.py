@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.lengths import MONTH
 from policyc.semantics.policy import Participation, Policy, UserLevelTarget
 from policyc.semantics.reading import written
 
@@ -97,6 +98,8 @@ def _period_instead(policy: Policy, bound: Participation | None, steps_alone: bo
     if bound is None or policy.period is not None or not steps_alone:
         return ""
     step, horizon = policy.stream.step_milliseconds, policy.stream.horizon
+    if policy.stream.step == MONTH:
+        return ""
     for length in PERIODS:
         period = length // step * step
         if bound.steps * step < period and (horizon is None or period < horizon * step):

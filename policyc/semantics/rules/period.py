@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.lengths import DAY, MONTH, Length
 from policyc.semantics.policy import Policy, UserLevelTarget
 
 
 def check_periods(policy: Policy) -> Iterator[Diagnostic]:
     """Whether a promise and its bound are about the same periods, made of whole steps, from a moment that is said."""
-    bound, step = policy.participation, policy.stream.step_milliseconds
+    bound, step = policy.participation, policy.stream.step
     for target in policy.targets:
         if not isinstance(target, UserLevelTarget):
             continue
@@ -27,7 +28,7 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
             )
         if target.per is None:
             continue
-        if target.per % step and step % target.per:
+        if _overlap(target.per, step):
             yield Diagnostic(
                 "E0506",
                 "periods and steps overlap",
@@ -35,7 +36,7 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
                 because="what one user does in one period would lie in parts of steps, and be in more of them than the "
                 "period is long",
                 help=f"write a period of whole steps of {policy.stream.step_text}, or of which a step has a whole "
-                "number",
+                f"number{_beside_months(target.per, step)}",
                 labels=(Label(policy.stream.span, "the step is declared here"),),
             )
         if policy.stream.start is None:
@@ -47,3 +48,17 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
                 help='add `start "2026-01-01"` to the stream: midnight UTC for days, a Monday for weeks',
                 labels=(Label(target.span, "promised here"),),
             )
+
+
+def _overlap(per: Length, step: Length) -> bool:
+    """Whether neither is made of the other; a month is made of days, and of what days are made of."""
+    if per == MONTH or step == MONTH:  # noqa: PLR1714  so that mypy sees it
+        other = step if per == MONTH else per
+        return other != MONTH and DAY % other != 0
+    return bool(per % step and step % per)
+
+
+def _beside_months(per: Length, step: Length) -> str:
+    if per == MONTH:
+        return ": `step 1d`, as weeks lie in two months; or `per = 1w`"
+    return ": `per = month` or `per = 1d`, as weeks lie in two months" if step == MONTH else ""

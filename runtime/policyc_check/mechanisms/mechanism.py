@@ -72,10 +72,7 @@ class StreamMechanism(Mechanism):
 
 
 class Derived(Mechanism):
-    """Computed from the noisy values of the release it is made of; no noise is added and no privacy is spent.
-
-    Source: DR14
-    """
+    """Computed from noisy values of the release it is made of; no noise, no privacy is spent. Source: DR14."""
 
     name: Literal["derived"] = "derived"
     accounting: Literal["none"] = "none"

@@ -61,11 +61,7 @@ class ChainRecord(Record):
 
 
 def _laws(rows: Sequence[Sequence[Decimal]]) -> NDArray[np.float64]:
-    """Each row divided by its sum, as near as floats come.
-
-    Raises:
-        InvalidMatrixError: E0805, a row that is no law.
-    """
+    """Each row divided by its sum, as near as floats come; InvalidMatrixError E0805 for one that is no law."""
     laws = []
     for number, row in enumerate(rows, start=1):
         with localcontext(prec=50):

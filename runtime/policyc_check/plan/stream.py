@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from policyc_check.records import NOTHING, Count, Label, Name, NonNegativeInteger, Opaque, Record, Steps
+from policyc_check.records import NOTHING, UNSAID, Count, Label, Name, NonNegativeInteger, Opaque, Record, Steps
 
 MOST_CELLS = 100_000
+DAY = 86_400_000  # milliseconds
+MONTH: Literal["month"] = "month"
+Length = Annotated[int, Field(gt=0)] | Literal["month"]
+"""Milliseconds, or a calendar month of the stream's clock."""
+
+Moment = Annotated[int, Field(ge=-62_135_596_800, lt=253_402_300_800 - 2 * 86_400)]  # of the years 1 to 9999
+Ahead = Annotated[int, Field(gt=-86_400, lt=86_400)]
+
+
+def longest(length: Length) -> int:
+    """The most milliseconds that a clock which is never put back has in it."""
+    return 31 * DAY if length == MONTH else length
 
 
 class PolicyRecord(Record):
@@ -57,11 +70,33 @@ class CellRecord(Listed):
         return {part.column: (*part.cells, *last) for part in (*self.levels, self)}
 
 
+class ClockRecord(Record):
+    """The clock whose days and months are meant, as known at compilation; moments are seconds since 1970."""
+
+    zone: Label
+    changes: Annotated[tuple[tuple[Moment, Ahead], ...], Field(min_length=1)]  # since when it is how far ahead of UTC
+    end: Moment  # until when that is known; nothing later is released
+    periods: Steps | None = UNSAID  # how many the horizon touches, of a promise about periods
+
+    def put_back(self, unit: int) -> int:
+        """The most milliseconds by which days are longer than usual; ValueError where some are not of whole units."""
+        back, (begin, ahead) = 0, self.changes[0]
+        broken = (begin + ahead) * 1000 % DAY or max(unit, DAY) % min(unit, DAY)
+        for (since, before), (moment, offset) in pairwise(self.changes):
+            uneven = unit < DAY and any((moment + shown) * 1000 % unit for shown in (before, offset))
+            broken = broken or uneven or moment <= since
+            ahead = max(ahead, offset)
+            back = max(back, ahead - offset)
+        if broken:
+            raise ValueError(f"days of the clock of {self.zone} are not made of whole units")
+        return 1000 * back if unit < DAY else 0
+
+
 class StreamRecord(Record):
     """The event stream.
 
     `horizon` is in steps, None when unbounded; `start` is the ISO moment of step 0, None when the first run is
-    told it; `population` is a public number, published unprotected.
+    told it; `population` is a public number, published unprotected. `step_text` is `month` of calendar months.
     """
 
     name: Name
@@ -73,6 +108,7 @@ class StreamRecord(Record):
     horizon: Steps | None
     population: Count | None
     start: Label | None
+    clock: ClockRecord | None = UNSAID
 
 
 class ParticipationRecord(Record):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from policyc_check.plan.stream import Length
 from policyc_check.records import UNSAID, PositiveDecimal, Record, Steps
 
 
@@ -52,34 +53,28 @@ class WEvent(Record):
 class UserPromise(Record):
     """All events of one user, whatever their correlation, in everything released.
 
-    With a period, `per` milliseconds: all events of one user in one period, counted from step 0 on. Fields are those of
+    With a period, `per`: all events of one user in one period, counted from step 0 on. Fields are those of
     the kinds, in the order in which plans of earlier versions have them.
     """
 
 
 class UserLevel(UserPromise):
-    """(epsilon, delta)-privacy; with delta 0 nothing is left to chance.
-
-    Source: DR14
-    """
+    """(epsilon, delta)-privacy; with delta 0 nothing is left to chance. Source: DR14."""
 
     kind: Literal["user_level"] = "user_level"
     epsilon: PositiveDecimal
     delta: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)]
     relation: NeighboringRelation
-    per: Annotated[int, Field(gt=0)] | None = UNSAID
+    per: Length | None = UNSAID
 
 
 class UserRho(UserPromise):
-    """Zero-concentrated privacy: of every order a > 1, the Renyi divergence of what is released is at most rho a.
-
-    Source: BS16
-    """
+    """Zero-concentrated privacy: Renyi divergences of order a > 1 are at most rho a. Source: BS16."""
 
     kind: Literal["user_level_rho"] = "user_level_rho"
     rho: PositiveDecimal
     relation: NeighboringRelation
-    per: Annotated[int, Field(gt=0)] | None = UNSAID
+    per: Length | None = UNSAID
 
 
 AnyUserPromise = UserLevel | UserRho

@@ -28,15 +28,10 @@ _PATIENCE = 2000  # steps in which a chain is expected to forget its start
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The law of a user's state some steps away, given the state now.
+    """The law of a user's state some steps away, given the state now."""
 
-    Args:
-        matrix: shape (n, n), row-stochastic.
-        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
-    """
-
-    matrix: Floats
-    relative_error: float = 0.0
+    matrix: Floats  # shape (n, n), row-stochastic
+    relative_error: float = 0.0  # every true entry is within a factor exp(+-relative_error) of the one given
 
 
 class Side:
@@ -143,11 +138,7 @@ class Chain:
         return self._settled
 
     def marginal(self, step: int) -> Floats:
-        """Law of the state at a 0-based step, shape (n,).
-
-        Raises:
-            InvalidMatrixError: E0805, the start is the stationary law, and there are several.
-        """
+        """Law of the state at a 0-based step, (n,); InvalidMatrixError E0805 of several stationary ones to start."""
         while len(self._laws) <= step and self._settled == math.inf:
             law = (self._transposed * self._laws[-1]).sum(axis=1)
             law /= law.sum()

@@ -42,19 +42,12 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class GroupLeakage:
-    """What all releases together tell about the users of one chain; of an endless stream, of one period.
+    """What all releases together tell about the users of one chain; of an endless stream, of one period."""
 
-    Args:
-        budgets: nats, rounded up, (T,).
-        before: what each step inherits at most from the steps before it, nats, (T,).
-        after: what it inherits from those after it.
-        endless: whether the budgets repeat for ever.
-    """
-
-    budgets: Floats
-    before: Floats
-    after: Floats
-    endless: bool
+    budgets: Floats  # nats, rounded up, (T,)
+    before: Floats  # what each step inherits at most from the steps before it, nats, (T,)
+    after: Floats  # what it inherits from those after it
+    endless: bool  # whether the budgets repeat for ever
 
     def largest(self, width: int = 1) -> tuple[float, int]:
         """The largest leakage about `width` steps in a row, nats, rounded up, and the first of these steps."""

@@ -36,11 +36,7 @@ def closed_classes(matrix: Floats) -> list[NDArray[np.intp]]:
 
 
 def stationary_law(matrix: Floats) -> Floats:
-    """The unique law with law @ matrix = law, shape (n,), to full relative precision.
-
-    Raises:
-        InvalidMatrixError: E0805, when there are several such laws.
-    """
+    """The law with law @ matrix = law, (n,), to full relative precision; InvalidMatrixError E0805 of several."""
     classes = closed_classes(matrix)
     if len(classes) > 1:
         a, b = (int(inside[0]) + 1 for inside in classes[:2])

@@ -18,6 +18,7 @@ from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserLevel
 from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked, DerivedRelease, MeasuredRelease, ReleasePlan
+from policyc_check.plan.stream import DAY, MONTH, longest
 from policyc_check.plan.targets import AnyUserPromise, NeighboringRelation, UserLevel, UserRho
 from policyc_check.rounding import rounded_down
 from policyc_check.users.noise import added
@@ -25,7 +26,6 @@ from policyc_check.users.participation import Participation
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
 
-DAY = 86_400_000  # milliseconds
 STRETCHES = (7, 31, 366)  # days of a week, a month and a year, at most
 _WORKLOADS: dict[type, Literal["prefix", "window"]] = {PrefixQuery: "prefix", WindowQuery: "window"}
 DELTAS = (Decimal("1e-6"), Decimal("1e-7"), Decimal("1e-10"))  # at which it is said what epsilon a promised rho is
@@ -37,11 +37,7 @@ def promised_user_level(plan: Stated) -> list[AnyUserPromise]:
 
 
 def source_release(plan: Stated, release: Asked) -> Asked:
-    """The count or sum that a release is made of, through running totals and windows; itself for a count or sum.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """The count or sum that a release is made of, through running totals and windows; KeyError where none is."""
     seen = set()
     while isinstance(release.query, PrefixQuery | WindowQuery):
         if release.name in seen:
@@ -75,7 +71,7 @@ def largest_units(query: SumQuery) -> int:
 
 
 def period_of(plan: Stated) -> Fraction | None:
-    """How many steps the period has that a promise is about, or which part of one; None for promises about all of it.
+    """How many steps the period has at most that a promise is about, or which part of one; None for all of it.
 
     Raises:
         ValueError: a period and a step overlap, or two promises are about different ones.
@@ -85,10 +81,24 @@ def period_of(plan: Stated) -> Fraction | None:
         raise ValueError("what is kept of one period cannot be bounded for two lengths")
     if per is None:
         return None
-    steps = Fraction(per, plan.stream.step_milliseconds)
-    if 1 not in (steps.numerator, steps.denominator) or plan.stream.start is None:
+    stream, length = plan.stream, longest(per)
+    step, months = stream.step_milliseconds, [per, stream.step_text].count(MONTH)
+    unit = min(step, length)
+    back = 0 if stream.clock is None else stream.clock.put_back(unit)
+    steps = Fraction(length + back, step) if length > step else Fraction(length, step + (back if length < step else 0))
+    overlap = 1 not in (steps.numerator, steps.denominator) or (months == 1 and DAY % unit)
+    if overlap or stream.start is None or (months and stream.clock is None):
         raise ValueError("a period is a whole number of steps, or a step of periods, from a start that is said")
     return steps
+
+
+def _all_as_long(plan: Stated) -> bool:
+    """Whether every period has as many steps as the longest, so that it is known by step which it is."""
+    stream, per = plan.stream, promised_user_level(plan)[0].per
+    if stream.clock is None or per is None:
+        return True
+    hours = stream.step_milliseconds < DAY <= longest(per) and len(stream.clock.changes) > 1
+    return not hours and (per == MONTH) == (stream.step_text == MONTH)
 
 
 def own_bound(plan: Stated) -> int:
@@ -119,7 +129,7 @@ def setting_of(plan: Stated, release: Asked, relation: NeighboringRelation, boun
         cells=len(release.cells),
         wait=plan.delivery.longest_wait,
         spread=spread_of(plan, release),
-        period=period,
+        period=period if period is None or period < 1 or _all_as_long(plan) else None,
         touched=1 if period is None else -(-bound // own),
         workload=_WORKLOADS.get(type(query), "identity"),
         window=query.steps if isinstance(query, WindowQuery) else None,
@@ -146,9 +156,21 @@ def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
     return reduce(PrivacyProfile.compose, profiles)
 
 
-def periods_in(days: int, length: int) -> int:
-    """How many periods of so many milliseconds so many days touch; whole days where these are made of periods."""
-    return days * DAY // length if DAY % length == 0 else -(-(days * DAY - 1) // length) + 1
+def periods_in(plan: Stated, days: int) -> int:
+    """How many of a promise's periods so many days touch; whole days where these are made of periods."""
+    (per, *_), clock = (target.per or 1 for target in promised_user_level(plan)), plan.stream.clock
+    if per == MONTH:
+        return -(-(days * DAY - 1) // (61 * DAY // 2)) + 1  # 366 days touch 13, and 31 may touch three
+    back = 0 if clock is None or per >= DAY else clock.put_back(per)
+    return (days * DAY + back) // per if DAY % per == 0 else -(-(days * DAY - 1) // per) + 1
+
+
+def periods_of_horizon(plan: Stated) -> int | None:
+    """How many of a promise's periods there are, as stated where a clock divides them; None where they do not end."""
+    horizon, clock, period = plan.stream.horizon, plan.stream.clock, period_of(plan)
+    if horizon is None or period is None:
+        return None
+    return math.ceil(horizon / period) if clock is None else clock.periods or 1
 
 
 def beyond_bounds(plan: Stated) -> list[int]:
@@ -158,14 +180,12 @@ def beyond_bounds(plan: Stated) -> list[int]:
     """
     if plan.participation is None:
         return []
-    own, horizon, period = own_bound(plan), plan.stream.horizon, period_of(plan)
-    if period is None:
-        last = horizon or 16 * own
+    own, last = own_bound(plan), periods_of_horizon(plan)
+    if period_of(plan) is None:
+        last = plan.stream.horizon or 16 * own
         return sorted({min(2 * own, last), min(4 * own, last), last} - {own})
-    length = math.ceil(period * plan.stream.step_milliseconds)
-    periods = [2, *filter(lambda count: count > 1, (periods_in(days, length) for days in STRETCHES))]
-    if horizon is not None:
-        last = math.ceil(horizon / period)
+    periods = [2, *filter(lambda count: count > 1, (periods_in(plan, days) for days in STRETCHES))]
+    if last is not None:
         periods = [min(count, last) for count in (*periods, last)]
     return sorted({own * count for count in periods} - {own})
 
@@ -260,7 +280,8 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
             return
         holds, found = _kept(plan, claim, claim, None)
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
-        one = "one user" if target.per is None else f"one user in one period of {target.per:,} ms"
+        length = target.per if target.per in (None, MONTH) else f"{target.per:,} ms"
+        one = "one user" if target.per is None else f"one user in one period of {length}"
         name = f"all events of {one} together leak at most {_amount(claim)}"
         yield Claim(name, holds, f"{found}{more}", place, "E0843")
         yield _check_beyond(plan, index)

@@ -29,17 +29,11 @@ REACH = 13.0  # standard deviations in the window on either side: what is outsid
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """A privacy loss of finitely many values, anywhere.
+    """A privacy loss of finitely many values, anywhere."""
 
-    Args:
-        losses: nats, increasing, shape (atoms,).
-        probabilities: of them, shape (atoms,).
-        lost: probability that the loss is infinite.
-    """
-
-    losses: Floats
-    probabilities: Floats
-    lost: float = 0.0
+    losses: Floats  # nats, increasing, shape (atoms,)
+    probabilities: Floats  # of them, shape (atoms,)
+    lost: float = 0.0  # probability that the loss is infinite
 
     @property
     def variance(self) -> float:
@@ -61,21 +55,13 @@ class Atoms:
 
 @dataclass(frozen=True, eq=False)
 class LossLaw:
-    """A privacy loss on the lattice offset + step (first + 0, 1, 2, ...).
+    """A privacy loss on the lattice offset + step (first + 0, 1, 2, ...)."""
 
-    Args:
-        step: nats, > 0.
-        offset: nats.
-        first: index of the first atom.
-        log_probabilities: natural logarithms, shape (atoms,); -inf where there is none.
-        lost: probability that the loss is infinite.
-    """
-
-    step: float
-    offset: float
-    first: int
-    log_probabilities: Floats
-    lost: float = 0.0
+    step: float  # nats, > 0
+    offset: float  # nats
+    first: int  # index of the first atom
+    log_probabilities: Floats  # natural logarithms, shape (atoms,); -inf where there is none
+    lost: float = 0.0  # probability that the loss is infinite
 
     @property
     def last(self) -> int:

@@ -52,17 +52,11 @@ class SumLoss:
 
 @dataclass(frozen=True)
 class PrivacyProfile:
-    """The exact trade between epsilon and delta of independent releases, rounded against us.
+    """The exact trade between epsilon and delta of independent releases, rounded against us."""
 
-    Args:
-        mu: of all Gaussian releases together, the root of the sum of squares.
-        losses: of the other releases.
-        fineness: lattice points to a standard deviation of one law, where laws are brought onto one lattice.
-    """
-
-    mu: float = 0.0
-    losses: tuple[Loss, ...] = ()
-    fineness: int = FINENESS
+    mu: float = 0.0  # of all Gaussian releases together, the root of the sum of squares
+    losses: tuple[Loss, ...] = ()  # of the other releases
+    fineness: int = FINENESS  # lattice points to a standard deviation of a law
 
     @property
     def coarse(self) -> PrivacyProfile:

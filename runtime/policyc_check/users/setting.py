@@ -48,7 +48,7 @@ class Setting:
         window: for `window`, how many steps.
         per_step: events of one user that count in a step, at most; None says nothing, as `contribution` bounds them.
         spread: cells of a step in each of which one user adds up to `contribution`, at most.
-        period: steps, or which part of a step, of the periods that are hidden one by one; None where all is together.
+        period: steps, or which part of a step, of periods hidden one by one, all as long; None where there are none.
         touched: periods in which one neighbor takes part, at most.
     """
 

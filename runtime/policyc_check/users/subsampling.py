@@ -37,15 +37,10 @@ ROUNDING = 1e-11  # every weight is raised by this, and by what its own recurren
 
 @dataclass(frozen=True, eq=False)
 class StepSample:
-    """How many of one user's steps a public random choice of steps shows.
+    """How many of one user's steps a public random choice of steps shows."""
 
-    Args:
-        law: of that number, shape (most + 1,), rounded up.
-        convex: whether it is the worst law for convex functions only.
-    """
-
-    law: Floats
-    convex: bool = False
+    law: Floats  # of that number, shape (most + 1,), rounded up
+    convex: bool = False  # whether it is the worst law for convex functions only
 
     def mean(self, delta_of: Callable[[int], float]) -> float:
         """Upper bound on delta, where `delta_of(m)` is that of m shown steps, >= 0 and increasing."""
@@ -126,17 +121,11 @@ def _require(holds: bool) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SampledGaussianLoss:
-    """The loss of discrete Gaussian noise on the steps of one user that are shown.
+    """The loss of discrete Gaussian noise on the steps of one user that are shown."""
 
-    Args:
-        sample: the law of how many these are.
-        noise: variance parameter of the noise, in squared units, > 0.
-        shift: by how much the value of a step differs, >= 1.
-    """
-
-    sample: StepSample
-    noise: Fraction
-    shift: int = 1
+    sample: StepSample  # the law of how many these are
+    noise: Fraction  # variance parameter of the noise, in squared units, > 0
+    shift: int = 1  # by how much the value of a step differs, >= 1
 
     @property
     def mu(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,21 +18,19 @@ from policyc_check.users.claims import own_bound, period_of, promised_user_level
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
-from policyc_runtime.files import draft, followed, is_full, place
+from policyc_runtime.laboratory.events_file import Events, step_0, write
 from policyc_runtime.laboratory.streams import USERS, counts_in_cells, turns_of
 from policyc_runtime.output_place import output_paths, require_writable
 from policyc_runtime.published_values import NOT_A_RELEASE
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.sources.moments import MONDAY, declared_start, step_microseconds, whole_step_before
-from policyc_runtime.sources.participation import measured_releases, period_microseconds, sum_columns
+from policyc_runtime.sources.calendar import calendar_of
+from policyc_runtime.sources.participation import measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import check_request, check_steps
 from policyc_runtime.sources.tables import (
     SIMULATED,
     SUFFIXES,
     connect,
-    is_parquet,
     open_table,
-    opened,
     quoted,
     reading,
 )
@@ -49,18 +47,7 @@ if TYPE_CHECKING:
 
 ENDLESS_STEPS = 100  # of a stream without a horizon, unless more are asked for
 LARGEST_EVENTS = 20_000_000
-A_MONDAY = MONDAY + 2923 * 7 * 86_400_000_000  # 2026-01-05
-SECOND = 1_000_000
 MOST_OF_CLAMP = 0.7  # of the largest value that one event adds to a sum whose course is declared
-
-
-class Events(NamedTuple):
-    """Drawn events, one an entry: who, in which step, in which cell (index into the policy's) and period."""
-
-    user: Numbers
-    step: Numbers
-    cell: Numbers
-    period: Numbers | int = 0
 
 
 def write_events(
@@ -93,7 +80,7 @@ def write_events(
     _check_columns(plan)
     check_request(plan, steps)
     total = steps or plan.stream.horizon or ENDLESS_STEPS
-    check_steps(plan, total, str(file), _start(plan))
+    check_steps(plan, total, str(file), step_0(plan))
     generator = SimulationRandomness(seed).generator
     values: Array | None = None
     if not promised_user_level(plan):
@@ -106,7 +93,7 @@ def write_events(
         name: _uniform(query, len(events.step), generator) if values is None else values
         for name, query in sum_columns(plan)
     }
-    _write(plan, events, columns, file, generator)
+    write(plan, events, columns, file, generator)
     return len(events.step)
 
 
@@ -196,18 +183,21 @@ def _taking_part(plan: Plan, steps: int, generator: np.random.Generator) -> Even
 
     Under a promise about periods that is so in every one of them.
     """
-    record, length, several = _bound(plan), *_periods(plan, steps)
+    record, firsts, several = _bound(plan), *_periods(plan, steps)
     users = plan.stream.population or USERS
-    most = min(own_bound(plan), -(-length // record.spacing))
-    parts = users * several * -(-steps // length)
+    lengths = np.diff(firsts)
+    most = min(own_bound(plan), -(-int(lengths.max()) // record.spacing))
+    parts = users * several * len(lengths)
     room = max(turns_of(plan, release) for release in measured_releases(plan))  # events in a step, or cells
     _require_few(parts * (most + 1) // 2 * room)
     times = generator.integers(1, most + 1, parts)
-    free = length - (times - 1) * record.spacing
+    of_part = np.arange(parts) // (users * several)
+    times = np.minimum(times, -(-lengths[of_part] // record.spacing))
+    free = lengths[of_part] - (times - 1) * record.spacing
     part = np.repeat(np.arange(parts), times)
     turn = np.arange(len(part)) - np.repeat(np.cumsum(times) - times, times)
     drawn = np.floor(generator.random(len(part)) * free[part]).astype(np.int64)
-    step = drawn[np.lexsort((drawn, part))] + turn * record.spacing + part // (users * several) * length
+    step = drawn[np.lexsort((drawn, part))] + turn * record.spacing + firsts[of_part[part]]
     part, step = np.repeat(part[step < steps], room), np.repeat(step[step < steps], room)
     cells = generator.integers(0, _listed(plan.stream), len(part))
     if counts_in_cells(plan):  # each in a cell of its own
@@ -215,10 +205,12 @@ def _taking_part(plan: Plan, steps: int, generator: np.random.Generator) -> Even
     return Events(part // several % users, step, cells, part % several)
 
 
-def _periods(plan: Plan, steps: int) -> tuple[int, int]:
-    """The steps of a period, and the periods of a step; without periods the stream is one."""
+def _periods(plan: Plan, steps: int) -> tuple[Numbers, int]:
+    """The first steps of periods and where they end, and the periods of a step; without periods the stream is one."""
     period = period_of(plan)
-    return (steps, 1) if period is None else (math.ceil(period), math.ceil(1 / period))
+    if period is None:
+        return np.array([0, steps]), 1
+    return calendar_of(plan, step_0(plan)).first_steps(steps), math.ceil(1 / period)
 
 
 def _following(
@@ -229,7 +221,7 @@ def _following(
     They take turns, so that everybody rests as long as possible; whoever would exceed the bound stays away. Of several
     periods in a step each is one's turn by itself.
     """
-    record, bound, length, several = _bound(plan), own_bound(plan), *_periods(plan, steps)
+    record, bound, firsts, several = _bound(plan), own_bound(plan), *_periods(plan, steps)
     (release,) = measured_releases(plan)
     series = [_course(signal, steps, generator) for _ in release.cells]
     course = np.column_stack(series)
@@ -242,7 +234,7 @@ def _following(
     together = wanted.sum(axis=1)
     windows = np.convolve(together, np.ones(record.spacing, dtype=np.int64))
     starts = np.cumsum(together) - together
-    begins = starts[np.arange(steps) // length * length]  # how many had their turns before a step's period
+    begins = np.repeat(starts[firsts[:-1]], np.diff(firsts))[:steps]  # how many had their turns before a step's period
     most = int((starts + together - begins).max())
     users = (
         plan.stream.population or max(-(-most // bound // several), -(-int(windows.max()) // several), 1)
@@ -284,65 +276,3 @@ def _bound(plan: Plan) -> ParticipationRecord:
 
 def _listed(stream: StreamRecord) -> int:
     return len(stream.cell.cells) if stream.cell else 1
-
-
-def _start(plan: Plan) -> int:
-    """The moment of step 0: the declared one, or the last whole step before a Monday."""
-    start = declared_start(plan)
-    return whole_step_before(A_MONDAY, step_microseconds(plan)) if start is None else start
-
-
-def _write(plan: Plan, events: Events, columns: dict[str, Array], file: Path, generator: np.random.Generator) -> None:
-    """A file in order of time, whole or not at all."""
-    stream, length, start = plan.stream, step_microseconds(plan), _start(plan)
-    period = min(length, period_microseconds(plan) or length)
-    unit = SECOND if period % SECOND == 0 else 1000
-    offset = generator.integers(0, period // unit, len(events.step)) * unit + events.period * period
-    drawn = {"person": events.user, "moment": start + events.step * length + offset, "code": events.cell, **columns}
-    form = "%Y-%m-%dT%H:%M:%S" if unit == SECOND else "%Y-%m-%dT%H:%M:%S.%g"
-    moment = "make_timestamp(moment)" if is_parquet(file) else f"strftime(make_timestamp(moment), {quoted(form)})"
-    chosen = [
-        f"concat('simulated-', person) AS {_name(stream.user_column)}",
-        f"{moment} AS {_name(stream.time_column)}",
-    ]
-    if stream.cell is not None:
-        names = ", ".join(map(quoted, stream.cell.cells))
-        chosen.append(f"[{names}][code + 1] AS {_name(stream.cell.column)}")
-    known: set[str] = set()
-    for name, query in sum_columns(plan):
-        if query.column not in known:
-            chosen.append(f"{name} AS {_name(query.column)}")
-        known.add(query.column)
-    import duckdb
-
-    form = "parquet" if is_parquet(file) else f"csv, HEADER, COMPRESSION {_compression(file)}"
-    connection = connect()
-    try:
-        target = followed(file)
-        with draft(target) as beside, beside.open("wb") as handle:
-            connection.register("drawn", drawn)
-            connection.execute(
-                f"COPY (SELECT {', '.join(chosen)}, {quoted(NOT_A_RELEASE)} AS {SIMULATED} FROM drawn "
-                f"ORDER BY moment, person) TO {quoted(opened(handle.fileno()))} (FORMAT {form}, USE_TMP_FILE false)"
-            )
-            place(beside, target)
-    except (OSError, duckdb.Error) as error:
-        if is_full(error):
-            raise _unwritable(file, "the disk is full", "make room, then run again") from None
-        if not isinstance(error, OSError | duckdb.IOException):
-            raise
-        raise _unwritable(file, "the system refused", "check the directory and its rights") from None
-    finally:
-        connection.close()
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
-def _compression(file: Path) -> str:
-    return "gzip" if file.name.lower().endswith(".gz") else "none"
-
-
-def _unwritable(file: Path, reason: str, remedy: str) -> ReleaseError:
-    return ReleaseError("E0826", "the output cannot be written", where=str(file), because=reason, help=remedy)

@@ -22,6 +22,8 @@ from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_
 from policyc_runtime.noisy_values import derived_values, measured, noisy_values
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
+from policyc_runtime.sources.calendar import calendar_of
+from policyc_runtime.sources.moments import declared_start
 from policyc_runtime.sources.participation import keep_first, keep_sample
 
 if TYPE_CHECKING:
@@ -174,11 +176,14 @@ def _parts(
     if period is None:
         who, when = np.nonzero(taking_part(users, bound, spacing, steps, generator))
         return who, when
-    length, units = math.ceil(period), users * math.ceil(1 / period)
-    periods = -(-steps // length)
-    part, when = np.nonzero(taking_part(units * periods, min(bound, length), spacing, length, generator))
-    when += part // units * length
-    return part[when < steps], when[when < steps]
+    start, units = declared_start(plan), users * math.ceil(1 / period)
+    assert start is not None, "periods are counted from a start that is said"
+    firsts = calendar_of(plan, start).first_steps(steps)
+    longest = int(np.diff(firsts).max())
+    part, when = np.nonzero(taking_part(units * (len(firsts) - 1), min(bound, longest), spacing, longest, generator))
+    when += firsts[part // units]
+    inside = when < np.minimum(firsts[1:], steps)[part // units]
+    return part[inside], when[inside]
 
 
 def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_check.plan.stream import MONTH
 from policyc_runtime.errors import DataError
-from policyc_runtime.sources.moments import iso_moment, now, step_microseconds
+from policyc_runtime.sources.calendar import calendar_of
+from policyc_runtime.sources.moments import iso_moment, now
 from policyc_runtime.sources.step_counts import LARGEST_HORIZON
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def due_counts(plan: Plan, start: int, rows: int, done: int, where: str, *, zone
 def _over(plan: Plan, start: int, reached: int, where: str, *, zoned: bool) -> int:
     """How many steps are over by the clock, at least one; refuses data that reaches beyond the step that goes on."""
     over = steps_over(plan, start, zoned=zoned)
-    begins = start + (reached - 1) * step_microseconds(plan)
+    begins = int(calendar_of(plan, start).steps.begin(np.array([reached - 1]))[0])
     if begins > now() + (0 if zoned else EAST):
         raise DataError(
             "E0863",
@@ -80,7 +82,7 @@ def _over(plan: Plan, start: int, reached: int, where: str, *, zoned: bool) -> i
             "E0863",
             "no step is over yet",
             where=where,
-            because=f"step 0 begins at {iso_moment(start)} and lasts {plan.stream.step_text}{wait}",
+            because=f"step 0 begins at {iso_moment(start, plan)} and lasts {_length(plan)}{wait}",
             help=f"run again when it is; `--steps {reached}` releases through step {reached - 1} at once, and rows "
             "that come later for these steps are then refused",
         )
@@ -90,7 +92,11 @@ def _over(plan: Plan, start: int, reached: int, where: str, *, zoned: bool) -> i
 def steps_over(plan: Plan, start: int, *, zoned: bool) -> int:
     """How many steps are over by the clock, at most the horizon."""
     moment = now() - (0 if zoned else WEST)
-    return max(0, min((moment - start) // step_microseconds(plan), plan.stream.horizon or LARGEST_HORIZON))
+    return max(0, min(calendar_of(plan, start).steps.over(moment), plan.stream.horizon or LARGEST_HORIZON))
+
+
+def _length(plan: Plan) -> str:
+    return "a month" if plan.stream.step_text == MONTH else plan.stream.step_text
 
 
 def _refuse_long_gap(plan: Plan, occupied: NDArray[np.int64], done: int, due: int, where: str) -> None:
@@ -99,7 +105,7 @@ def _refuse_long_gap(plan: Plan, occupied: NDArray[np.int64], done: int, due: in
     begins = np.append(0, occupied + 1)
     lengths = ends - begins
     usual = np.maximum.accumulate(np.append(0, lengths[:-1]))
-    day = DAY // step_microseconds(plan)
+    day = DAY // (1000 * plan.stream.step_milliseconds)
     earlier = np.where(begins == 0, day, np.minimum(begins, day))  # a stream may start at midnight, and people at eight
     limit = np.maximum(np.maximum(TIMES_LONGER * usual, earlier), FEW_STEPS)
     long = np.flatnonzero((lengths > limit) & (ends > done))

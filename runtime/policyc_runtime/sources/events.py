@@ -17,13 +17,9 @@ import numpy as np
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
+from policyc_runtime.sources.calendar import Clock, calendar_of
 from policyc_runtime.sources.due_steps import due_steps
-from policyc_runtime.sources.moments import (
-    FIRST_MOMENT,
-    LAST_MOMENT,
-    declared_start,
-    step_microseconds,
-)
+from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, declared_start
 from policyc_runtime.sources.names import check_cells, load_spellings, named_by
 from policyc_runtime.sources.participation import counted_by_user, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
@@ -82,7 +78,7 @@ def read_events(
 def occupied_steps(connection: DuckDBPyConnection, plan: Plan, start: int) -> NDArray[np.int64]:
     """The steps in which the table `event` has rows, in order."""
     found = connection.execute(
-        f"SELECT DISTINCT (moment - {start}) // {step_microseconds(plan)} AS step FROM event ORDER BY step"
+        f"SELECT DISTINCT {calendar_of(plan, start).steps.sql('moment')} AS step FROM event ORDER BY step"
     ).fetchnumpy()
     return np.asarray(found["step"], dtype=np.int64)
 
@@ -151,8 +147,6 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
             where=str(table.path),
             help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`",
         )
-    written = table.types[stream.time_column] == "VARCHAR"
-    moment = f"CASE WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END" if written else time
     code = "0"
     if stream.cell:
         cell = table.column(stream.cell.column, "cell", wanted)
@@ -162,10 +156,23 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
         unknown = _listed(plan) if stream.cell.otherwise is not None else -1
         code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
     values = "".join(f", TRY_CAST({table.column(query.column, 'value', wanted)} AS DOUBLE) AS {v}" for v, query in sums)
-    connection.execute(
-        f"CREATE TABLE event AS SELECT {user}::VARCHAR AS person, "
-        f"epoch_us(TRY_CAST({moment} AS TIMESTAMPTZ)) AS moment, {code} AS code{values} FROM {table.source}"
-    )
+    said, local = _said(time, table.types[stream.time_column])
+    rows = f"SELECT {user}::VARCHAR AS person, {said} AS moment, {code} AS code{values}"
+    if stream.clock is None:
+        connection.execute(f"CREATE TABLE event AS {rows} FROM {table.source}")
+        return
+    moment = f"CASE WHEN local THEN {Clock.of(stream.clock).moment_sql('moment')} ELSE moment END AS moment"
+    rows += f", {local} AS local FROM {table.source}"
+    connection.execute(f"CREATE TABLE event AS SELECT * EXCLUDE (local) REPLACE ({moment}) FROM ({rows})")
+
+
+def _said(time: str, kind: str) -> tuple[str, str]:
+    """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
+    if kind != "VARCHAR":
+        return f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ))", str("WITH TIME ZONE" not in kind)
+    moment = f"CASE WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
+    with_zone = (f"TRY_CAST(concat(trim({time}), {quoted(zone)}) AS TIMESTAMPTZ)" for zone in ("Z", " 00:00Z"))
+    return f"epoch_us(TRY_CAST({moment} AS TIMESTAMPTZ))", f"coalesce({', '.join(with_zone)}) IS NOT NULL"
 
 
 def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
@@ -253,8 +260,8 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
 def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
     """Refuses the first row outside the stream."""
     horizon = plan.stream.horizon
-    end = start + horizon * step_microseconds(plan) if horizon is not None else None
-    late = "NULL" if end is None else f"min(rowid) FILTER (moment >= {end})"
+    step = calendar_of(plan, start).steps.sql("moment")
+    late = "NULL" if horizon is None else f"min(rowid) FILTER (moment >= {start} AND {step} >= {horizon})"
     ((early, beyond),) = connection.execute(
         f"SELECT min(rowid) FILTER (moment < {start}), {late} FROM event"
     ).fetchall()
@@ -263,7 +270,7 @@ def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start
             "E0815",
             "the event lies before the start of the stream",
             where=place_of(path, early),
-            because="step 0 is fixed, by the plan or by the first run; times with a zone are converted to UTC",
+            because="step 0 is fixed, by the plan or by the first run; times with a zone are converted",
             help="leave the row out, or give the stream an earlier start before its first run",
         )
     if beyond is not None:
@@ -279,7 +286,7 @@ def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start
 def count_events(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, steps: int) -> StepCounts:
     """Counts of the table `event`; under a participation bound the table `before` says what users did already."""
     states = len(plan.stream.cell.states) if plan.stream.cell else 1
-    step = step_microseconds(plan)
+    step = calendar_of(plan, start).steps
     connection.execute(  # each user's name is hashed once; a step's digest adds up the hashes of who was where
         "CREATE TABLE person AS SELECT person, row_number() OVER () AS id, "
         "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM (SELECT DISTINCT person FROM event)"
@@ -289,9 +296,8 @@ def count_events(connection: DuckDBPyConnection, where: str, plan: Plan, start: 
         return counted_by_user(connection, plan, start, steps)
     connection.execute(  # the largest key of a step is the latest moment, then the first cell
         f"CREATE TABLE presence AS SELECT id, step, {states} - 1 - max(key) % {states} AS code FROM ("
-        f"SELECT id, (moment - {start}) // {step} AS step, "
-        f"((moment - {start}) % {step}) * {states} + {states} - 1 - code AS key "
-        f"FROM event JOIN person USING (person) WHERE moment < {start + steps * step}) GROUP BY id, step"
+        f"SELECT id, {step.sql('moment')} AS step, (moment - {start})::HUGEINT * {states} + {states} - 1 - code AS key "
+        f"FROM event JOIN person USING (person)) WHERE step < {steps} GROUP BY id, step"
     )
     rows = connection.execute(
         "SELECT step, code, count(*), sum(low), sum(high) FROM presence "

@@ -14,7 +14,6 @@ run leaves one of two files that the ledger knows; a file that was altered other
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import shutil
 import sqlite3
@@ -24,14 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_check.users.claims import period_of
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.files import PRIVATE_MODE, draft, is_full, place
 from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
+from policyc_runtime.sources.calendar import Calendar, calendar_of
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.events import count_events, first_step, load_events
-from policyc_runtime.sources.moments import step_microseconds
 from policyc_runtime.sources.names import named_by, other_names, written_twice
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_steps
@@ -158,8 +156,9 @@ class History:
                 self._set("names", names)
                 load_events(connection, table, plan)
                 start = first_step(connection, table.path, plan, start if known is None else int(known))
-                step = step_microseconds(plan)
-                rows = self._rows(connection, start, step)
+                calendar = calendar_of(plan, start)
+                step = calendar.steps.sql("moment")
+                rows = self._rows(connection, step)
                 self._check_again(rows, done)
                 total = steps
                 if total is None:
@@ -168,10 +167,11 @@ class History:
                     total = due_steps(plan, start, occupied, done, str(path), zoned=zoned, simulated=simulated)
                 total = max(done, total)
                 check_steps(plan, total, str(path), start)
-                connection.execute(f"DELETE FROM event WHERE moment < {start + done * step}")
+                connection.execute(f"DELETE FROM event WHERE {step} < {done}")
                 self._bring_kept(connection, table.path)
                 new = count_events(connection, str(path), plan, start, total)
                 self._take(connection, new, rows, done, start)
+                self._forget(calendar, new.steps)
         finally:
             connection.close()
         return self._all(start, steps)
@@ -195,11 +195,11 @@ class History:
                     place(self._copy, self.path)
                 self._book.note_history(*marks)
 
-    def _rows(self, connection: DuckDBPyConnection, start: int, step: int) -> dict[int, str]:
-        """One keyed hash of all rows of each step that has any."""
+    def _rows(self, connection: DuckDBPyConnection, step: str) -> dict[int, str]:
+        """One keyed hash of all rows of each step that has any; `step` is SQL for that of a row."""
         values = "".join(f", ':', {name}" for name, _ in sum_columns(self._plan))
         found = connection.execute(
-            f"SELECT (moment - {start}) // {step} AS step, count(*), "
+            f"SELECT {step} AS step, count(*), "
             f"sum(md5_number_lower(concat(?, person, ':', moment, ':', code{values}))) FROM event GROUP BY ALL",
             [self._meta["key"]],
         ).fetchall()
@@ -267,16 +267,13 @@ class History:
             key,
         ).fetchall()
         self._file.executemany("INSERT OR IGNORE INTO cut VALUES (?)", cut)
-        self._forget(new.steps)
         for name in ("participations", "events"):
             self._set(name, str(int(self._meta.get(name, "0")) + (new.dropped or {}).get(name, 0)))
 
-    def _forget(self, steps: int) -> None:
+    def _forget(self, calendar: Calendar, steps: int) -> None:
         """Whatever was kept in periods that are over: no later one depends on it."""
-        period = period_of(self._plan)
-        if period is not None:
-            begun = math.floor(math.floor(steps / period) * period)  # the first step of the period that goes on
-            self._file.execute("DELETE FROM kept WHERE step < ?", (begun,))
+        if calendar.periods is not None:
+            self._file.execute("DELETE FROM kept WHERE step < ?", (calendar.going_on(steps),))
             self._file.execute("DELETE FROM written WHERE person NOT IN (SELECT person FROM kept)")
 
     def _all(self, start: int, steps: int | None) -> StepCounts:

@@ -1,12 +1,15 @@
-"""Moments and steps, in whole microseconds since 1970; a moment without a zone is taken as it is written."""
+"""Moments as text: in whole microseconds since 1970; without a zone as the clock of the plan shows it, else as UTC."""
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
 
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.plan import Plan
+from policyc_runtime.sources.calendar import SECOND, Clock, calendar_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -22,11 +25,6 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def step_microseconds(plan: Plan) -> int:
-    """The length of a step."""
-    return plan.stream.step_milliseconds * 1000
-
-
 def declared_start(plan: Plan) -> int | None:
     """The moment of step 0 that the plan gives, or None.
 
@@ -35,6 +33,8 @@ def declared_start(plan: Plan) -> int | None:
     """
     if plan.stream.start is None:
         return None
+    if plan.stream.clock is not None:
+        return SECOND * plan.stream.clock.changes[0][0]
     try:
         return moment_of(plan.stream.start)
     except ValueError:
@@ -62,7 +62,7 @@ def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
     if said is None:
         return declared if fixed is None else fixed
     try:
-        moment = moment_of(said) if said else LAST_MOMENT
+        moment = _said_moment(plan, said) if said else LAST_MOMENT
     except ValueError:
         moment = LAST_MOMENT
     if not FIRST_MOMENT <= moment < LAST_MOMENT:
@@ -78,7 +78,7 @@ def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
             "E0865",
             "the policy says another start of the stream",
             where="--start",
-            because=f"its step 0 begins at {iso_moment(declared)}",
+            because=f"its step 0 begins at {iso_moment(declared, plan)}",
             help="leave `--start` out",
         )
     if fixed is not None and fixed != moment:
@@ -86,7 +86,7 @@ def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
             "E0865",
             "the first run began the stream at another moment",
             where="--start",
-            because=f"step 0 begins at {iso_moment(fixed)}, and steps were released that are counted from there",
+            because=f"step 0 begins at {iso_moment(fixed, plan)}, and steps were released that are counted from there",
             help="leave `--start` out",
         )
     return moment
@@ -94,7 +94,15 @@ def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
 
 def says_zone(text: str | None) -> bool:
     """Whether an ISO moment says its zone."""
-    return text is not None and datetime.fromisoformat(text).tzinfo is not None
+    return text is not None and text != "" and datetime.fromisoformat(text).tzinfo is not None
+
+
+def _said_moment(plan: Plan, text: str) -> int:
+    """The same of what the plan's clock shows, where the text says no zone."""
+    moment = moment_of(text)
+    if plan.stream.clock is None or says_zone(text):
+        return moment
+    return int(Clock.of(plan.stream.clock).moment_of(np.array([moment]))[0])
 
 
 def moment_of(text: str) -> int:
@@ -110,20 +118,29 @@ def whole_step_before(moment: int, step: int) -> int:
     return moment - (moment - MONDAY) % step
 
 
-def iso_moment(moment: int) -> str:
-    """ISO text without zone, with fractions of a second only where there are any."""
-    return (EPOCH + moment * MICROSECOND).replace(tzinfo=None).isoformat()
+def iso_moment(moment: int, plan: Plan) -> str:
+    """ISO text, with fractions of a second only where there are any: without zone, or as the plan's clock shows it."""
+    if plan.stream.clock is None:
+        return (EPOCH + moment * MICROSECOND).replace(tzinfo=None).isoformat()
+    ahead = int(Clock.of(plan.stream.clock).shown(np.array([moment]))[0]) - moment
+    return (EPOCH + moment * MICROSECOND).astimezone(timezone(ahead * MICROSECOND)).isoformat()
+
+
+def last_moment(plan: Plan) -> int:
+    """The moment from which on no step can end: the year 9999 is over, or nobody knows the plan's clock."""
+    clock = plan.stream.clock
+    return LAST_MOMENT if clock is None else min(LAST_MOMENT, SECOND * clock.end)
 
 
 def steps_in_calendar(plan: Plan) -> int:
-    """How many steps from the declared start on, or from the first moment, are over before the year 9999 is."""
+    """How many steps from the declared start on, or from the first moment, are over before that."""
     start = declared_start(plan)
-    return (LAST_MOMENT - (FIRST_MOMENT if start is None else start)) // step_microseconds(plan)
+    return calendar_of(plan, FIRST_MOMENT if start is None else start).steps.over(last_moment(plan))
 
 
 def step_times(plan: Plan, start: int | None, steps: int) -> tuple[str, ...]:
     """The moment each step begins, ISO; empty texts without a start."""
     if start is None:
         return ("",) * steps
-    length = step_microseconds(plan)
-    return tuple(iso_moment(start + step * length) for step in range(steps))
+    begins = calendar_of(plan, start).steps.begin(np.arange(steps)).tolist()
+    return tuple(iso_moment(moment, plan) for moment in begins)

@@ -24,7 +24,7 @@ from policyc_check.users.claims import largest_units, period_of
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
-from policyc_runtime.sources.moments import step_microseconds
+from policyc_runtime.sources.calendar import Calendar, calendar_of
 from policyc_runtime.sources.step_counts import StepCounts
 
 if TYPE_CHECKING:
@@ -56,17 +56,16 @@ def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, step
     """Counts and sums of the tables `event` and `person`, for the steps from `start` (microseconds since 1970) on."""
     record = plan.participation
     assert record is not None, "plans with a user-level target have a bound"
-    length = step_microseconds(plan)
+    calendar = calendar_of(plan, start)
     listed = len(plan.stream.cell.cells) if plan.stream.cell else 1
     columns = sum_columns(plan)
     units = "".join(f", {_units(name, query)} AS {name}" for name, query in columns)
-    period = period_microseconds(plan)
+    period = "0" if calendar.periods is None else calendar.periods.sql("moment")
     connection.execute(
-        f"CREATE TABLE part AS SELECT id, (moment - {start}) // {length} AS step, "
-        f"{'0' if period is None else f'(moment - {start}) // {period}'} AS period, code, moment"
-        f"{units} FROM event JOIN person USING (person) WHERE moment < {start + steps * length} AND code < {listed}"
+        f"CREATE TABLE part AS SELECT * FROM (SELECT id, {calendar.steps.sql('moment')} AS step, {period} AS period, "
+        f"code, moment{units} FROM event JOIN person USING (person) WHERE code < {listed}) WHERE step < {steps}"
     )
-    dropped = _keep_steps(connection, record, "0" if period is None else f"step * {length} // {period}")
+    dropped = _keep_steps(connection, record, calendar)
     if _most_cells(plan) is None:
         _keep_events(connection, record, [name for name, _ in columns])
     else:
@@ -121,24 +120,21 @@ def _units(name: str, query: SumQuery) -> str:
     return f"least(greatest(round({clamped}::DOUBLE / {query.grid})::BIGINT, -{most}), {most})"
 
 
-def period_microseconds(plan: Plan) -> int | None:
-    """The length of the period that a promise is about; None for promises about all of a user."""
-    period = period_of(plan)
-    return None if period is None else int(period * step_microseconds(plan))
-
-
-def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord, period: str) -> dict[str, int]:
-    """The table `kept` of users' steps that count, and how many were dropped; `period` is SQL for that of a `step`.
+def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord, calendar: Calendar) -> dict[str, int]:
+    """The table `kept` of users' steps that count, and how many were dropped.
 
     Steps that earlier runs kept stand in `before`: going forward, what is kept of later ones is the same with nothing
     else of the earlier ones.
     """
     connection.execute("CREATE TABLE IF NOT EXISTS before (person VARCHAR, step BIGINT)")
+    known = connection.execute("SELECT DISTINCT step FROM before").fetchnumpy()["step"]
+    connection.register("begun", {"step": known, "period": calendar.period_of(np.asarray(known, dtype=np.int64))})
     rows = connection.execute(
         "SELECT id, period, step, md5_number_lower(concat(low, ':', high, ':', step)) AS rank FROM (SELECT id, period, "
-        f"step FROM part UNION SELECT id, {period} AS period, step FROM before JOIN person USING (person)) "
+        "step FROM part UNION SELECT id, period, step FROM before JOIN begun USING (step) JOIN person USING (person)) "
         "JOIN person USING (id) ORDER BY id, period, step"
     ).fetchnumpy()
+    connection.unregister("begun")
     ids, steps, periods = (np.asarray(rows[name], dtype=np.int64) for name in ("id", "step", "period"))
     users = np.cumsum((np.diff(ids, prepend=-1) != 0) | (np.diff(periods, prepend=-1) != 0))  # each in one period
     keep = np.ones(len(users), dtype=np.bool_)

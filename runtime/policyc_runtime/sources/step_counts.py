@@ -10,7 +10,8 @@ import numpy as np
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
-from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, step_microseconds
+from policyc_runtime.sources.calendar import calendar_of
+from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, iso_moment, last_moment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +124,18 @@ def check_steps(plan: Plan, steps: int, where: str, start: int | None = None) ->
             because=f"the plan has noise for {horizon:,} steps, counted from 0",
             help="give the policy a longer horizon and compile again, or leave the later steps out",
         )
-    if start is not None and not FIRST_MOMENT <= start <= LAST_MOMENT - steps * step_microseconds(plan):
+    if start is None:
+        return
+    end = int(calendar_of(plan, start).steps.begin(np.array([steps]))[0])
+    if plan.stream.clock is not None and last_moment(plan) < end <= LAST_MOMENT:
+        raise DataError(
+            "E0815",
+            f"{steps:,} steps reach beyond what the plan knows of the clock of {plan.stream.clock.zone}",
+            where=where,
+            because=f"it knows it until {iso_moment(last_moment(plan), plan)}; later days are nobody's yet",
+            help="release fewer steps: `--steps N`; later ones need a plan that is compiled anew",
+        )
+    if not (start >= FIRST_MOMENT and end <= LAST_MOMENT):
         raise DataError(
             "E0812",
             "the steps reach before the year 1 or beyond the year 9999",
