@@ -167,7 +167,7 @@ def run(
     policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
     """
     from policyc.emit import require_signed, require_unchanged
-    from policyc.emit.summary import render_run
+    from policyc.emit.run_summary import render_run
     from policyc_runtime.ledger_seal import LEDGER, PIN
     from policyc_runtime.output import write_release
     from policyc_runtime.plan import load_plan
@@ -318,7 +318,7 @@ def simulate(
         own_outputs(plan, output, simulated=True)
     signal = declared_signal(target, plan)
     if events is not None:
-        from policyc.emit.summary import render_events
+        from policyc.emit.run_summary import render_events
         from policyc_runtime.laboratory.events import write_events
 
         count = write_events(plan, seed, events, steps=steps, signal=signal)

@@ -48,7 +48,7 @@ def compile_policy(path: str | Path) -> Compilation:
     Raises:
         PolicyError: the policy has errors, or no plan can keep its promise; says what to write.
     """
-    from policyc.planning import make_plan
+    from policyc.planning.plan import make_plan
 
     source, tree, policy, findings = check_file(path)
     plan, more = make_plan(policy, findings)

@@ -46,7 +46,7 @@ def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Clai
 
 def require_unchanged(directory: str | Path, plan: Plan) -> None:
     """Refuse to run a plan whose policy, or a file it read, changed since: PlanRejectedError."""
-    from policyc.emit.audit import require_unchanged as require
+    from policyc.emit.stored_policy import require_unchanged as require
 
     require(directory, plan)
 

@@ -18,27 +18,22 @@ from policyc.emit.directory import (
     PLAN,
     STEPS,
     TEXT,
-    recorded,
     rendered_files,
     same_but_for_rounding,
 )
-from policyc.emit.installed_code import installed_code
 from policyc.emit.on_demand import on_demand_claims
 from policyc.emit.printed_numbers import differing_number, promised_numbers
 from policyc.emit.signatures import CERTIFICATE
 from policyc.emit.stored_files import content_of, sha256
-from policyc.version import __version__
+from policyc.emit.stored_policy import CODE, MADE_HERE, other_code, other_maker, policy_claims
 from policyc_check.claims import Claim
-from policyc_check.errors import KernelError, PlanRejectedError
-from policyc_check.plan.stream import ClockRecord
+from policyc_check.errors import KernelError
 from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical import audit_claims, read_audit
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.refusal import computed_with
 
-CODE, NOT_THE_POLICY = "E0803", "E0855"
 SHOWING = (PAGE, TEXT)  # the policy, as their appendix
-MADE_HERE = f"policyc {__version__}"
 PROGRAMS = (".py", ".pyc", ".so", ".pyd", ".pth", ".zip")
 
 
@@ -63,7 +58,7 @@ def verify_directory(directory: str | Path, *, quick: bool = False) -> list[Clai
     readable = Claim("the plan can be read", True, f"plan {plan.digest[:16]}…", PLAN)
     claims = [
         readable,
-        *_policy(folder, plan),
+        *policy_claims(folder, plan),
         *_rendered(folder, plan),
         *_audit(folder, plan, quick),
         *_other_programs(folder),
@@ -78,12 +73,7 @@ def _planned(folder: Path, plan: Plan, quick: bool) -> Claim:
 
     if quick:
         return Claim(NAME, None, "not checked: it takes planning the policy again, which `--quick` leaves out", PLAN)
-    return planned_again(folder, plan, _other_maker(folder, plan))
-
-
-def _other_maker(folder: Path, plan: Plan) -> str | None:
-    """What is said to have made a plan, in words; None for the code that is here."""
-    return plan.compiler if plan.compiler != MADE_HERE else _other_code(folder)
+    return planned_again(folder, plan, other_maker(folder, plan))
 
 
 def _other_programs(folder: Path) -> Iterator[Claim]:
@@ -94,94 +84,6 @@ def _other_programs(folder: Path) -> Iterator[Claim]:
             name = "nothing in the directory is run in place of what the model imports"
             yield Claim(name, False, "nobody knows this program; take it away", str(place), CODE)
             return
-
-
-def require_unchanged(directory: str | Path, plan: Plan) -> None:
-    """The policy and the files it read lie beside the plan as they were compiled, and say what the plan promises.
-
-    Raises:
-        PlanRejectedError: E0803, naming the first file that changed; E0855, the plan is not of this policy.
-    """
-    for claim in _policy(Path(directory), plan):
-        if claim.holds is False:
-            changed = claim.code == CODE
-            raise PlanRejectedError(
-                claim.code,
-                "a file of the plan changed after it was compiled" if changed else "the plan is not of its policy",
-                where=claim.where,
-                because=claim.detail,
-                help="put the file back, or compile the policy again into another directory",
-            )
-
-
-def _policy(folder: Path, plan: Plan) -> Iterator[Claim]:
-    """The policy and its files are those that were compiled, and resolved again they say what the plan says."""
-    source, read = plan.policy.source, plan.policy.files
-    hashed = [_hashed(folder, source.name, "is the policy that was compiled", source.sha256)]
-    hashed += [_hashed(folder, file.name, "is the file that the policy read", file.sha256) for file in read]
-    yield from hashed
-    if all(claim.holds for claim in hashed):
-        yield _resolved(folder, plan)
-        if plan.stream.clock is not None:
-            yield _clock(folder, plan, plan.stream.clock)
-
-
-def _resolved(folder: Path, plan: Plan) -> Claim:
-    from policyc.diagnostics import PolicyError
-    from policyc.emit.second_plan import shown
-    from policyc.planning.declaration import differences, known_clock
-    from policyc.semantics.checked import check_file
-
-    name = "the plan promises and assumes what its policy says"
-    place = folder / plan.policy.source.name
-    try:
-        _, _, policy, findings = check_file(place, known_clock(plan))
-        found = next(differences(policy, findings, plan), None)
-    except PolicyError as error:
-        if plan.compiler != MADE_HERE:
-            return Claim(name, None, f"not checked: {MADE_HERE} does not read a policy of {plan.compiler}", str(place))
-        return Claim(
-            name, False, f"the policy has findings: {error.diagnostics[0].message}", str(place), NOT_THE_POLICY
-        )
-    if found is None:
-        return Claim(name, True, "the policy was resolved again and compared with the plan", str(place))
-    maker = _other_maker(folder, plan)
-    if maker is not None and found.place.startswith("notices"):  # compared last: all but words of warnings is the same
-        return Claim(name, None, f"not checked: this code words its warnings otherwise than {maker}", str(place))
-    said, planned = (shown(value) for value in (found.policy, found.plan))
-    return Claim(
-        name, False, f"the policy says {said}, the plan {planned}", f"{folder / PLAN}: {found.place}", NOT_THE_POLICY
-    )
-
-
-def _clock(folder: Path, plan: Plan, clock: ClockRecord) -> Claim:
-    """How the clock of the plan goes by the zone rules of this machine; those of the plan count, as rules change."""
-    from policyc.diagnostics import PolicyError
-    from policyc.semantics.checked import check_file
-
-    name = f"the clock of {clock.zone} goes as this machine knows it"
-    where = f"{folder / PLAN}: stream.clock"
-    try:
-        here = check_file(folder / plan.policy.source.name)[2].stream.clock
-    except PolicyError as error:
-        return Claim(name, None, f"not checked: {error.diagnostics[0].message}", where)
-    said = () if here is None else (*here.changes, (here.end, 0))
-    differ = {*said} ^ {*clock.changes, (clock.end, 0)}
-    if not differ:
-        return Claim(name, True, f"{len(clock.changes) - 1:,} changes compared", where)
-    first = datetime.fromtimestamp(min(differ)[0], UTC).date()
-    return Claim(name, None, f"not checked: here it goes otherwise from {first} on; what the plan says counts", where)
-
-
-def _hashed(folder: Path, file: str, what: str, compiled: str) -> Claim:
-    name, path = f"`{Path(file).name}` {what}", folder / file
-    content = content_of(folder, file)
-    if content is None:
-        return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
-    found = sha256(content)
-    if found == compiled:
-        return Claim(name, True, f"sha256 {found[:16]}…", str(path))
-    return Claim(name, False, f"sha256 is {found[:16]}…, recorded is {compiled[:16]}…", str(path), CODE)
 
 
 def _rendered(folder: Path, plan: Plan) -> Iterator[Claim]:
@@ -216,7 +118,7 @@ def _same(folder: Path, file: str, expected: bytes, plan: Plan) -> Claim:
     if content is None:
         return Claim(name, False, "the file is missing or cannot be read", str(path), CODE)
     if content == expected:
-        other = _other_code(folder) if file == CERTIFICATE else None
+        other = other_code(folder) if file == CERTIFICATE else None
         says = "" if other is None else f"; it names {other}, which says the same"
         return Claim(name, True, f"rendered again, equal byte for byte{says}", str(path))
     if file in (MODEL, STEPS) and same_but_for_rounding(content, expected):
@@ -226,17 +128,9 @@ def _same(folder: Path, file: str, expected: bytes, plan: Plan) -> Claim:
     pairs = zip(content.split(b"\n"), expected.split(b"\n"), strict=False)
     line = next((i for i, (found, wanted) in enumerate(pairs, start=1) if found != wanted), None)
     where = str(path) if line is None else f"{path}: line {line}"
-    other = _other_code(folder)
+    other = other_code(folder)
     why = "it was altered" if other is None else f"it was altered, or made by {other}"
     return Claim(name, False, f"{why}: rendered again, it differs", where, CODE)
-
-
-def _other_code(folder: Path) -> str | None:
-    """The code that a certificate names, in words; None when it is this one, or none is named."""
-    named, here = recorded(folder, "integrity", "code_sha256"), installed_code()
-    if not isinstance(named, str) or named == here:
-        return None
-    return f"other code of policyc (sha256 {named[:16]}…, this is {here[:16]}…)"
 
 
 def _numbers(folder: Path, files: dict[str, bytes]) -> Claim:

@@ -24,10 +24,9 @@ from policyc.emit.map_model import render_map_model
 from policyc.emit.on_demand import ON_DEMAND, refreshed_on_demand, render_on_demand
 from policyc.emit.signatures import CERTIFICATE, ENVELOPE, signatures_of
 from policyc.emit.steps import render_steps, step_rows
-from policyc.emit.stored_files import content_of, sha256
+from policyc.emit.stored_files import content_of, recorded, sha256
 from policyc_check.errors import KernelError
 from policyc_runtime.files import read_inside, speaking_of, write_bytes, write_together
-from policyc_runtime.json_text import read_json
 from policyc_runtime.laboratory.empirical import AUDIT
 from policyc_runtime.ledger_seal import LEDGER, PIN
 from policyc_runtime.plan import Plan, load_plan
@@ -122,14 +121,6 @@ def _certificate(
         PAGE: render_html(content, beside).encode(),
         TEXT: render_markdown(content, beside).encode(),
     }
-
-
-def recorded(directory: Path, block: str, name: str) -> Any:
-    """What the certificate that lies there says in a block; None when there is none, or it says nothing."""
-    try:
-        return read_json(content_of(directory, CERTIFICATE) or b"")[block][name]
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def rewrite_certificate(directory: Path, added: Added = NOTHING_ADDED) -> list[Path]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from policyc.diagnostics import PolicyError
 from policyc.emit.printed_numbers import NUMBER, same_text
-from policyc.planning import make_plan
-from policyc.planning.declaration import Difference, compared, known_clock
+from policyc.planning.declaration import Difference, compared, known_clock, shown
+from policyc.planning.plan import make_plan
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
 from policyc_runtime.plan import Plan
@@ -28,7 +28,6 @@ SLACK = 0.01  # of a number: where a search ends depends on the last digits
 STDERRS = 4  # and so does a simulation
 NOTHING = 1e-12  # what is this small is 0 on another machine
 TIED = 1e-9  # of errors: closer ones are told apart by rounding alone
-SHOWN = 80  # characters of a value that differs
 
 
 def planned_again(folder: Path, plan: Plan, other_code: str | None) -> Claim:
@@ -62,12 +61,6 @@ def planned_again(folder: Path, plan: Plan, other_code: str | None) -> Claim:
         tie = "several candidates err the same, and this machine rounds for another one"
         return Claim(NAME, None, f"not checked: {tie}; compile the policy here and use that plan", where)
     return Claim(NAME, False, f"planned again it says {said}, the plan {stored}", where, NOT_THE_POLICY)
-
-
-def shown(value: object) -> str:
-    """A value that differs, as a claim tells it."""
-    text = "nothing" if value is None else str(value)
-    return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '…'}`"
 
 
 def planned_differences(plan: Plan, anew: Plan) -> Iterator[Difference]:

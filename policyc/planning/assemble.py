@@ -12,11 +12,11 @@ import numpy as np
 
 from policyc.diagnostics import Diagnostic
 from policyc.planning.comparison import Choice
-from policyc.planning.draft import Draft, DraftRelease, draft_of, release_cells, sensitivity
+from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
 from policyc.planning.made import made_records
 from policyc.planning.schedules import Allocation, exact
-from policyc.semantics.policy import Policy, Release
+from policyc.semantics.policy import Policy
 from policyc_check.plan.claims import Claims, Inheritance, WindowClaim
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Stated
@@ -25,11 +25,8 @@ from policyc_check.plan.targets import AlphaDPT, WEvent
 from policyc_check.steps.budgets import budget_sum, repeating_budgets, total_budgets, window_budget
 from policyc_check.steps.inheritance import GroupLeakage
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
-from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import Notice, Plan
 from policyc_runtime.planned_release import AdaptiveRelease, BudgetedRelease, ReleasePlan, Scheduled
-
-MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
 
 def round_up(value: Fraction, digits: int = 15) -> Decimal:
@@ -38,14 +35,6 @@ def round_up(value: Fraction, digits: int = 15) -> Decimal:
         return Decimal(0)
     shift = digits - 1 - math.floor(math.log10(value.numerator / value.denominator))
     return Decimal(math.ceil(value * Fraction(10) ** shift)).scaleb(-shift)
-
-
-def step_mechanism(policy: Policy, release: Release) -> Laplace:
-    """How the noise of a step is drawn: balanced where the cells' total is public, unless the policy says `laplace`."""
-    cells = len(release_cells(policy, release))
-    public_total = release.by is not None and policy.stream.population is not None
-    balanced = policy.mechanism.name == "auto" and public_total and 2 <= cells <= MOST_BALANCED
-    return Laplace(l1_sensitivity=sensitivity(release)[0], balanced_cells=cells if balanced else None)
 
 
 def assemble_plan(

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from policyc.diagnostics import Diagnostic, Span
-from policyc.planning.assemble import step_mechanism
-from policyc.planning.draft import DraftRelease, draft_of
+from policyc.planning.draft import DraftRelease, draft_of, step_mechanism
 from policyc.planning.made import made_records
 from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import Policy
@@ -20,6 +19,7 @@ from policyc_runtime.planned_release import DerivedRelease, ReleasePlan, Schedul
 
 RELEASED = tuple(DraftRelease.model_fields)
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")
+SHOWN = 80  # characters of a value that differs
 
 
 def known_clock(plan: Plan) -> Clock | None:
@@ -87,3 +87,9 @@ def compared(place: str, said: Any, found: Any, same: Callable[[Any, Any], bool]
             yield from compared(f"{place}.{index}", *pair, same)
     elif isinstance(said, dict | list) or isinstance(found, dict | list) or not same(said, found):
         yield Difference(place, said, found)
+
+
+def shown(value: object) -> str:
+    """A value that differs, as a claim tells it."""
+    text = "nothing" if value is None else str(value)
+    return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '…'}`"

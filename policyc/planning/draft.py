@@ -45,6 +45,7 @@ from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
+from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import STRETCH, FileRecord, PolicyRecord
 from policyc_runtime.sources.calendar import SECOND, Division, step_of
 from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
@@ -53,6 +54,7 @@ RELATIONS = {
     "add_remove": promised.NeighboringRelation.ADD_OR_REMOVE_ONE,
     "replace": promised.NeighboringRelation.REPLACE_ONE,
 }
+MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
 
 class DraftRelease(Asked):
@@ -285,3 +287,11 @@ def chain_record(chain: MarkovCorrelation, lags: tuple[int, ...] = (1,)) -> Chai
         evidence=chain.evidence,
         lags=lags,
     )
+
+
+def step_mechanism(policy: Policy, release: Release) -> Laplace:
+    """How the noise of a step is drawn: balanced where the cells' total is public, unless the policy says `laplace`."""
+    cells = len(release_cells(policy, release))
+    public_total = release.by is not None and policy.stream.population is not None
+    balanced = policy.mechanism.name == "auto" and public_total and 2 <= cells <= MOST_BALANCED
+    return Laplace(l1_sensitivity=sensitivity(release)[0], balanced_cells=cells if balanced else None)

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from policyc.planning import make_plan
 from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.plan import make_plan
 from policyc.planning.schedules import Group, allocate_quantified
 from policyc.semantics.checked import check_file
 from policyc_check.steps.chains import Chain

@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from policyc.cli import app
 from policyc.cli_exit import guarded
-from policyc.emit.summary import render_run
+from policyc.emit.run_summary import render_run
 from policyc_runtime import ledger, ledger_file
 from policyc_runtime.ledger_seal import read_seal
 from policyc_runtime.plan import load_plan

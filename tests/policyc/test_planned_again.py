@@ -316,7 +316,7 @@ def test_quick_says_what_it_leaves_out(
     assert whole.exit_code == 0, whole.output
     assert "planned again" in whole.stdout
     never: Callable[..., Any] = lambda *_: pytest.fail("it planned")  # noqa: E731
-    monkeypatch.setattr("policyc.planning.make_plan", never)
+    monkeypatch.setattr("policyc.planning.plan.make_plan", never)
     monkeypatch.setattr("policyc.emit.second_plan.make_plan", never)
     quick = run("--quick")
     assert quick.exit_code == 1
