@@ -86,6 +86,7 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        optimized=False,  # it would look for constants longer than it takes to fill a template once
     )
     environment.filters |= {
         "sentence": sentence_case,

@@ -19,6 +19,7 @@ from policyc.planning.leakage.inheritance import audited_stationary_leakage, aud
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.recursion import supremum, window_leakage
 from policyc.planning.promise import Promise
+from policyc.planning.root import root
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
 
@@ -213,8 +214,6 @@ def largest(left: Callable[[float], float], low: float, high: float) -> float:
 
     0 when there is none above 0.
     """
-    from scipy.optimize import brentq
-
     if left(high) >= 0:
         return high
     if low > 0 and left(low) < 0:
@@ -222,14 +221,14 @@ def largest(left: Callable[[float], float], low: float, high: float) -> float:
     elif low > 0 and low * NEAR < high and left(low * NEAR) < 0:
         return low  # near enough
     # No supremum is an infinite shortage: finite for the root finder, whose steps then are bisections.
-    root = brentq(lambda x: max(left(x), -FAR) if x > 0 else FAR, low, high, xtol=ROOT * high, rtol=ROOT, maxiter=200)
+    found = root(lambda x: max(left(x), -FAR) if x > 0 else FAR, low, high, near=ROOT * high, relative=ROOT)
     step = ROOT
-    while root > 0 and left(root) < 0:
-        root *= 1 - step
+    while found > 0 and left(found) < 0:
+        found *= 1 - step
         step *= 2
         if step > 0.5:
             return 0.0
-    return float(root)
+    return float(found)
 
 
 def accepted(name: str, promise: Promise, runs: Callable[[Promise], list[Run]], groups: Sequence[Group]) -> Allocation:

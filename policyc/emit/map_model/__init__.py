@@ -120,6 +120,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        optimized=False,  # it would look for constants longer than it takes to fill a template once
     )
 
 

@@ -6,7 +6,7 @@ Of a process whose parameters are known, the errors of all that are known as wel
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -151,27 +151,27 @@ def _fixed_lag(
     for t in range(steps):
         passing.move(t, waiting)
         shown, state, spread = passing.shown, passing.state, passing.spread
-        column, wanted = spread[shown].sum(axis=0), passing.wanted
-        waiting[t % (delay + 1)] = spread[wanted].sum(axis=0)
-        means[t], left[t] = state[wanted].sum(), waiting[t % (delay + 1), wanted].sum()
+        column, wanted, asked = _sum(spread, shown), passing.wanted, waiting[t % (delay + 1)]
+        asked[:] = _sum(spread, wanted)
+        means[t], left[t] = _sum(state, wanted), _sum(asked, wanted)
         if not passing.given[t]:
             continue
-        predicted, total = state[shown].sum(), column[shown].sum() + passing.variances[t]
+        predicted, total = _sum(state, shown), _sum(column, shown) + passing.variances[t]
         away = (values[t] - predicted) / total
         state += column * away
         if t > 0:  # before, nothing is known of the mean
             surprise, expected = FORGET * surprise + away**2 * total, FORGET * expected + 1
         if learned and delay == 0:
             moved = max(0.0, total - passing.variances[t] / surprising(surprise, expected))
-            means[t] += moved * passing.part_wanted(column, waiting[t % (delay + 1)]) * away
-            spread -= np.outer(column / total, column)
-            continue
-        back = np.arange(max(0, t - delay), t + 1)
-        pull = waiting[back % (delay + 1)][:, shown].sum(axis=1)
-        means[back] += pull * away
-        left[back] -= pull**2 / total
-        waiting[back % (delay + 1)] -= np.outer(pull / total, column)
-        spread -= np.outer(column / total, column)
+            means[t] += moved * passing.part_wanted(column, asked) * away
+        else:
+            back = np.arange(max(0, t - delay), t + 1)
+            rows = back % (delay + 1)
+            pull = waiting[rows][:, shown].sum(axis=1)
+            means[back] += pull * away
+            left[back] -= pull**2 / total
+            waiting[rows] -= (pull / total)[:, None] * column
+        spread -= (column / total)[:, None] * column
     return means, left + passing.lasting
 
 
@@ -187,14 +187,14 @@ def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: O
     totals = np.ones(steps)
     for t in range(steps):
         passing.move(t)
-        wanted, column = passing.wanted, passing.spread[passing.shown].sum(axis=0)
-        columns[t], answers[t] = column, passing.spread[wanted].sum(axis=0)
-        means[t], left[t] = passing.state[wanted].sum(), answers[t, wanted].sum()
+        wanted, column = passing.wanted, _sum(passing.spread, passing.shown)
+        columns[t], answers[t] = column, _sum(passing.spread, wanted)
+        means[t], left[t] = _sum(passing.state, wanted), _sum(answers[t], wanted)
         if passing.given[t]:
-            totals[t] = column[passing.shown].sum() + passing.variances[t]
-            away[t] = (values[t] - passing.state[passing.shown].sum()) / totals[t]
+            totals[t] = _sum(column, passing.shown) + passing.variances[t]
+            away[t] = (values[t] - _sum(passing.state, passing.shown)) / totals[t]
             passing.state += column * away[t]
-            passing.spread -= np.outer(column / totals[t], column)
+            passing.spread -= (column / totals[t])[:, None] * column
     pull, sure = np.zeros(size), np.zeros((size, size))
     for t in range(steps - 1, -1, -1):
         shown, column = passing.shown_at(t), columns[t]
@@ -211,6 +211,15 @@ def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: O
             sure[place] *= factor
             sure[:, place] *= factor
     return means, left + passing.lasting
+
+
+def _sum(rows: Array, places: list[int]) -> Any:
+    """Of two to four rows, or values: for so few, `rows[places].sum(axis=0)` takes several times as long."""
+    first, *others = places
+    total = rows[first]
+    for place in others:
+        total = total + rows[place]
+    return total
 
 
 class _Passing:
@@ -240,7 +249,7 @@ class _Passing:
 
     def part_wanted(self, column: Array, answer: Array) -> float:
         """How much of what moves a value is asked for and no offset, by their covariances with the state."""
-        return float(answer[self.shown].sum() / column[self.shown].sum()) if self._apart else 1.0
+        return float(_sum(answer, self.shown) / _sum(column, self.shown)) if self._apart else 1.0
 
     def changes(self, t: int) -> list[tuple[int, float, float]]:
         """The components that change at the start of step t: what each shrinks by, and the variance that is added."""
