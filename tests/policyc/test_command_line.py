@@ -34,7 +34,7 @@ COMMANDS = "compile check fmt run verify show simulate explain init certificate 
 def fleet(tmp_path_factory, gallery) -> Path:
     """A folder with the gallery in it and the fleet policy compiled and run on the shipped extract."""
     folder = tmp_path_factory.mktemp("fleet")
-    for file in gallery.iterdir():
+    for file in filter(Path.is_file, gallery.iterdir()):
         shutil.copy(file, folder / file.name)
     with (folder / "fleet.policy").open("a") as policy:
         policy.write("budget quantified()\nestimate mle()\n")  # soon planned
