@@ -33,9 +33,7 @@ INVISIBLE = re.compile(
 class Record(BaseModel):
     """A frozen record that refuses unknown fields. In JSON its decimals are strings, so they read back exactly."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, ser_json_bytes="base64", defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     @field_validator("*", mode="after")
     @classmethod
