@@ -149,8 +149,12 @@ PARTICIPATIONS = (
     "4 steps, per_step = 2, spacing = 2 steps, enforced = keep_first",
     '12 steps, assumed = "so it is"',
     f"2 steps, {PER}, enforced = keep_first",
+    f"4 steps, {PER}, enforced = keep_first",
     f"3 steps, {CELLS_PER_STEP}, enforced = keep_first",
 )
+OF_PERIODS = tuple(text for text in PARTICIPATIONS if PER in text)
+DENSE = ("auto", "common_noise()")  # where users are in many steps of a period
+SERIES = ("auto", "none()", "filter()", "smoother()")
 
 
 @dataclass(frozen=True)
@@ -368,7 +372,7 @@ def _planned(one: Combination) -> Iterator[str]:
         yield "E0755"
     if (mechanism == "fast" and one.by_cell) or (mechanism in ("binary_tree", "toeplitz") and one.horizon != "ends"):
         yield "E0755"
-    still = one.replaced or one.horizon != "ends" or one.release == "signed sum"
+    still = one.replaced or one.release == "signed sum" or (one.horizon != "ends" and PER not in one.participation)
     if mechanism == "common_noise" and still:  # the number of users tells nothing, or nobody knows of how many steps
         yield "E0755"
     if mechanism == "subsample" and one.replaced and (one.by_cell or one.release == "signed sum"):
@@ -419,6 +423,8 @@ def every_combination() -> list[Combination]:
         {"target": ADDED, "release": RELEASES, "mechanism": MECHANISMS},
         {"target": ADDED, "mechanism": MECHANISMS, "deliver": DELIVERIES},
         {"target": ADDED, "estimate": ESTIMATES, "signal": SIGNALS},
+        {"participation": OF_PERIODS, "horizon": HORIZONS, "mechanism": DENSE, "estimate": SERIES, "signal": SIGNALS}
+        | {"target": ("add_remove", "rho")},
     )
     found = [filled(**dict(zip(plane, words, strict=True))) for plane in planes for words in product(*plane.values())]
     by_a_clock = (replace(one, clock=CLOCKS[1]) for one in found[::BY_A_CLOCK])

@@ -11,12 +11,12 @@ from prompt import policyc
 from scipy.fft import dct
 
 from policyc import compile_policy
-from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
-from policyc_runtime.estimation.signal import Periodogram, SeriesProcess
-from policyc_runtime.estimation.spectrum import _of_coefficients, posterior_means
+from policyc_runtime.estimation.series_filter import causal_means, fixed_lag_means, fixed_lag_variances, smoothed_means
+from policyc_runtime.estimation.signal import SeriesProcess, SignalModel
+from policyc_runtime.estimation.spectrum import _of_coefficients, posterior_means, smoothed
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.noisy_values import common_stddevs, noise_stddevs, own_stddevs
-from policyc_runtime.offset import Offset
+from policyc_runtime.offset import NO_OFFSET, Offset
 from policyc_runtime.refusal import verify
 
 POLICY = """policy rides "rides"
@@ -161,9 +161,11 @@ def test_a_smoother_that_learns_knows_what_periods_have_in_common(steps: int, ga
     blocks = np.arange(steps) // 6
     shared = 81.0 * np.equal.outer(blocks, blocks)
     assert _of_coefficients(offset, steps) == pytest.approx(np.diag(cosines @ shared @ cosines.T)[1:], abs=1e-9)
-    y = np.random.default_rng(3).normal(50, 20, steps)
+    variances = np.linspace(20, 30, steps)
+    drawn = cosines.T @ np.diag(np.append(0.0, spectrum)) @ cosines + shared + np.diag(variances)
+    y = 50 + np.linalg.cholesky(drawn) @ np.random.default_rng(3).standard_normal(steps)
     y[7 : 7 + 5 * gap] = np.nan
-    given, variances = np.isfinite(y), np.linspace(20, 30, steps)
+    given = np.isfinite(y)
     unknown = 1e6 * (np.var(y[given]) + variances[given].mean())
     K = cosines.T @ np.diag(np.append(unknown, spectrum)) @ cosines
     S = (K + shared + np.diag(variances))[np.ix_(given, given)]
@@ -172,21 +174,29 @@ def test_a_smoother_that_learns_knows_what_periods_have_in_common(steps: int, ga
     assert posterior_means(y, variances, spectrum, offset) == pytest.approx(expected, rel=1e-5)
 
 
-def test_learning_expects_what_periods_have_in_common() -> None:
-    """The periodogram's expectation has the covariance of the draws, with gaps too: by the sum over all pairs."""
-    values = np.random.default_rng(5).normal(10, 3, 30)
-    values[[4, 11, 12]] = np.nan
-    given = np.isfinite(values)
-    process, offset = SeriesProcess(2.0, 0.5), Offset(4.0, 7)
-    seen = Periodogram(values, np.full(30, 9.0), offset)
-    blocks, apart = np.arange(30) // 7, np.abs(np.subtract.outer(np.arange(30), np.arange(30)))
-    K = process.covariances(30)[apart] + 16.0 * np.equal.outer(blocks, blocks) + 9.0 * np.eye(30)
-    K *= np.outer(given, given)
-    waves = np.exp(-2j * np.pi * np.outer(np.arange(1, 16), np.arange(30)) / 30)
-    expected = np.einsum("kt,ts,ks->k", waves, K, waves.conj()).real / given.sum()
-    centred = np.where(given, values - values[given].mean(), 0.0)
-    found = np.abs(np.fft.rfft(centred))[1:] ** 2 / given.sum()
-    assert seen.misfit(process) == pytest.approx((np.log(expected) + found / expected).sum())
+@pytest.mark.parametrize("delay", [0, 4])
+def test_a_filter_that_learns_takes_what_a_day_has_in_common_for_noise(delay: int) -> None:
+    """Of a slow series that it knows nothing of, it errs as with as much noise of each value's own; less than noise."""
+    generator = np.random.default_rng(2)
+    true = 900 + np.cumsum(generator.normal(0, 1.5, 480))
+    noisy = true + np.repeat(generator.normal(0, 5, 20), 24) + generator.normal(0, 11, 480)
+    model, own = SignalModel(), np.full(480, 121.0)
+    found = causal_means(model, noisy, own, 0, delay, Offset(5.0, 24))
+    assert found.tolist() == causal_means(model, noisy, own + 25.0, 0, delay).tolist()
+    assert ((found - true) ** 2)[48:].mean() < 0.5 * 146
+
+
+def test_a_smoother_lets_days_differ_that_do() -> None:
+    """Where days differ by far more than their draws can, no part of it is taken for noise; else it is."""
+    generator = np.random.default_rng(3)
+    true = 900 + np.repeat(generator.normal(0, 200, 20), 24)
+    noisy = true + np.repeat(generator.normal(0, 5, 20), 24) + generator.normal(0, 11, 480)
+    known, not_known = (smoothed(noisy, np.full(480, 121.0), offset) for offset in (Offset(5.0, 24), NO_OFFSET))
+    slow = 900 + np.cumsum(generator.normal(0, 1.5, 480)) + noisy - true
+    assert ((known - true) ** 2).mean() < 1.2 * ((not_known - true) ** 2).mean()
+    true = slow - (noisy - true)
+    known, not_known = (smoothed(slow, np.full(480, 121.0), offset) for offset in (Offset(5.0, 24), NO_OFFSET))
+    assert ((known - true) ** 2).mean() < 0.9 * ((not_known - true) ** 2).mean()
 
 
 def test_an_unknown_mean_takes_the_offset_with_it() -> None:

@@ -17,6 +17,7 @@ DENSE = 0.25  # of all values those of one user, from which on several weights a
 DENSE_WEIGHTS = ("0.3", "0.1", "0.03")
 SPARSE_WEIGHT = "0.03"
 USUAL_WEIGHT = 0.3
+PERIOD_WEIGHT = Decimal(1)  # of periods, which are short, and whose draws a filter tells from what goes on beyond them
 
 
 class CommonNoiseOffer(StreamOffer):
@@ -29,8 +30,10 @@ class CommonNoiseOffer(StreamOffer):
     def variants(self, setting: Setting) -> Sequence[Options]:
         """Weights worth comparing: the smaller the weight, the less the values share."""
         present, values = _values(setting)
-        weights = DENSE_WEIGHTS if present >= DENSE * values else (SPARSE_WEIGHT,)
-        return tuple({"weight": Decimal(weight)} for weight in weights if float(weight) * present > 1)
+        weights = [Decimal(weight) for weight in (DENSE_WEIGHTS if present >= DENSE * values else (SPARSE_WEIGHT,))]
+        if setting.period is not None and present >= DENSE * values:
+            weights.insert(0, PERIOD_WEIGHT)
+        return tuple({"weight": weight} for weight in weights if weight * present > 1)
 
     def plain(self, setting: Setting, options: Options) -> StreamMechanism:
         """A split for which `weight` times own variance and common variance together are least."""
@@ -43,7 +46,8 @@ class CommonNoiseOffer(StreamOffer):
         from policyc_runtime.mechanisms.common_noise import period_steps
 
         present, values = _values(setting)
-        weight = float(options["weight"]) if "weight" in options else USUAL_WEIGHT  # type: ignore[arg-type]
+        usual = USUAL_WEIGHT if setting.period is None else PERIOD_WEIGHT
+        weight = float(options.get("weight", usual))  # type: ignore[arg-type]
         own, part = best_split(weight, present, values, PARTS)
         share = part / PARTS
         moved = (present * (1 - 2 * share) + values * share**2) / present

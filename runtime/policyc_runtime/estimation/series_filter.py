@@ -38,10 +38,14 @@ def causal_means(
         variances: (T,) of the noise; not read without a value.
         first: 0-based step of the first answer.
         delay: how many later steps a value may wait for, where these are there.
-        offset: what noisy values are off by together; that of all of them is a part of a mean that is unknown.
+        offset: what noisy values are off by together; that of all of them is a part of a mean that is unknown. That of
+            periods counts as noise of each value's own beside a process that is learned: else what this one does not
+            explain, from one period to the next, would be taken for noise.
 
     Source: KAL60
     """
+    if offset.steps is not None and not model.complete:
+        variances, offset = variances + offset.stddev**2, NO_OFFSET
     steps = values.size
     means = np.empty(steps - first)
     seen = np.minimum(np.arange(first, steps) + delay, steps - 1) + 1  # values that each answer may use
@@ -49,7 +53,7 @@ def causal_means(
     last = moments[np.searchsorted(moments, seen, side="right") - 1]
     for moment in np.unique(last).tolist():
         rows = np.flatnonzero(last == moment)
-        process = learned_process(model, values[:moment], variances[:moment], offset)
+        process = learned_process(model, values[:moment], variances[:moment])
         if process is None:
             means[rows] = _nearest_before(values, first + rows)
             continue

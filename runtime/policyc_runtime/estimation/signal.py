@@ -18,7 +18,6 @@ import numpy as np
 from pydantic import Field
 
 from policyc_check.records import PositiveDecimal, Record, Steps
-from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,41 +111,28 @@ class SeriesProcess:
 class Periodogram:
     """That of noisy values around their mean, and how well a process explains it."""
 
-    def __init__(self, values: Array, variances: Array, offset: Offset = NO_OFFSET) -> None:
+    def __init__(self, values: Array, variances: Array) -> None:
         given = np.isfinite(values)
         count = int(given.sum())
         centred = np.where(given, values - values[given].mean(), 0.0)
-        self._weights = _pairs(given.astype(float)[None]) / count
+        padded = 1 << math.ceil(math.log2(2 * values.size))
+        pairs = np.fft.irfft(np.abs(np.fft.rfft(given.astype(float), padded)) ** 2, padded)[: values.size]
+        self._weights = pairs / count
         self._found = np.abs(np.fft.rfft(centred))[1:] ** 2 / count
         self.steps = values.size
         self.noise = float(np.mean(variances[given]))
-        known = self.noise
-        self._shared = np.zeros(values.size)  # covariances of the offset, by how far steps are apart
-        if offset.stddev and offset.steps is not None:  # that of all values is in their mean
-            periods = np.pad(given.astype(float), (0, -values.size % offset.steps)).reshape(-1, offset.steps)
-            near = min(offset.steps, values.size)
-            self._shared[:near] = offset.stddev**2 / count * _pairs(periods)[:near]
-            known += offset.stddev**2
-        self.excess = max(float(np.var(values[given])) - known, 0.05 * known, 1e-12)
+        self.excess = max(float(np.var(values[given])) - self.noise, 0.05 * self.noise, 1e-12)
 
     def misfit(self, process: SeriesProcess) -> float:
         """Minus twice Whittle's log-likelihood, up to a constant."""
-        weighted = self._weights * process.covariances(self.steps) + self._shared
+        weighted = self._weights * process.covariances(self.steps)
         noise = self.noise + process.observation_stddev**2
         expected = 2 * np.fft.rfft(weighted).real[1:] - weighted[0] + noise
         expected = np.maximum(expected, LEAST_SHARE * self.noise + 1e-12)
         return float((np.log(expected) + self._found / expected).sum())
 
 
-def _pairs(given: Array) -> Array:
-    """How many pairs of given values of a row, (rows, T), are 0, 1, ... steps apart, (T,)."""
-    padded = 1 << math.ceil(math.log2(2 * given.shape[1]))
-    return np.asarray(np.fft.irfft((np.abs(np.fft.rfft(given, padded)) ** 2).sum(axis=0), padded)[: given.shape[1]])
-
-
-def learned_process(
-    model: SignalModel, values: Array, variances: Array, offset: Offset = NO_OFFSET
-) -> SeriesProcess | None:
+def learned_process(model: SignalModel, values: Array, variances: Array) -> SeriesProcess | None:
     """The process that explains noisy values best, where what the policy declares holds.
 
     A season or a residual that explains too little to be told from chance is left out, unless it is declared.
@@ -155,7 +141,6 @@ def learned_process(
         model: what is declared.
         values: (T,), NaN without one.
         variances: (T,) of the noise.
-        offset: what noisy values are off by together.
 
     Returns:
         None where there are too few values to learn from.
@@ -174,7 +159,7 @@ def learned_process(
         return SeriesProcess(**known, period=period, mean=mean)
     if np.isfinite(values).sum() < FEWEST_VALUES:
         return None
-    seen = Periodogram(values, variances, offset)
+    seen = Periodogram(values, variances)
     if not model.observation_noise:
         known["observation_stddev"] = 0.0
     plain, misfit = _fitted(seen, {name: known[name] for name in known if name != "seasonal_stddev"}, 0, mean)

@@ -39,6 +39,7 @@ DIFFUSE = 1e6
 MOST_LINES, FEW_LINES = 40, 8  # above the spectrum, above noise alone
 ROUNDS = 4
 MOST_AT_ONCE = 2**22  # numbers that are worked on
+CHANCE = 2.0  # standard deviations of a sum of squares
 CLOSE = 1e-10  # relative residual at which linear equations count as solved
 
 
@@ -126,7 +127,8 @@ def posterior_means(values: Array, variances: Array, spectrum: Array, shared: Of
     """Expected values of all steps, (T,), where steps may lack one, noise may differ and periods have some in common.
 
     Solves (covariance + noise) weights = values on the measured steps by conjugate gradients; the covariance is applied
-    by cosine transforms and never written out.
+    by cosine transforms and never written out. Where what periods would be off by is larger than by chance, values move
+    in other ways than the spectrum says, from one period to the next: then nothing is taken for it.
 
     Args:
         values: (T,), NaN without one.
@@ -156,9 +158,13 @@ def posterior_means(values: Array, variances: Array, spectrum: Array, shared: Of
         return np.asarray(weights + (spread(own)[given] + together) / root)
 
     root = np.sqrt(noise)  # equations are scaled so that noise is 1: a few large eigenvalues, all others near 1
-    count = int(given.sum())
-    scaled = LinearOperator((count, count), matvec=applied, dtype=np.float64)
-    weights, _ = cg(scaled, (values[given] - centre) / root, rtol=CLOSE, atol=0.0, maxiter=20 * count)
+    size = int(given.sum())
+    scaled = LinearOperator((size, size), matvec=applied, dtype=np.float64)
+    weights, _ = cg(scaled, (values[given] - centre) / root, rtol=CLOSE, atol=0.0, maxiter=20 * size)
+    offsets = shared.stddev**2 * np.bincount(periods, weights / root)
+    count = np.unique(periods).size
+    if (offsets**2).sum() > shared.stddev**2 * (count + CHANCE * math.sqrt(2 * count)):
+        return posterior_means(values, variances, spectrum)
     return centre + spread(weights / root)
 
 
