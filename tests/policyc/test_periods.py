@@ -35,6 +35,8 @@ estimate none()
 deliver realtime
 """
 DAILY = POLICY.replace("4h", "1d").replace("18 steps", "unbounded").replace("at_most(2 steps", "at_most(1 steps")
+SHARED = POLICY.replace("at_most(2", "at_most(6").replace("gaussian()", "common_noise()")
+SHARED = SHARED.replace("horizon 18 steps", "horizon unbounded")
 SEVERAL = POLICY.replace("step 4h", "step 2d").replace("at_most(2", "at_most(1")
 
 
@@ -154,7 +156,7 @@ def test_days_are_counted_in_a_week(tmp_path):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("text", [POLICY, DAILY, SEVERAL], ids=["hours", "days", "weeks"])
+@pytest.mark.parametrize("text", [POLICY, DAILY, SEVERAL, SHARED], ids=["hours", "days", "weeks", "shared"])
 def test_it_is_simulated_run_and_verified(text, tmp_path):
     """From the command line: events of its own, a run in two pieces, an audit that proves no more than is claimed."""
     walked(tmp_path, text, 6)

@@ -20,6 +20,7 @@ from scipy.stats import norm
 from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
+from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, WEvent
 from policyc_check.records import MOST_COINS
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
@@ -147,12 +148,30 @@ def common(told: Told, found: str) -> None:
     near(number(found), eta * part * setting.contribution * float(unit_of(told.plan, release)))
 
 
+def of_period(told: Told, size: str, unit: str) -> None:
+    """The length of the periods that the promise is about."""
+    assert number(size) * MILLISECONDS[unit] == told.user_level.per
+
+
+def period_steps(told: Told, steps: str) -> None:
+    """The same in steps; a whole stream has one."""
+    length = told.plan.stream.step_milliseconds
+    assert number(steps) == (told.plan.stream.horizon if told.user_level.per is None else told.user_level.per / length)
+
+
+def so_many_periods(told: Told, periods: str) -> None:
+    """As many as are full of the steps that stand beside, of a user who takes part as often as may be."""
+    assert number(periods) * told.plan.participation.bound == number(told.parent["steps"])
+
+
 def without_dropping(told: Told, steps: str, whole: str, stated: str) -> None:
     """The noise of the plan, and the least of three mechanisms for as many steps as there are."""
     (release,) = told.plan.measured
-    horizon, relation = told.plan.stream.horizon, told.user_level.relation
-    assert number(steps) == horizon
-    setting = setting_of(told.plan, release, relation, horizon)
+    horizon, relation = int(number(steps)), told.user_level.relation
+    period_steps(told, steps)
+    of_all = ParticipationRecord(bound=horizon, per_step=1, spacing=1, enforced="keep_first", assumed=None)
+    assert told.plan.participation.per_step == told.plan.participation.spacing == 1
+    setting = setting_of(told.plan.model_copy(update={"participation": of_all}), release, relation)
     target, factor = told.user_level, float(unit_of(told.plan, release))
     squared = told.plan.objective == "mean_squared_error"
 
@@ -170,6 +189,12 @@ def sparse(told: Told, values: str) -> None:
     plan = told.plan
     least = min(len(release.cells) for release in plan.releases)
     assert plan.participation.bound * number(values) < plan.stream.horizon * least
+
+
+def shared_anew(told: Told, part: str, users: str, steps: str) -> None:
+    """As the mechanism of some release says, for every period of the promise."""
+    period_steps(told, steps)
+    shared(told, part, users)
 
 
 def shared(told: Told, part: str, users: str) -> None:
@@ -855,9 +880,17 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"in a row \({LENGTH}\)", window_lasts),
     (rf"first {N} steps", first_steps),
     (rf"one draw with a standard deviation of {N}", common),
-    (rf"all {N} steps would drop nothing, with (?:less|hardly more) noise: {N} [^:]*? beside {N}$", without_dropping),
+    (
+        rf"all {N} steps(?: of a period)? would drop nothing, with (?:less|hardly more) noise: {N} [^:]*? beside {N}$",
+        without_dropping,
+    ),
     (rf"fewer than 1 of {N} values", sparse),
     (rf"common_noise\({N} of {N} users\)", shared),
+    (rf"common_noise\({N} of {N} users, anew every {N} steps\)", shared_anew),
+    (rf"a period of {N} steps", period_steps),
+    (rf"in one period of {LENGTH}", of_period),
+    (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
+    (rf"all of {N} periods? in which a user takes part", so_many_periods),
     (rf"(?:any|what happens within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),
     (rf"largest sum of {N} budgets in a row, all", window),
     (rf"over the last {N} steps", last_steps),
@@ -888,7 +921,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
         rf"^{N} each$|only {N} of these count|[sS]teps of one user beyond {N}",
         lambda told, *f: takes_part(told, *filter(None, f)),
     ),
-    (rf"more than {N} of {N} steps", lambda told, bound, steps: (takes_part(told, bound), whole(told, steps))),
+    (rf"more than {N} of {N} steps", lambda told, bound, steps: (takes_part(told, bound), period_steps(told, steps))),
     (
         rf"(?:at least|these,|less than) {N} steps? apart|twice within {N} steps",
         lambda t, *f: spacing(t, *filter(None, f)),

@@ -40,6 +40,8 @@ PREFIX, WINDOW = "release b = prefix(a)", "release b = window(a, 7 steps)"
 WINDOW_OF_PREFIX = f"{PREFIX}\nrelease c = window(b, 3 steps)"
 NUMBERS = {  # the cost expected: half the number of numbers with normal noise, the number of those with Laplace noise
     "gaussian": ("mechanism gaussian()", "", "realtime", STEPS / 2),
+    "in common": ("mechanism common_noise(weight = 0.3)", "", "realtime", (STEPS + 1) / 2),
+    "in common of a week": ("mechanism common_noise()", "", "realtime", (STEPS + 7) / 2),
     "laplace": ("mechanism laplace()", "", "realtime", STEPS),
     "binomial": ("mechanism binomial()", "", "realtime", STEPS / 2),
     "totals of noisy values": ("mechanism gaussian()", WINDOW_OF_PREFIX, "realtime", STEPS / 2),
@@ -83,6 +85,10 @@ def test_the_cost_at_the_truth_is_that_of_the_noise(name: str, tmp_path: Path) -
     if "subsample" not in mechanism:
         mechanism += "\nestimate none()"
     text = POLICY.format(steps=STEPS, totals=totals, mechanism=mechanism, deliver=deliver)
+    if "week" in name:
+        text = text.replace("add_remove)", "add_remove, per = 1w)").replace(
+            "at_most(5 steps", "at_most(5 steps, per = 1w"
+        )
     (tmp_path / "p.policy").write_text(text)
     plan = compile_policy(tmp_path / "p.policy").plan
     module = ModuleType("map_model")

@@ -48,6 +48,7 @@ WINDOWED = PLACES + "target w_event(epsilon = 1.0, window = 4 steps)\n" + ALONE
 TOTALS = "release so_far = prefix(there)\nrelease lately = window(there, 6 steps)\n"
 SPEEDS = ADDED.replace("count(visits)", "sum(visits.speed, clamp = -20 .. 130)")
 OFTEN = ADDED.replace("at_most(4 steps", "at_most(4 steps, per_step = 2, spacing = 3 steps")
+DAYS = ADDED.replace("neighbors", "per = 1d, neighbors").replace("at_most(4 steps", "at_most(20 steps, per = 1d")
 ASSUMED = ADDED.replace("enforced = keep_first", 'assumed = "four tickets each"')
 WRITTEN = {
     "gaussian": ADDED + "mechanism gaussian()",
@@ -81,6 +82,9 @@ WRITTEN = {
     "several": MOVING + "release all = count(visits)\n",
     "two groups": MOVING.replace('"survey")\n', '"survey") for adults\n')
     + CHAIN.replace("0.8, 0.1, 0.1", "0.6, 0.2, 0.2").replace('"survey")', '"school") for children'),
+    "in common": ADDED.replace("at_most(4", "at_most(40") + "mechanism common_noise()",
+    "of days": DAYS + "mechanism gaussian()",
+    "in common of days": DAYS + "mechanism common_noise()",
     "suppressed": ADDED
     + TOTALS
     + "mechanism gaussian()\nestimate none()\npostprocess there { suppress(there, below = 40) }",
