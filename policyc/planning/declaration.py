@@ -53,6 +53,7 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
             yield from compared(f"releases.{index}.{name}", said.get(name), release.get(name))
     if len(declared["releases"]) != len(found["releases"]):
         yield Difference("releases", len(declared["releases"]), len(found["releases"]))
+    yield from compared("agreements", declared.get("agreements", []), found.get("agreements", []))
     made = [one.model_dump(mode="json", exclude={"predicted"}) for one in made_records(policy)]
     yield from compared("made", made, [one.model_dump(mode="json", exclude={"predicted"}) for one in plan.made])
     for index, part in enumerate(plan.releases[: len(declared["releases"])]):

@@ -43,6 +43,7 @@ from policyc_check.plan.stream import (
 )
 from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
+from policyc_runtime.agreement import Agreement, Tree, trees
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.mechanisms.laplace import Laplace
@@ -75,6 +76,12 @@ class Draft(Stated):
 
     policy: PolicyRecord
     releases: tuple[DraftRelease, ...]
+    agreements: tuple[Agreement, ...] = NOTHING
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The releases whose published values add up to each other's."""
+        return trees(self.stream.cell, {release.name: release.query.by for release in self.releases}, self.agreements)
 
     @property
     def expected_steps(self) -> int:
@@ -102,6 +109,11 @@ def draft_of(policy: Policy, lags: Mapping[str | None, tuple[int, ...]] | None =
         signal=modelled_signal(told),
         signal_evidence=signal_evidence(told),
         releases=tuple(known.values()),
+        agreements=tuple(
+            Agreement(text=one.text, line=one.line, child=block.release, parent=one.parent)
+            for block in policy.postprocess
+            for one in block.agreements
+        ),
     )
 
 

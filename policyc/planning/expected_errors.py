@@ -121,12 +121,15 @@ class _Origin:
 
 
 def finished(
-    policy: Policy, one: PlannedRelease, planned: Sequence[PlannedRelease]
+    policy: Policy, one: PlannedRelease, planned: Sequence[PlannedRelease], agreed: Array | Estimated | None = None
 ) -> MeasuredRelease | DerivedRelease:
-    """The release with its expected errors and everything that was considered; `planned` are all of the plan."""
+    """The release with its expected errors and everything that was considered; `planned` are all of the plan.
+
+    `agreed` are the errors of values that are made to agree with those of other releases, (steps,) or a mean.
+    """
     origin = _Origin.of(one, planned)
     noisy = _noise(policy, one, origin)
-    found = _published(policy, one, origin)
+    found = _published(policy, one, origin) if agreed is None else _agreed(agreed, origin.base.steps)
     errors = np.nan_to_num(noisy, nan=float(np.nanmean(noisy))) if found.errors is None else found.errors
     predicted = PredictedError(
         kind=found.kind,
@@ -159,6 +162,14 @@ class _Found:
     errors: Array | None = None
     stderr: float | None = None
     because: str | None = None
+
+
+def _agreed(errors: Array | Estimated, steps: int) -> _Found:
+    """Those of values that are made to agree, whatever they are: least squares only mix noises."""
+    if isinstance(errors, Estimated):
+        method = "noise through the least squares of levels that agree, simulated"
+        return _Found("simulated", method, np.full(steps, errors.error), errors.stderr)
+    return _Found("expected", "variance of the noise after the least squares of levels that agree", errors)
 
 
 def _published(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:

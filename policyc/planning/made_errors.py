@@ -67,6 +67,8 @@ def _predicted(
         factor = float(query.times) / (plan.stream.population or 1)
         return None if base is None else _scaled(base, factor**2 if squared else factor)
     part = _added_up(plan, made.query.of)
+    if part is not None and plan.agrees(part.name):
+        return _of_agreed(plan, part, made) if squared and isinstance(query, BlockTotal) else None
     if part is not None and isinstance(query, BlockTotal):
         noise = _noise_of_totals(plan, part, made.steps) if squared else _drawn_noise_of_totals(plan, part, made.steps)
         if noise is not None and (_off_by_noise(part) or part.predicted.kind == "noise"):
@@ -74,6 +76,12 @@ def _predicted(
     if users is not None:
         return _simulated(users, OF_USERS)
     return None if part is None or isinstance(query, Quotient) else _on_courses(policy, plan, made, part)
+
+
+def _of_agreed(plan: Plan, part: ReleasePlan, made: MadeRelease) -> PredictedError:
+    """Of totals of values that agree with others of their step: each step is off by noises of its own."""
+    rows = plan.expected_steps // made.steps
+    return _error(part.predicted, Estimated(sum(part.errors(rows * made.steps)) / rows, 0.0), OF_NOISE)
 
 
 def _added_up(plan: Plan, name: str) -> ReleasePlan | None:

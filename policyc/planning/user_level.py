@@ -16,16 +16,18 @@ from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers import AtDelta, Goal
 from policyc.offers.calibration import least_near, log_excess
 from policyc.offers.goals import Added, goal_of
+from policyc.planning.agreement import agreed_errors, drawn_errors, least_parts
 from policyc.planning.assemble import built_plan
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
 from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.expected_errors import PlannedRelease, finished
-from policyc.planning.measurements import Measurement, measurements, parts, shares, with_signal
+from policyc.planning.measurements import Array, Measurement, measurements, with_signal
 from policyc.planning.series import Pair, pairs, series_estimators
 from policyc.planning.shown import shown_warnings
 from policyc.planning.total_errors import least_together, weights
+from policyc.planning.trials import Estimated
 from policyc.planning.usefulness import user_level_warnings
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
@@ -57,8 +59,12 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
         _measured(policy, promise, draft, part, estimator, notices)
         for part, estimator in zip(draft.releases, plain, strict=True)
     ]
-    planned = _sharing(policy, goal, _measuring_totals(policy, goal, planned))
-    releases = [finished(policy, one, planned) for one in planned]
+    planned = _sharing(policy, draft, goal, _measuring_totals(policy, goal, planned))
+    measured = {one.draft.name: one.measurement for one in planned if one.measurement is not None}
+    agreeing: dict[str, Array | Estimated] = {**agreed_errors(draft, measured, policy.objective)}
+    if policy.objective == "mean_absolute_error":
+        agreeing |= drawn_errors(draft, measured)
+    releases = [finished(policy, one, planned, agreeing.get(one.draft.name)) for one in planned]
     claims = user_level_claims(draft, planned)
     more = list(user_level_warnings(policy, draft, planned, releases, claims))
     plan = built_plan(policy, draft, releases, claims, (*notices, *more))
@@ -151,6 +157,9 @@ def _measured(
             totalled=any(query.of == release.name for query in totals),
         )
     )
+    agrees = any(release.name in tree.names for tree in draft.trees)
+    if agrees:
+        tried, series = [_noisy_at_every_step(entry) for entry in tried], []
     refused = [entry for entry in tried if isinstance(entry, Refused)]
     if policy.estimate.name in ("none", "mle", "map", "joint_map"):
         series = []
@@ -177,6 +186,13 @@ def _measured(
         raise PolicyError(policy.source, [*notices, finding])
     best, *others = usable
     return PlannedRelease(release, best.estimator, best, (*others, *refused), given=given)
+
+
+def _noisy_at_every_step(entry: Measurement | Refused) -> Measurement | Refused:
+    """A measurement of values that may be made to agree with others of the same step."""
+    if isinstance(entry, Refused) or entry.mechanism.noisy_at_every_step:
+        return entry
+    return Refused(entry.mechanism.name, "values that agree have new noise at every step, of a known variance")
 
 
 def _made_of_totals(draft: Draft, release: DraftRelease) -> bool:
@@ -221,7 +237,7 @@ def _weights(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, flo
     return weights([one.draft for one in planned], alone, policy.objective)
 
 
-def _sharing(policy: Policy, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
+def _sharing(policy: Policy, draft: Draft, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
     """All measured releases with noise for the whole promise together."""
     alone = [one.alone for one in planned if one.alone is not None]
     if policy.budget.name == "parts":
@@ -233,11 +249,12 @@ def _sharing(policy: Policy, goal: Goal, planned: list[PlannedRelease]) -> list[
         ]
     if len(alone) == 1:
         return [replace(one, measurement=one.alone) for one in planned]
-    errors = list(_weights(policy, planned).values())
+    by_name = {one.draft.name: one.alone for one in planned if one.alone is not None}
+    least = least_parts(draft, by_name, _weights(policy, planned), policy.objective, goal.power)
     if isinstance(goal, AtDelta):
-        shared = _within(goal, alone, shares(errors, policy.objective))
+        shared = _within(goal, alone, [part ** (-1 / goal.power) for part in least])
     else:
-        each = goal.parts(parts(errors, policy.objective, goal.power))
+        each = goal.parts(least)
         shared = [entry.fitted(part) for entry, part in zip(alone, each, strict=True)]
     finished = iter(shared)
     return [one if one.alone is None else replace(one, measurement=next(finished)) for one in planned]

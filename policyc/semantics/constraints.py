@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
 from policyc.semantics.linear import Coefficients, Form, Forms, added_up, joined
-from policyc.semantics.policy import LinearConstraint, Made, Postprocess, Release, Suppression
+from policyc.semantics.policy import Agreement, LinearConstraint, Made, Postprocess, Release, Suppression
 from policyc.semantics.reading import LARGEST_NUMBER
 from policyc.semantics.scope import Scope, suggest
 from policyc.semantics.suppressions import resolve_suppression
@@ -72,6 +72,7 @@ def resolve_postprocess(
     target = Target(release.name, cells, release.by is not None, population, others)
     rows: list[LinearConstraint] = []
     suppressions: list[Suppression] = []
+    agreements: list[Agreement] = []
     integer = False
     for constraint in tree.constraints:
         if isinstance(constraint, SuppressionTree):
@@ -83,9 +84,28 @@ def resolve_postprocess(
         if isinstance(constraint, IntegerConstraint):
             integer = integer or _is_own(scope, constraint.release, target)
             continue
+        if (parent := _parent(constraint, target)) is not None:
+            line, words = _place(scope, constraint)
+            agreements.append(Agreement(words, line, parent.text, constraint.span))
+            continue
         with localcontext(_EXACT):
             rows.extend(_rows(scope, constraint, target, rows))
-    return Postprocess(release.name, tuple(rows), integer, tree.span, tuple(suppressions))
+    return Postprocess(release.name, tuple(rows), integer, tree.span, tuple(suppressions), tuple(agreements))
+
+
+def _parent(tree: Comparison, target: Target) -> Name | None:
+    """The release that `sum(NAME) == OTHER` names, to whose values those of this one add up; None for all else."""
+    for own, other in ((tree.left, tree.right), (tree.right, tree.left)):
+        added = isinstance(own, SumOf) and isinstance(own.argument, Name) and own.argument.text == target.release
+        if added and tree.operator == "==" and isinstance(other, Name) and other.text in target.others:
+            return other
+    return None
+
+
+def _place(scope: Scope, tree: Comparison) -> tuple[int, str]:
+    """The line of a constraint, and its words."""
+    words = " ".join(scope.source.text[tree.span.start : tree.span.end].split())
+    return scope.source.line_and_column(tree.span.start)[0], words
 
 
 def _is_own(scope: Scope, name: Name, target: Target) -> bool:
@@ -117,8 +137,7 @@ def _rows(scope: Scope, tree: Comparison, target: Target, before: Sequence[Linea
     except _Unlinear:
         return []
     differences = joined(left, tuple(f.times(Decimal(-1)) for f in right))
-    words = " ".join(scope.source.text[tree.span.start : tree.span.end].split())
-    line = scope.source.line_and_column(tree.span.start)[0]
+    line, words = _place(scope, tree)
     if not _says_something(scope, tree, differences):
         return []
     return [

@@ -299,14 +299,25 @@ class Suppression:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """That a release's values add up to those of another, each to that which it belongs to."""
+
+    text: str
+    line: int
+    parent: str
+    span: Span
+
+
+@dataclass(frozen=True)
 class Postprocess:
-    """Constraints on the released values of one release, and which of these are then left out."""
+    """Constraints on the released values of one release, which of these are then left out, and what they add up to."""
 
     release: str
     constraints: tuple[LinearConstraint, ...]
     integer: bool
     span: Span
     suppressions: tuple[Suppression, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_runtime.agreement import digits_of
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.digits import decimals, rounded_values
 from policyc_runtime.estimation.projection import nearest_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -137,11 +138,38 @@ def published_values(
     noise that the plan expects, wherever constraints can be kept so.
     """
     values = estimate_release(plan, release, noisy, published, processes)
+    if plan.agrees(release.name):
+        return values  # rounded together
     previous = np.asarray(published[-1], dtype=np.float64) if len(published) else None
+    return rounded_values(values, decimals(_typical_noise(plan, release)), release.constraint_set, previous)
+
+
+def _typical_noise(plan: Plan, release: ReleasePlan) -> float:
+    """By how much noisy values are off, or published ones where that is not known."""
     noise = release.predicted.without_postprocessing
     noise = release.predicted.published if noise is None else noise
-    typical = math.sqrt(max(noise, 0.0)) if plan.objective == "mean_squared_error" else noise
-    return rounded_values(values, decimals(typical), release.constraint_set, previous)
+    return math.sqrt(max(noise, 0.0)) if plan.objective == "mean_squared_error" else noise
+
+
+def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, Array]:
+    """Noisy values of all releases, (steps, cells), those of levels that agree made so, from step `first` on.
+
+    What releases that agree publish is this, so that it is a function of the plan and of noisy values alone.
+    """
+    from policyc_runtime.noisy_values import noise_stddevs
+
+    found = dict(noisy)
+    for tree in plan.trees:
+        parts = [plan.release_named(name) for name in tree.names]
+        steps = len(noisy[tree.names[0]])
+        if steps <= first:
+            continue
+        variances = [noise_stddevs(plan, part, steps)[first:] ** 2 for part in parts]
+        values = tree.nearest([np.asarray(noisy[part.name][first:], np.float64) for part in parts], variances)
+        digits = digits_of(tree, {part.name: _typical_noise(plan, part) for part in parts})
+        for part, rows in zip(parts, tree.rounded(values, digits), strict=True):
+            found[part.name] = np.vstack([noisy[part.name][:first], rows])
+    return found
 
 
 def _only_chain(plan: Plan) -> Chain | None:

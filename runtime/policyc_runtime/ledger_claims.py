@@ -182,16 +182,22 @@ def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
 
 def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     """Whether the published values are what the plan's estimators make of the noisy ones, computed again."""
+    from policyc_runtime.estimates import agreed
     from policyc_runtime.noisy_values import stored_noisy
     from policyc_runtime.publication import unexplained_value
 
+    every = {one.name: [json.loads(entry.noisy) for entry in ledger.drawn(one.name)] for one in plan.releases}
+    now = {one.name: stored_noisy(plan, one, every[one.name]) for one in plan.releases}
+    now = agreed(plan, now) if plan.agreements else now
     for release in plan.releases:
         rows = [entry for entry in ledger.entries if entry.release == release.name]
         if not rows:
             continue
         name = f"the published values of `{release.name}` are what its estimator makes of the noisy ones"
-        drawn = [json.loads(entry.noisy) for entry in ledger.drawn(release.name)]
-        noisy = partial(_noisy_then, plan, release, drawn, stored_noisy(plan, release, drawn))
+        if plan.agrees(release.name):
+            name += ", made to agree"
+        drawn = every[release.name]
+        noisy = partial(_noisy_then, plan, release, drawn, now[release.name])
         values = [json.loads(entry.published) for entry in rows]
         count = values.index(None) if None in values else len(values)
         shape = (count, len(release.cells))
@@ -213,8 +219,8 @@ def _noisy_then(
     """Noisy values as they were when so many steps had been measured; `now`, of all, if later ones change nothing."""
     from policyc_runtime.noisy_values import stored_noisy
 
-    if plan.delivery.longest_wait == 0 or measured == len(drawn):
-        return now[:measured]
+    if plan.delivery.longest_wait == 0 or measured == len(drawn) or plan.agrees(release.name):
+        return now[:measured]  # of values that agree no later one says more
     return stored_noisy(plan, release, drawn[:measured])
 
 

@@ -150,7 +150,8 @@ def publishes_true_and_noise(plan: Plan, release: ReleasePlan) -> bool:
     """Whether a published value is off by its noise at most: it is the noisy one, or 0 where no true one is below."""
     query = source_release(plan, release).query
     floored = isinstance(query, CountQuery) or getattr(query, "low", -1) >= 0
-    return publishes_noise(release, 0) and (floored or not release.constraints)
+    alone = publishes_noise(release, 0) and not plan.agrees(release.name)
+    return alone and (floored or not release.constraints)
 
 
 def error_bounds(plan: Plan, release: ReleasePlan, chance: float, steps: int) -> NDArray[np.float64] | None:

@@ -17,6 +17,7 @@ from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.records import NOTHING, Label, Record
 from policyc_check.users.claims import period_of, promised_user_level, setting_of, source_release
+from policyc_runtime.agreement import Agreement, Tree, trees
 from policyc_runtime.ancestors import reason_against_levels
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.json_text import read_json
@@ -76,6 +77,7 @@ class Plan(checked.Plan):
     signal_evidence: str | None = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     made: tuple[MadeRelease, ...] = NOTHING
+    agreements: tuple[Agreement, ...] = NOTHING
     notices: tuple[Notice, ...]
 
     @property
@@ -144,6 +146,9 @@ class Plan(checked.Plan):
             reason = _reason_against(self, release)
             if reason is not None:
                 raise ValueError(f"`{release.name}` is not measured by `{release.mechanism.name}`: {reason}")
+        for tree in self.trees:
+            if reason := next(filter(None, map(self._reason_against_agreeing, tree.names)), None):
+                raise ValueError(reason)
         hidden = NeighboringRelation.ADD_OR_REMOVE_ONE
         protected = any(target.relation is hidden for target in promised_user_level(self))
         public = self.stream.population is not None and not protected
@@ -151,6 +156,27 @@ class Plan(checked.Plan):
         if reason is not None:
             raise ValueError(reason)
         return self
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The releases whose published values add up to each other's; ValueError where they cannot."""
+        columns = {release.name: release.query.by for release in self.releases}
+        if not columns.keys() >= {name for one in self.agreements for name in (one.child, one.parent)}:
+            raise ValueError("what adds up to another is no release")
+        return trees(self.stream.cell, columns, self.agreements)
+
+    def agrees(self, name: str) -> bool:
+        """Whether the published values of a release add up to those of another, or others to them."""
+        return any(name in (one.child, one.parent) for one in self.agreements)
+
+    def _reason_against_agreeing(self, name: str) -> str | None:
+        """Why a release cannot agree with others, or None."""
+        one = self.release_named(name)
+        plain = one.estimator.name == "none" and not (one.constraints or one.integer or one.suppressions)
+        measured = isinstance(one, MeasuredRelease) and isinstance(one.query, CountQuery | SumQuery)
+        if plain and measured and isinstance(one, MeasuredRelease) and one.mechanism.noisy_at_every_step:
+            return None
+        return f"`{name}` is no count or sum with new noise at every step, to whose values nothing else is done"
 
     @model_validator(mode="after")
     def _shows_where_others_show(self) -> Plan:

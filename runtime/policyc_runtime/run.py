@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from policyc_check.users.claims import source_release
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
-from policyc_runtime.estimates import processes_used, published_values
+from policyc_runtime.estimates import agreed, processes_used, published_values
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.ledger_file import overtaken
@@ -79,8 +79,10 @@ class Run:
                     self._draw(part, drawn)
                 self._drawn = max(self._drawn, drawn.stop)
                 try:
+                    known = {name: values[: self._lead(block)] for name, values in self._noisy.items()}
+                    known = agreed(self._plan, known, block.start)
                     for part in self._plan.releases:
-                        self._estimate(part, block)
+                        self._estimate(part, block, known[part.name])
                 except Exception as error:
                     # The noise is kept although nothing can be published: a second draw would tell more than promised.
                     failure = error
@@ -162,10 +164,9 @@ class Run:
         records += mechanism.measure(setting, raw, records, self._randomness)
         return noisy_values(self._plan, part, records)
 
-    def _estimate(self, part: ReleasePlan, block: range) -> None:
-        """Published values of new steps, from the noisy ones."""
+    def _estimate(self, part: ReleasePlan, block: range, noisy: NDArray[np.float64]) -> None:
+        """Published values of new steps, from the noisy ones through those that they may use."""
         published = self._published[part.name]
-        noisy = self._noisy[part.name][: self._lead(block)]
         self._known = len(noisy)
         used = processes_used(self._plan, part, noisy, block.start)
         values = published_values(self._plan, part, noisy, published[: block.start], used)

@@ -80,6 +80,10 @@ SOURCES: Final[dict[str, str]] = {
     "LEB24": "C. J. Lebeda: Better Gaussian Mechanism using Correlated Noise. arXiv 2408.06853, 2024.",
     "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
+    "HAY10": (
+        "M. Hay, V. Rastogi, G. Miklau, D. Suciu: Boosting the Accuracy of Differentially Private Histograms Through "
+        "Consistency. PVLDB 3(1), 2010."
+    ),
     "MZ93": "S. Mallat, Z. Zhang: Matching Pursuits with Time-Frequency Dictionaries. IEEE Trans. Signal Proc., 1993.",
     "OWE13": "A. B. Owen: Monte Carlo Theory, Methods and Examples. 2013.",
     "RW06": "C. E. Rasmussen, C. K. I. Williams: Gaussian Processes for Machine Learning. MIT Press, 2006.",

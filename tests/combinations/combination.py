@@ -67,6 +67,7 @@ RELEASES = {
     "changes": ("r = count(s)", "moved = change(r, baseline = median(every = 2 steps, steps = 1 .. 5))"),
     "shares": ("r = count(s) by place", "all = count(s)", "share = ratio(r, all, times = 100)"),
     "levels": ("r = count(s) by place", "zones = count(s) by zone", "of = ratio(r, zones)"),
+    "agreeing levels": ("r = count(s) by place", "zones = count(s) by zone"),
     "sums at a level": ("r = count(s) by zone", "speed = sum(s.speed, clamp = 0 .. 10) by zone"),
     "means": ("r = sum(s.speed, clamp = 0 .. 10)", "four = total(r, 4 steps)", "n = count(s)", "mean = mean(r, n)"),
 }
@@ -224,6 +225,11 @@ class Combination:
         return any(text.endswith("by zone") for text in RELEASES[self.release])
 
     @property
+    def agrees(self) -> bool:
+        """Whether values are made to add up to those of another release."""
+        return self.release == "agreeing levels"
+
+    @property
     def wait(self) -> int | None:
         """How many later steps a value waits for, None for all."""
         return {"realtime": 0, "within(3 steps)": 3, "offline": None}[self.deliver]
@@ -258,8 +264,9 @@ class Combination:
             f"mechanism {self.mechanism}",
             f"estimate {self.estimate}",
         ]
-        if CONSTRAINTS[self.constraint]:
-            lines.append(f"postprocess r {{ {', '.join(CONSTRAINTS[self.constraint])} }}")
+        asked = (*CONSTRAINTS[self.constraint], *(["sum(r) == zones"] if self.agrees else []))
+        if asked:
+            lines.append(f"postprocess r {{ {', '.join(asked)} }}")
         if "suppress" in lines[-1] and any(text.startswith("speed = ") for text in RELEASES[self.release]):
             lines.append("postprocess speed { suppress(speed, where = r) }")
         text = "\n".join(lines) + "\n"
@@ -315,6 +322,10 @@ def _unfit(one: Combination) -> Iterator[str]:
     if one.wait is None and one.horizon == "unbounded":
         yield "E0705"
     several = one.user_level and CELLS_PER_STEP in one.participation
+    if one.agrees and several:
+        yield "E0722"
+    elif one.agrees and (steps or one.constraint != "none" or estimate not in ("auto", "none")):
+        yield "E0724"
     if one.release == "blocks by cell" and "add_remove" in TARGETS[one.target][0]:
         yield "E0235"
     if several and not one.cells:
@@ -371,6 +382,8 @@ def _planned(one: Combination) -> Iterator[str]:
     if (estimate == "linear" and mechanism not in SKIPPING) or (estimate in ("none", "mle") and mechanism in SKIPPING):
         yield "E0755"
     if (mechanism == "fast" and one.by_cell) or (mechanism in ("binary_tree", "toeplitz") and one.horizon != "ends"):
+        yield "E0755"
+    if one.agrees and mechanism not in ("auto", "laplace", "gaussian", "binomial"):
         yield "E0755"
     still = one.replaced or one.release == "signed sum" or (one.horizon != "ends" and PER not in one.participation)
     if mechanism == "common_noise" and still:  # the number of users tells nothing, or nobody knows of how many steps

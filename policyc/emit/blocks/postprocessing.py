@@ -5,7 +5,7 @@ from __future__ import annotations
 from policyc.emit.blocks.accuracy import objective_words
 from policyc.emit.blocks.mechanism import described, parameters
 from policyc.emit.blocks.suppression import suppression
-from policyc.emit.blocks.wording import Json, JsonValue
+from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import about, grouped
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
 from policyc_runtime.plan import Plan
@@ -20,6 +20,7 @@ def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
 def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str]) -> Json:
     description, sources = described(release.estimator)
     constraints = list(dict.fromkeys((row.text, row.line) for row in release.constraints))
+    constraints += [(one.text, one.line) for one in plan.agreements if one.child == release.name]
     if isinstance(release, Scheduled):
         errors = [error for segment in release.schedule.segments for error in segment.expected_errors]
     else:
@@ -32,7 +33,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "release": release.name,
         "privacy": "It uses the noisy values and public numbers only, so it costs no privacy.",
         "estimator": release.estimator.name,
-        "description": description,
+        "description": f"{description}{_agreement(plan, release)}",
         "sources": sources,
         "parameters": parameters(release.estimator),
         "check_of_the_chain": _check(release),
@@ -49,6 +50,19 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
             + ("a mean over all steps" if isinstance(release, AdaptiveRelease) else "per step, in `steps.csv`"),
         },
     }
+
+
+def _agreement(plan: Plan, release: ReleasePlan) -> str:
+    """How values are made to add up to those of other releases; empty where they are not."""
+    tree = next((tree for tree in plan.trees if release.name in tree.names), None)
+    if tree is None:
+        return ""
+    words = listed([quoted(name) for name in tree.names])
+    return (
+        f" Then the values of {words} of a step are made to agree: each is the sum of those that belong to it. They "
+        "are the nearest such values, differences being measured in variances of the noise (least squares, HAY10), so "
+        "that every value gains from the noise of the others. They may be below 0, as noisy values are."
+    )
 
 
 def _check(release: ReleasePlan) -> Json | None:
@@ -73,6 +87,9 @@ def _check(release: ReleasePlan) -> Json | None:
 
 
 def _solver(plan: Plan, release: ReleasePlan) -> str:
+    if plan.agrees(release.name):
+        alone = "`map_model.py` finds the most probable values of this release alone, which do not agree with others"
+        return f"one pass up the releases that agree and one down, which is exact; {alone}"
     own = "the kernel's own recursions, then its projection onto the constraints"
     if release.estimator.plain or release.estimator.name in {"filter", "smoother"}:
         instead = "joint_map()" if plan.delivery.kind == "offline" else "map(prior = initial)"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from policyc.emit.blocks.made import formula
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import about, exact
 from policyc_check.plan.queries import Query, SumQuery, WindowQuery
 from policyc_check.plan.stream import Delivery
-from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.predicted_errors import PredictedError
@@ -33,7 +32,7 @@ def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
             ("mechanism", was.mechanism.described(), now.mechanism.described()),
             ("schedule", _schedule(was), _schedule(now)),
             ("estimator", was.estimator.described(), now.estimator.described()),
-            ("constraints", _constraints(was.constraints), _constraints(now.constraints)),
+            ("constraints", _constraints(old, was), _constraints(new, now)),
         ]
         for what, left, right in rows:
             if left != right:
@@ -65,8 +64,10 @@ def _compare_made(old: Plan, new: Plan) -> Iterator[Change]:
             yield Change("release", name, before.get(name), after.get(name), Effect.NEITHER, reason)
 
 
-def _constraints(rows: Iterable[ConstraintRow]) -> str | None:
-    return ", ".join(dict.fromkeys(row.text for row in rows)) or None
+def _constraints(plan: Plan, release: ReleasePlan) -> str | None:
+    texts = [row.text for row in release.constraints]
+    texts += [one.text for one in plan.agreements if one.child == release.name]
+    return ", ".join(dict.fromkeys(texts)) or None
 
 
 def _suppressions(release: ReleasePlan) -> str | None:

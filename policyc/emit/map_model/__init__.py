@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
 
+AGREED = (
+    "values that agree with those of other releases, the nearest to all their noisy values: not this optimum, which is "
+    "of this release alone."
+)
+
 
 @dataclass(frozen=True)
 class ReleaseText:
@@ -138,12 +143,14 @@ def release_text(plan: Plan, release: ReleasePlan, suffix: str) -> ReleaseText:
         likelihood = replace(likelihood, options={**likelihood.options, "skips": True})
     constraints, users = constraint_texts(plan, release, suffix)
     coupled = any(row.previous for row in release.constraints)
+    published = published_words(release, prior, separable=likelihood.separable)
+    published = AGREED if plan.agrees(release.name) else published
     return ReleaseText(
         name=release.name,
         suffix=suffix,
         likelihood=likelihood,
         prior=prior,
-        published=published_words(release, prior, separable=likelihood.separable),
+        published=published,
         users=users if prior.kind == "flows" else None,
         constants=(
             *([] if population is None else [f"POPULATION{suffix} = {population}"]),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.semantics.policy import Policy
+from policyc.semantics.rules.agreement import check_agreements
 from policyc.semantics.rules.belief import check_belief
 from policyc.semantics.rules.cells import check_cells
 from policyc.semantics.rules.clock import check_clock
@@ -40,6 +41,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_releases,
     check_made,
     check_postprocess,
+    check_agreements,
     check_suppression,
     check_delivery,
     check_noise,

@@ -62,5 +62,4 @@ def nodes(first: int, stop: int) -> Numbers:
     """Ends and levels of the nodes that end with the steps first to stop - 1, step by step, smallest first."""
     steps = np.arange(first + 1, stop + 1)
     counts = np.array([(int(step) & -int(step)).bit_length() for step in steps], dtype=np.int64)
-    levels = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(steps, counts), levels
+    return np.repeat(steps, counts), np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -39,6 +39,7 @@ class Stated(Record):
     participation: ParticipationRecord | None = None
     signal: Opaque = None
     signal_evidence: Opaque = None
+    agreements: Opaque = NOTHING
     releases: tuple[Asked, ...]
 
     @property

@@ -19,7 +19,7 @@ from policyc_check.errors import KernelError
 from policyc_check.users.claims import promised_user_level
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_runtime.estimates import estimate_release
+from policyc_runtime.estimates import agreed, estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.laboratory.simulation_result import SimulatedError, SimulationResult, shown_of
@@ -102,13 +102,16 @@ def simulate(
         noises: dict[str, Array] = {}
         exact: dict[str, Array] = {}
         away: dict[str, Array] = {}
-        for name, (true, kept, noisy) in world.draw(randomness).items():
+        drawn = world.draw(randomness)
+        agreeing = agreed(plan, {name: noisy for name, (_, _, noisy) in drawn.items()})
+        for name, (true, kept, noisy) in drawn.items():
             part = plan.release_named(name)
             tried = {PRIOR_ALONE: world.priors[name]} if name in world.priors else {}
             if plan.drops_from(part) and kept is not true:
                 tried[DROPPING] = kept
             for title, variant in world.variants[name].items():
-                tried[title] = estimate_release(plan, variant, noisy, np.empty((0, true.shape[1])))
+                own = agreeing[name] if variant.estimator == part.estimator else noisy
+                tried[title] = estimate_release(plan, variant, own, np.empty((0, true.shape[1])))
             for title, values in tried.items():
                 distance = np.abs(values - true)
                 found.setdefault((name, title), []).append((float((distance**2).mean()), float(distance.mean())))

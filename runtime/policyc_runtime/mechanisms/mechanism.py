@@ -95,6 +95,11 @@ class StreamMechanism(checked.StreamMechanism):
         """Whether `variances` are the errors of `values`, which are nothing but the truth and noise, or declared."""
         return not self.estimates or self.declared
 
+    @property
+    def noisy_at_every_step(self) -> bool:
+        """Whether every value is the truth and new noise, of which `variances` are known."""
+        return self.independent and not (self.estimates or self.leaves_gaps)
+
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:
         """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""

@@ -1,0 +1,115 @@
+"""Levels that agree: do they add up, each value to one, and is nothing else done to them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyc.diagnostics import Diagnostic, Span
+from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.policy import Agreement, Policy, Postprocess, Release, UserLevelTarget
+
+NOISE = "least squares weigh noises of known variances that are new for every value"
+
+
+def check_agreements(policy: Policy) -> Iterator[Diagnostic]:
+    """E0722, E0723, E0724: releases that do not add up, have no values of each other, or are not planned so."""
+    by_name = {release.name: release for release in policy.releases}
+    adding: dict[str, Agreement] = {}
+    for block in policy.postprocess:
+        child = by_name.get(block.release)
+        for one in block.agreements if child is not None else ():
+            assert child is not None, "others have no such constraint"
+            parent = by_name.get(one.parent)
+            found = _not_adding_up(policy, one, child, parent) or _not_above(policy, one, child, parent)
+            found = found or _beside(policy, one, child, block)
+            if found is None and one.parent in adding:
+                message = f"two releases add up to `{one.parent}`"
+                found = _unplanned(one, message, "values would have to agree along two ways", "keep one of the two")
+            adding.setdefault(one.parent, one)
+            if found is not None:
+                yield found
+                return
+
+
+def _not_adding_up(policy: Policy, one: Agreement, child: Release, parent: Release | None) -> Diagnostic | None:
+    """E0722: who is in several cells of one value is one user there, and several in its parts."""
+    usual = None if policy.participation is None else policy.participation.cells_per_step
+    if parent is None or child.base is not None or parent.base is not None:
+        other = child if child.base is not None else parent
+        what = f"`{one.parent}`" if other is None else f"`{other.name}`"
+        message, because = f"{what} is no count and no sum", "what agrees has noise of its own, weighed by its variance"
+        labels: tuple[Label, ...] = ()
+        hint = "name a count or a sum of the stream"
+    elif (child.kind, child.column, child.clamp) != (parent.kind, parent.column, parent.clamp):
+        message = f"`{child.name}` and `{parent.name}` do not count or add up the same"
+        because, hint = "parts of one number are of its kind", "name two counts, or sums of one column and clamp"
+        labels = (Label(parent.span, "this one"),)
+    elif any(release.by is not None and (release.cells_per_step or usual or 1) > 1 for release in (child, parent)):
+        message = f"values of `{child.name}` do not add up to `{parent.name}`"
+        because = "a user counts in several cells, and once in what they belong to: the parts are more than the whole"
+        hint = "write `cells_per_step = 1` for both, or drop the constraint: every level is right by itself"
+        labels = () if policy.participation is None else (Label(policy.participation.span, "said here"),)
+    else:
+        return None
+    return Diagnostic("E0722", message, one.span, because=because, help=hint, labels=labels)
+
+
+def _not_above(policy: Policy, one: Agreement, child: Release, parent: Release | None) -> Diagnostic | None:
+    """E0723: each value of the child belongs to one of the parent."""
+    cell = policy.stream.cell
+    assert parent is not None, "checked before"
+    hint = f"name a release by a level to which each `{child.by}` belongs, or without `by`"
+    if child.by is None or cell is None or child.by == parent.by:
+        message = f"`{child.name}` has the same values as `{parent.name}`"
+        message = f"`{child.name}` is one number a step" if child.by is None else message
+        return Diagnostic("E0723", f"{message}: there is nothing to add up", one.span, help=hint)
+    several = None if parent.by is None else cell.astride(child.by, parent.by)
+    if several is None:
+        return None
+    name, first, second = several
+    return Diagnostic(
+        "E0723",
+        f"`{name[:40]}` of `{child.name}` belongs to several of `{parent.name}`",
+        one.span,
+        because=f"it belongs to `{first[:40]}` and to `{second[:40]}`: neither is the sum of whole values",
+        help=hint,
+    )
+
+
+def _beside(policy: Policy, one: Agreement, child: Release, block: Postprocess) -> Diagnostic | None:
+    """E0724: what is done to values that agree, beside making them agree."""
+    if not any(isinstance(target, UserLevelTarget) for target in policy.targets):
+        return _unplanned(one, "values agree under promises about all events of a user only", NOISE,
+                          "promise `user_level(...)`, or drop the constraint")  # fmt: skip
+    if policy.estimate.name not in ("auto", "none"):
+        return _unplanned(one, f"values that agree are not estimated by `{policy.estimate.name}`", NOISE,
+                          "write `estimate none()` or `estimate auto`", policy.estimate.span or one.span)  # fmt: skip
+    if len(block.agreements) > 1:
+        return _unplanned(one, f"`{child.name}` adds up to two releases", "values would have to agree along two ways",
+                          "let it add up to the finer of the two, and that to the other")  # fmt: skip
+    if child.name in _sums_of(policy, one.parent):
+        return _unplanned(one, f"`{one.parent}` adds up to `{child.name}` already", "a sum is of parts, not of itself",
+                          "drop one of the two constraints")  # fmt: skip
+    for name in (child.name, one.parent):
+        demanded = policy.constraints_of(name)
+        if demanded is not None and (demanded.constraints or demanded.integer or demanded.suppressions):
+            return _unplanned(one, f"more is asked of `{name}` than that it agrees", "bounds and whole numbers at one "
+                              "level move values at the others, and a value that is left out can be added up again",
+                              f"drop the other constraints of `{name}`, or this one", demanded.span)  # fmt: skip
+    return None
+
+
+def _sums_of(policy: Policy, name: str) -> set[str]:
+    """All releases to which one adds up in the end."""
+    found, ahead = set[str](), [name]
+    while ahead:
+        block = policy.constraints_of(ahead.pop())
+        new = {one.parent for one in (block.agreements if block is not None else ())} - found
+        found |= new
+        ahead += new
+    return found
+
+
+def _unplanned(one: Agreement, message: str, because: str, hint: str, place: Span | None = None) -> Diagnostic:
+    labels = () if place is None or place == one.span else (Label(place, "said here"),)
+    return Diagnostic("E0724", message, one.span, because=because, help=hint, labels=labels)
