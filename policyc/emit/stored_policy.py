@@ -11,6 +11,7 @@ from pathlib import Path
 
 from policyc.diagnostics import PolicyError
 from policyc.emit.installed_code import installed_code
+from policyc.emit.numbers import counted
 from policyc.emit.stored_files import content_of, recorded, sha256
 from policyc.planning.declaration import differences, known_clock, shown
 from policyc.semantics.checked import check_file
@@ -88,7 +89,7 @@ def _clock(folder: Path, plan: Plan, clock: ClockRecord) -> Claim:
     said = () if here is None else (*here.changes, (here.end, 0))
     differ = {*said} ^ {*clock.changes, (clock.end, 0)}
     if not differ:
-        return Claim(name, True, f"{len(clock.changes) - 1:,} changes compared", where)
+        return Claim(name, True, f"{counted(len(clock.changes) - 1, 'change')} compared", where)
     first = datetime.fromtimestamp(min(differ)[0], UTC).date()
     return Claim(name, None, f"not checked: here it goes otherwise from {first} on; what the plan says counts", where)
 

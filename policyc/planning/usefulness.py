@@ -22,6 +22,7 @@ from policyc.semantics.rules.utility import check_utility
 from policyc_check.plan.claims import Claims, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
+from policyc_check.plan.stream import MONTH
 from policyc_check.users.claims import own_bound, period_of, periods_in, promised_user_level, setting_of
 from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.predicted_errors import PredictedError
@@ -116,7 +117,7 @@ def _dropping_warnings(policy: Policy, draft: Draft, planned: Sequence[PlannedRe
 def _habit_warnings(policy: Policy, draft: Draft, claims: Claims) -> Iterator[Diagnostic]:
     """W0762: a promise about short periods that leaves next to nothing of a month."""
     for target, claim in zip(promised_user_level(draft), claims.user_level, strict=True):
-        if target.per is None:
+        if target.per is None or target.per == MONTH:
             continue
         month = periods_in(draft, 31)
         left = [_left(claim, point) for point in claim.beyond if point.participation == month * own_bound(draft)]

@@ -16,6 +16,7 @@ from policyc.semantics.scope import Scope, suggest
 
 KNOWN_YEARS = 50  # of an endless stream
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NO_PLACE = {"Factory", "localtime", "posixrules"}  # what this machine happens to have
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _SECOND = datetime.timedelta(seconds=1)
 _LAST = datetime.date(9999, 12, 30)
@@ -79,7 +80,7 @@ def _is_midnight(clock: Clock, day: datetime.date) -> bool:
 
 
 def _rules(scope: Scope, zone: str, span: Span) -> ZoneInfo | None:
-    names = available_timezones()
+    names = available_timezones() - _NO_PLACE
     if not names:
         scope.refuse(
             "E0237", "this machine does not know any clock", span,

@@ -96,6 +96,8 @@ def unit_of(at: datetime, zone: str, per: str, start: str) -> object:
     local = shown(at, zone)
     if per == "month":
         return local.year, local.month
+    if per == "1h":
+        return at.replace(minute=0)
     return (local.date() - date.fromisoformat(start)).days // (7 if per == "1w" else 1)
 
 
@@ -108,6 +110,7 @@ RULES = [
     (text_of(step="month", per="month", start="2025-10-01", horizon="3 steps", bound=1), 92),
     (text_of(step="1h", per="month", start="2025-10-25", horizon="400 steps", bound=3), 16),
     (text_of(step="1d", per="1w", start="2026-03-23", horizon="20 steps", bound=2), 20),
+    (text_of(step="1d", per="1h", start=AUTUMN, horizon="3 steps", bound=1), 3),
     (text_of(step="30min", zone="Australia/Lord_Howe", start="2026-04-04", horizon="146 steps"), 3),
     (text_of(step="1h", zone="Africa/Cairo", start="2025-10-30", horizon="73 steps"), 3),
 ]
@@ -393,6 +396,7 @@ def test_the_clock_is_compared(tmp_path):
     [
         (text_of(zone="Europe/Berln"), "E0237 there is no clock `Europe/Berln`: None: did you mean `Europe/Berlin`"),
         (text_of(zone="CEST"), "E0237"),
+        (text_of(zone="localtime"), "E0237"),
         (text_of(zone="../etc/passwd"), "E0237"),
         (text_of(step="1mo"), "write `month`, with a `clock`"),
         (text_of(step="month", per="month").replace('  clock "Europe/Berlin"\n', ""), "E0238 `step` is a month"),

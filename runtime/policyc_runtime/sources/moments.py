@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
 
@@ -29,21 +29,27 @@ def declared_start(plan: Plan) -> int | None:
     """The moment of step 0 that the plan gives, or None.
 
     Raises:
-        DataError: it is not an ISO moment.
+        DataError: it is not an ISO moment, or not the day with which the plan's clock begins.
     """
     if plan.stream.start is None:
         return None
-    if plan.stream.clock is not None:
-        return SECOND * plan.stream.clock.changes[0][0]
+    clock = plan.stream.clock
     try:
-        return moment_of(plan.stream.start)
-    except ValueError:
-        raise DataError(
-            "E0812",
-            "the start of the stream is not a moment",
-            where="plan.json: stream.start",
-            help="write it like `2013-01-31T17:05:00`",
-        ) from None
+        if clock is None:
+            return moment_of(plan.stream.start)
+        (begin, ahead), *_ = clock.changes
+        if date.fromisoformat(plan.stream.start) == (EPOCH + timedelta(seconds=begin + ahead)).date():
+            return SECOND * begin
+    except (ValueError, OverflowError):
+        pass
+    raise DataError(
+        "E0812",
+        "the start of the stream is not a moment"
+        if clock is None
+        else "the stream's clock has not the day of its start",
+        where="plan.json: stream.start",
+        help="write it like `2013-01-31T17:05:00`" if clock is None else "compile the policy again",
+    )
 
 
 def agreed_start(plan: Plan, said: str | None, fixed: int | None) -> int | None:
@@ -133,9 +139,18 @@ def last_moment(plan: Plan) -> int:
 
 
 def steps_in_calendar(plan: Plan) -> int:
-    """How many steps from the declared start on, or from the first moment, are over before that."""
+    """How many steps from the declared start on, or from the first moment, are over before that.
+
+    Raises:
+        DataError: none.
+    """
     start = declared_start(plan)
-    return calendar_of(plan, FIRST_MOMENT if start is None else start).steps.over(last_moment(plan))
+    steps = calendar_of(plan, FIRST_MOMENT if start is None else start).steps.over(last_moment(plan))
+    if steps < 1:
+        raise DataError(
+            "E0812", "the stream begins when its calendar is over", where="plan.json: stream", help="compile it again"
+        )
+    return steps
 
 
 def step_times(plan: Plan, start: int | None, steps: int) -> tuple[str, ...]:

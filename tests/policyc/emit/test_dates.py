@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from policyc.emit.dates import DAY, HOUR, MINUTE, date_ticks
+from policyc.emit.dates import DAY, HOUR, MINUTE, date_ticks, month_ticks
 
 START = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp() * 1000)
 
@@ -39,3 +39,14 @@ def test_an_axis_of_any_length_has_marks() -> None:
 def test_beyond_the_calendar_there_is_none() -> None:
     """A stream that outlives the year 9999 keeps its steps."""
     assert date_ticks(START, 365 * DAY, 0, 100_000) == []
+
+
+def test_months_are_marked_at_their_steps():
+    """A mark where a month, a quarter or a year begins, at most six, by name; years alone where there are many."""
+    assert month_ticks(START, 0, 3) == [(0, "2026-01"), (1, "2026-02"), (2, "2026-03"), (3, "2026-04")]
+    for steps in range(1, 2000):
+        marks = month_ticks(START, 0, steps)
+        assert len(marks) <= 7, steps
+        for step, name in marks:
+            year, month = 2026 + step // 12, step % 12 + 1
+            assert name in ((f"{year}-{month:02}", f"{year}") if month == 1 else (f"{year}-{month:02}",))
