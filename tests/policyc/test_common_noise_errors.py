@@ -227,6 +227,32 @@ def test_totals_keep_what_is_common(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.law
+def test_totals_have_the_draws_of_their_days(tmp_path: Path) -> None:
+    """A total over days is off by each day's draw as often as it has steps of it; by the variance of simulated ones."""
+    more = "release lately = window(rides, 12 steps)\nrelease so_far = prefix(rides)"
+    plan = planned(tmp_path, DAILY, more=more, signal="", estimate="mle()", steps="44 steps", bound=8)
+    by_name = {release.name: release for release in plan.releases}
+    own, common = own_stddevs(plan, by_name["rides"], 30)[0], common_stddevs(plan, by_name["rides"], 30)[0]
+    assert by_name["rides"].mechanism.name == "common_noise"
+    made = [name for name in ("lately", "so_far") if by_name[name].mechanism.name == "derived"]
+    assert made
+    if "lately" in made:
+        assert common_stddevs(plan, by_name["lately"], 30)[[15, 17, 20]] == pytest.approx(
+            common * np.sqrt([8**2 + 4**2, 2**2 + 8**2 + 2**2, 7**2 + 5**2])
+        )
+    if "so_far" in made:
+        assert noise_stddevs(plan, by_name["so_far"], 30)[19] == pytest.approx(
+            np.hypot(np.sqrt(8**2 + 8**2 + 4**2) * common, np.sqrt(20) * own)
+        )
+    found = {one.release: one for one in simulate(plan, 100, 200, (), steps=44).errors if one.chosen}
+    for name, release in by_name.items():
+        error = found[name]
+        assert abs(error.mean_squared_error - release.predicted.published) <= (
+            4 * error.mean_squared_error_stderr + 0.03 * release.predicted.published
+        )
+
+
 def test_users_who_are_replaced_or_signs_are_refused_with_what_to_write(tmp_path: Path) -> None:
     """The policy names it where it gains nothing: one message says so."""
     path = tmp_path / "rides.policy"

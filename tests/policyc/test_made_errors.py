@@ -81,6 +81,7 @@ NOISES = {
     "gaussian": ("mechanism gaussian()\nestimate none()", "expected"),
     "laplace": ("mechanism laplace()\nestimate none()", "expected"),
     "common noise": ("mechanism common_noise(weight = 0.3)\nestimate none()", "expected"),
+    "common noise of days": ("mechanism common_noise()\nestimate none()", "expected"),
     "tree": ("mechanism binary_tree()\nestimate none()", "simulated"),
     "toeplitz": ("mechanism toeplitz()\nestimate none()", "simulated"),
     "frequencies": ("mechanism dft()\nestimate none()", "at_least"),
@@ -94,8 +95,10 @@ NOISES = {
 def test_noise_of_a_total_is_that_of_runs(make: Make, noise: str) -> None:
     """Independent noise adds up by variances, a common draw by its deviation, and noises that depend are simulated."""
     more, kind = NOISES[noise]
-    common = noise == "common noise"  # one draw a run: many runs; and for users who are in most steps
+    common = noise.startswith("common noise")  # one draw a run: many runs; and for users who are in most steps
     dense = USER_LEVEL.replace("6 steps", "80 steps").replace("= replace", "= add_remove")
+    if "days" in noise:  # of 20 hours, which totals of 12 straddle
+        dense = dense.replace("80 steps", "18 steps, per = 20h").replace("add_remove", "add_remove, per = 20h")
     plan = make(more, target=dense if common else USER_LEVEL)
     predicted = plan.made[0].predicted
     assert predicted is not None

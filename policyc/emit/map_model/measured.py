@@ -152,9 +152,11 @@ def _(mechanism: CommonNoise, where: Measured) -> Likelihood:
     known = measured(where.plan, where.release)
     assert known is not None, "it accounts for the whole stream"
     common = Decimal(mechanism.common_variance(known[1])).sqrt()
-    constants = [where.size("COMMON", common)]
-    constants += [] if steps is None else [f"COMMON_STEPS{where.suffix} = {steps}"]
-    return where.normal("common", words, mechanism.stddev, *constants, options={"periods": steps is not None})
+    if steps is None:
+        return where.normal("common", words, mechanism.stddev, where.size("COMMON", common))
+    constants = where.size("COMMON", common), f"COMMON_STEPS{where.suffix} = {steps}"
+    found = where.normal("common", words, mechanism.stddev, *constants, options={"periods": True})
+    return replace(found, variance=f"{found.variance} + COMMON{where.suffix} ** 2")  # to one that learns a prior
 
 
 @stated.register

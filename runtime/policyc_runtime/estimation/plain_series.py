@@ -75,7 +75,8 @@ class SeriesFilter(PlainSeries):
     The series is an AR(1) process, with a season on top where the policy names its period. What the policy does not
     declare is learned, by likelihood, from the noisy values that may be used, whose noise is known; of the mean nothing
     is assumed. A season or residual that chance explains is left out. Until eight values are there, they are published
-    as they are.
+    as they are. What all values of a period are off by is found beside a process that is declared, and noise of each
+    value's own beside one that is learned.
 
     Source: KAL60, SOL19, EM73
     """
