@@ -9,10 +9,13 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from scipy.stats import norm
@@ -20,7 +23,7 @@ from scipy.stats import norm
 from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
-from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.plan.stream import MONTH, ParticipationRecord, longest
 from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, WEvent
 from policyc_check.records import MOST_COINS
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
@@ -29,14 +32,16 @@ from policyc_runtime.estimation.count_process import CountProcess
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease
+from policyc_runtime.sources.calendar import calendar_of
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?(?!\w)")
 QUOTED = re.compile(r"`[^`]*`|“[^”]*”")
 MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1}
 N = r"(\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?)"
-SPAN = rf"{N} steps? \({N} (day|hour|minute|second|millisecond)s?\)"
+SPAN = rf"{N} steps? \({N} (month|day|hour|minute|second|millisecond)s?\)"
 POINTS = rf"{N} nats at delta {N}, {N} nats at delta {N} and {N} nats at delta {N}"
-LENGTH = rf"{N} (day|hour|minute|second|millisecond)s?"
+UNITS = MILLISECONDS | {MONTH: longest(MONTH)}
+LENGTH = rf"{N} (month|day|hour|minute|second|millisecond)s?"
 NAMES_OF_THINGS = {  # strings that are names, words of the policy, machine values, or citations (`test_sources.py`)
     "sha256", "plan_digest", "compiler", "evidence", "states", "values", "purpose", "parameters", "sources", "points",
     "id", "claims", "user_level_claims", "constraints", "kind", "text", "policy",
@@ -133,11 +138,11 @@ def near(found: float, true: float, relative: float = 0.006) -> None:
 def said(told: Told, steps: str, size: str, unit: str) -> None:
     """A time span: the plan's horizon, and as long as that many steps are."""
     assert number(steps) == told.plan.stream.horizon
-    assert number(size) * MILLISECONDS[unit] == number(steps) * told.plan.stream.step_milliseconds
+    assert number(size) * UNITS[unit] == number(steps) * told.plan.stream.step_milliseconds
 
 
 def one_step(told: Told, size: str, unit: str) -> None:
-    assert number(size) * MILLISECONDS[unit] == told.plan.stream.step_milliseconds
+    assert number(size) * UNITS[unit] == told.plan.stream.step_milliseconds
 
 
 def common(told: Told, found: str) -> None:
@@ -150,13 +155,35 @@ def common(told: Told, found: str) -> None:
 
 def of_period(told: Told, size: str, unit: str) -> None:
     """The length of the periods that the promise is about."""
-    assert number(size) * MILLISECONDS[unit] == told.user_level.per
+    assert number(size) * UNITS[unit] == longest(told.user_level.per)
 
 
 def period_steps(told: Told, steps: str) -> None:
-    """The same in steps; a whole stream has one."""
+    """The same in steps, the most in any that are counted one by one; a whole stream has one."""
+    if told.plan.stream.clock is not None:
+        calendar = calendar_of(told.plan, told.plan.stream.clock.changes[0][0] * 1_000_000)
+        periods = calendar.period_of(np.arange(told.plan.stream.horizon))
+        assert number(steps) == np.bincount(periods).max()
+        return
     length = told.plan.stream.step_milliseconds
     assert number(steps) == (told.plan.stream.horizon if told.user_level.per is None else told.user_level.per / length)
+
+
+def month_of_periods(told: Told, periods: str, epsilon: str, delta: str) -> None:
+    """As many as 31 days have, and what the noise keeps of so many."""
+    assert number(periods) * longest(told.user_level.per) == longest(MONTH)
+    bound = int(number(periods)) * told.plan.participation.bound
+    assert delta_at(told.plan, told.user_level.relation, number(epsilon), bound) <= number(delta)
+
+
+def changes_of_clock(told: Told, changes: str, until: str) -> None:
+    """Counted hour by hour, to the end of the last step, by the rules of the zone."""
+    clock = told.plan.stream.clock
+    zone = ZoneInfo(clock.zone)
+    hours = range(clock.changes[0][0], clock.end, 3600)
+    offsets = [datetime.fromtimestamp(moment, zone).utcoffset() for moment in hours]
+    assert number(changes) == sum(one != other for one, other in pairwise(offsets))
+    assert until == datetime.fromtimestamp(clock.end, zone).date().isoformat()
 
 
 def so_many_periods(told: Told, periods: str) -> None:
@@ -704,7 +731,7 @@ def a_window(told: Told, steps: str) -> None:
 
 def window_lasts(told: Told, size: str, unit: str) -> None:
     lengths = {getattr(t, "window", 1) * told.plan.stream.step_milliseconds for t in told.plan.targets}
-    assert number(size) * MILLISECONDS[unit] in lengths
+    assert number(size) * UNITS[unit] in lengths
 
 
 def from_to(told: Told, low: str, high: str) -> None:
@@ -889,6 +916,8 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"common_noise\({N} of {N} users, anew every {N} steps\)", shared_anew),
     (rf"a period of {N} steps", period_steps),
     (rf"in one period of {LENGTH}", of_period),
+    (rf"does in a month, {N} periods, {N} nats at delta {N} is promised", month_of_periods),
+    (rf"with {N} changes? until (\d{{4}}-\d\d-\d\d)", changes_of_clock),
     (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
     (rf"all of {N} periods? in which a user takes part", so_many_periods),
     (rf"(?:any|what happens within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),

@@ -49,6 +49,10 @@ TOTALS = "release so_far = prefix(there)\nrelease lately = window(there, 6 steps
 SPEEDS = ADDED.replace("count(visits)", "sum(visits.speed, clamp = -20 .. 130)")
 OFTEN = ADDED.replace("at_most(4 steps", "at_most(4 steps, per_step = 2, spacing = 3 steps")
 DAYS = ADDED.replace("neighbors", "per = 1d, neighbors").replace("at_most(4 steps", "at_most(20 steps, per = 1d")
+BY_A_CLOCK = DAYS.replace('"2026-01-01"', '"2026-10-20"\n  clock       "Europe/Berlin"')
+MONTHS = (
+    BY_A_CLOCK.replace("2026-10-20", "2026-10-01").replace("1h", "month").replace("1d", "month").replace("(20", "(1")
+)
 ASSUMED = ADDED.replace("enforced = keep_first", 'assumed = "four tickets each"')
 WRITTEN = {
     "gaussian": ADDED + "mechanism gaussian()",
@@ -84,6 +88,9 @@ WRITTEN = {
     + CHAIN.replace("0.8, 0.1, 0.1", "0.6, 0.2, 0.2").replace('"survey")', '"school") for children'),
     "in common": ADDED.replace("at_most(4", "at_most(40") + "mechanism common_noise()",
     "of days": DAYS + "mechanism gaussian()",
+    "of days of a city": BY_A_CLOCK.replace("48 steps", "600 steps") + "mechanism gaussian()",
+    "of months": MONTHS + "mechanism gaussian()",
+    "of days in months": MONTHS.replace("per = month", "per = 1d") + "mechanism gaussian()",
     "in common of days": DAYS + "mechanism common_noise()",
     "suppressed": ADDED
     + TOTALS
