@@ -14,11 +14,12 @@ from prompt import policyc
 from walk import walked
 
 from policyc import PolicyError, compile_policy
+from policyc_check.errors import KernelError
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import own_bound, period_of, setting_of
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
-from policyc_runtime.refusal import verify
+from policyc_runtime.refusal import computed_with, verify
 from policyc_runtime.sources import read_events
 from policyc_runtime.sources.history import History
 
@@ -482,3 +483,49 @@ def test_what_steps_have_in_common_is_drawn_anew_only_where_all_periods_are_as_l
         anew = part.model_copy(update={"mechanism": part.mechanism.model_copy(update={"common_steps": longest})})
         with pytest.raises(Exception, match="plan refused"):
             verify(plan.model_copy(update={"releases": (anew,)}).sealed())
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("step", ["1h", "1d", "month"])
+def test_an_altered_clock_is_refused_or_counts_as_it_says(step, tmp_path):
+    """Every field of it, with values that no compiler writes: a refusal, and never a mistake of the program's."""
+    per = {"1h": "1d", "1d": "month", "month": "1d"}[step]
+    plan = planned(tmp_path, text_of(step=step, per=per, start="2025-10-01", horizon="30 steps", bound=1))
+    path = written(tmp_path, drawn("2025-10-01", 2, BERLIN))
+    content = json.loads(plan.to_json())
+    fields = [("clock",), *(("clock", name) for name in ("zone", "changes", "end", "periods"))]
+    fields += [("clock", "changes", at, part) for at in (0, -1) for part in (0, 1)] + [("step_text",), ("start",)]
+    values = [
+        0,
+        -1,
+        -62_135_596_800,
+        86_399,
+        10**12,
+        None,
+        "x",
+        "month",
+        [],
+        [[0, 0]],
+        [[0, 0], [1, 1]],
+        [[1, 0], [0, 1]],
+    ]
+    accepted = 0
+    for field in fields:
+        for value in values:
+            other = json.loads(json.dumps(content))
+            place = other["stream"]
+            for key in field[:-1]:
+                place = place[key]
+            place[field[-1]] = value
+            try:
+                made = type(plan).model_validate_json(json.dumps(other)).sealed()
+            except ValueError:
+                continue
+            accepted += 1
+            try:
+                with computed_with():
+                    verify(made)
+                    read_events(path, made, steps=1)
+            except KernelError:
+                continue
+    assert accepted > 5
