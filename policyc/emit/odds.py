@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 from policyc.offers.calibration import gaussian_epsilon, least, log_excess
 from policyc_check.users.profile import PrivacyProfile
@@ -67,21 +68,22 @@ def group_epsilon(profile: PrivacyProfile, delta: float, size: int) -> float:
     """
     if not profile.losses:
         return gaussian_epsilon(delta, math.nextafter(profile.mu * size, math.inf))
-    curve, variance = profile.coarse.delta, profile.variance
+    curve, variance = cache(profile.coarse.delta), profile.variance  # equal parts are asked for again
     start = max(1e-6, gaussian_epsilon(delta, math.sqrt(variance) * size))
 
-    def root(growth: float) -> float:
-        def excess(epsilon: float) -> float:
-            return max(log_excess(_one_by_one(curve, epsilon, size, growth), delta), FAR_BELOW)
+    def excess(epsilon: float, growth: float) -> float:
+        return max(log_excess(_one_by_one(curve, epsilon, size, growth), delta), FAR_BELOW)
 
+    def root(growth: float) -> float:
         low, high = 0.0, start * 1.01
-        while excess(high) > 0:
+        while excess(high, growth) > 0:
             low, high = high, 2 * high
             if high > 2 * LARGEST:
                 return math.inf
-        return least(excess, low, high, NEAR)
+        return least(lambda epsilon: excess(epsilon, growth), low, high, NEAR)
 
-    return min(root(variance), root(0.0))
+    found = root(variance)
+    return found if math.isfinite(found) and excess(found, 0.0) > 0 else min(found, root(0.0))  # equal parts need more
 
 
 def _one_by_one(curve: Curve, epsilon: float, size: int, growth: float) -> float:

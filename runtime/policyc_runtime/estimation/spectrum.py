@@ -218,7 +218,7 @@ def _likeliest_uneven(
     places = np.flatnonzero(given)[:MOST_LEARNED_FROM]
     steps = int(places[-1]) + 1
     noisy = values[places] - values[places].mean()
-    apart, together = np.abs(np.subtract.outer(places, places)), np.add.outer(places, places) + 1
+    apart, together = np.abs(np.subtract.outer(places, places)), (np.add.outer(places, places) + 1) % (2 * steps)
     unknown = DIFFUSE * float(np.var(noisy) + variances[places].mean())
     periods = shared.periods(values.size)[places]
     common = shared.stddev**2 * np.equal.outer(periods, periods)
@@ -229,10 +229,12 @@ def _likeliest_uneven(
         doubled[:steps] = np.append(unknown / 2, spectrum.variances(steps))
         sums = np.fft.rfft(doubled, 2 * steps).real
         sums = np.append(sums, sums[-2:0:-1]) / steps
-        joint = sums[apart] + sums[together % (2 * steps)] + common
+        joint = sums[apart]
+        joint += sums[together]
+        joint += common
         joint[np.diag_indices(places.size)] += variances[places] + spectrum.observation_variance
         try:
-            root = cholesky(joint, lower=True)
+            root = cholesky(joint.T, lower=True, overwrite_a=True)  # of a symmetric matrix, in the order that it takes
         except LinAlgError:
             return math.inf
         return float(2 * np.log(np.diag(root)).sum() + (solve_triangular(root, noisy, lower=True) ** 2).sum())
