@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from policyc.planning.draft import Draft
 from policyc.planning.measurements import Measurement, Objective, of_variances, parts
 from policyc.planning.trials import SEED, Estimated
+from policyc.semantics.policy import Policy
 from policyc_check.users.noise import DiscreteGaussian
 from policyc_runtime.agreement import Tree
 from policyc_runtime.randomness import SimulationRandomness
@@ -68,17 +69,19 @@ def _of_tree(tree: Tree, variances: Sequence[float] | Array, objective: Objectiv
 
 
 def least_parts(
-    draft: Draft, alone: Mapping[str, Measurement], errors: Mapping[str, float], objective: Objective, power: int
+    policy: Policy, draft: Draft, alone: Mapping[str, Measurement], errors: Mapping[str, float], power: int
 ) -> list[float]:
     """What part of the promise each measured release gets, so that the sum of errors of published values is least.
 
     Args:
+        policy: says which errors are added up, and how often each counts.
         draft: what is measured, and which of it agrees.
         alone: by name, with noise as if each had the whole promise.
-        errors: by name, of the values of each and what is made of them, then, in units of a user.
-        objective: what is added up.
+        errors: by name, of the values of each and what is made of them, then, in units of a user and as often as they
+            count.
         power: with f times as much noise a release takes 1 / f^power of the promise.
     """
+    objective = policy.objective
     start = parts(list(errors.values()), objective, power)
     trees, names = draft.trees, list(errors)
     if not trees:
@@ -99,7 +102,8 @@ def least_parts(
         total = sum(errors[name] * squares[name] ** degree for name in names if name not in agreeing)
         for tree in trees:
             noise = [variances[name] * squares[name] / sizes[name] for name in tree.names]
-            total += sum(_of_tree(tree, noise, objective))
+            counts = [policy.weight_of(name) for name in tree.names]
+            total += sum(c * error for c, error in zip(counts, _of_tree(tree, noise, objective), strict=True))
         return math.log(total)
 
     found = divided(minimize(error, np.log(start), method="L-BFGS-B", options={"maxiter": 60}).x)

@@ -64,7 +64,10 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
 
 def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
     groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
-    sharing = Sharing.between([_comparison(policy, release, groups) for release in policy.releases])
+    sharing = Sharing.between(
+        [_comparison(policy, release, groups) for release in policy.releases],
+        [policy.weight_of(release.name) for release in policy.releases],
+    )
     rule = _rule(policy, policy.releases[0])
     schedules = list(allocations(policy, groups)) if rule is None else [adaptive(policy, groups, rule)]
     for schedule in schedules:

@@ -28,23 +28,25 @@ ROUNDING = 1e-15  # by which parts are lowered, so that rounded products never a
 
 @dataclass
 class Sharing:
-    """Releases compared together, each with its part of every budget. `tables` has one comparison a release."""
+    """Releases compared together, each with its part of every budget. `tables` and `weights` have one a release."""
 
     tables: Sequence[Comparison]
     parts: Sequence[float]
+    weights: Sequence[float]
     schedules: list[Allocation | Refused] = field(default_factory=list)
     _shares: list[list[Allocation | Refused]] = field(default_factory=list)
     _errors: list[float] = field(default_factory=list)
 
     @classmethod
-    def between(cls, tables: Sequence[Comparison]) -> Sharing:
+    def between(cls, tables: Sequence[Comparison], weights: Sequence[float]) -> Sharing:
         """Parts for which the noise of all values together has least error: no estimator is asked yet."""
-        return cls(tables, _least_noise_parts(tables))
+        return cls(tables, _least_noise_parts(tables, weights), weights)
 
     def add(self, schedule: Allocation | Refused) -> float:
         """Compare one more schedule; the lowest predicted error of all values together, inf where it does not apply."""
         shares = [share_of(schedule, part) for part in self.parts]
-        error = sum(t.values * t.add(s) for t, s in zip(self.tables, shares, strict=True))
+        added = zip(self.weights, self.tables, shares, strict=True)
+        error = sum(weight * t.values * t.add(share) for weight, t, share in added)
         self.schedules.append(schedule)
         self._shares.append(shares)
         self._errors.append(error)
@@ -57,9 +59,11 @@ class Sharing:
             return self
         best = self.schedules[int(np.argmin(self._errors))]
         assert isinstance(best, Allocation), "a refused schedule has no error"
-        parts = _best_parts(self.tables, self.parts, best, [choice.estimator for choice in choices])
+        parts = _best_parts(self.tables, self.parts, best, [choice.estimator for choice in choices], self.weights)
         again = Sharing(
-            [Comparison(t.estimators, t.mechanism, t.predictor, t.late, t.without) for t in self.tables], parts
+            [Comparison(t.estimators, t.mechanism, t.predictor, t.late, t.without) for t in self.tables],
+            parts,
+            self.weights,
         )
         for schedule in self.schedules:
             again.add(schedule)
@@ -97,9 +101,15 @@ class Sharing:
         )
         return (
             f"every step's budget is divided in fixed parts, {parts}; with these parts the predicted "
-            f"{self.tables[0].predictor.objective.replace('_', ' ')} of all published values together is least; the "
+            f"{self.tables[0].predictor.objective.replace('_', ' ')} of all published values together is least"
+            f"{self._weighed(names)}; the "
             "prediction uses the policy alone, no data"
         )
+
+    def _weighed(self, names: Sequence[str]) -> str:
+        """Whose errors count more or less, in words."""
+        told = [f"`{name}` {weight:g} times" for name, weight in zip(names, self.weights, strict=True) if weight != 1]
+        return f", where errors of {', '.join(told)} count" if told else ""
 
 
 def share_of(schedule: Allocation | Refused, part: float) -> Allocation | Refused:
@@ -110,19 +120,26 @@ def share_of(schedule: Allocation | Refused, part: float) -> Allocation | Refuse
     return replace(schedule, runs=tuple(replace(run, epsilon=run.epsilon * factor) for run in schedule.runs))
 
 
-def _least_noise_parts(tables: Sequence[Comparison]) -> list[float]:
+def _least_noise_parts(tables: Sequence[Comparison], weights: Sequence[float]) -> list[float]:
     """Laplace noise has variance proportional to 1 / part^2: minimal for parts as the cube roots of what it costs.
 
     Mean absolute error is proportional to 1 / part, hence square roots.
     """
     squared = tables[0].predictor.objective == "mean_squared_error"
-    costs = [table.values * table.predictor.noise_error(float(table.mechanism.calibrate(UNIT))) for table in tables]
+    costs = [
+        weight * table.values * table.predictor.noise_error(float(table.mechanism.calibrate(UNIT)))
+        for weight, table in zip(weights, tables, strict=True)
+    ]
     roots = np.array(costs) ** (1 / 3 if squared else 1 / 2)
     return [float(part) for part in roots / roots.sum()]
 
 
 def _best_parts(
-    tables: Sequence[Comparison], parts: Sequence[float], schedule: Allocation, estimators: Sequence[Estimator]
+    tables: Sequence[Comparison],
+    parts: Sequence[float],
+    schedule: Allocation,
+    estimators: Sequence[Estimator],
+    weights: Sequence[float],
 ) -> list[float]:
     """Parts of least predicted error: each release's error is computed at a few parts, and interpolated between."""
     from scipy.optimize import minimize
@@ -134,8 +151,8 @@ def _best_parts(
         return np.asarray(np.clip(powers / powers.sum(), SMALLEST, LARGEST))
 
     def error(free: Array) -> float:
-        pairs = zip(tables, curves, divided(free), strict=True)
-        return float(sum(t.values * np.exp(np.interp(np.log(part), *curve)) for t, curve, part in pairs))
+        pairs = zip(weights, tables, curves, divided(free), strict=True)
+        return float(sum(w * t.values * np.exp(np.interp(np.log(part), *curve)) for w, t, curve, part in pairs))
 
     start = np.log(np.array(parts[:-1]) / parts[-1])
     found = divided(minimize(error, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 0.0}).x)

@@ -5,7 +5,7 @@ Made of another's it costs no privacy, but its noise adds up; measured, it takes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,12 @@ from policyc_check.plan.release import Asked
 from policyc_runtime.noisy_values import derived_values, totalled
 
 
-def weights(releases: Sequence[Asked], alone: Mapping[str, Measurement], objective: Objective) -> dict[str, float]:
+def weights(
+    releases: Sequence[Asked],
+    alone: Mapping[str, Measurement],
+    objective: Objective,
+    counts: Callable[[str], float] = lambda name: 1.0,  # noqa: ARG005
+) -> dict[str, float]:
     """By measured release, the expected error of its values and of all that is made of them.
 
     In units of what one user contributes, so that a sum of large values does not take the promise from a count.
@@ -25,6 +30,7 @@ def weights(releases: Sequence[Asked], alone: Mapping[str, Measurement], objecti
         releases: all that is published, each after what it is made of.
         alone: by name, releases that are measured, each with noise as if it had the whole promise.
         objective: what is added up, as the mean over steps.
+        counts: how often the error of a release does.
     """
     variances: dict[str, Array] = {}
     totals: dict[str, list[Asked]] = {}
@@ -45,7 +51,7 @@ def weights(releases: Sequence[Asked], alone: Mapping[str, Measurement], objecti
         size = (float(alone[source].unit) * alone[source].setting.contribution) ** 2
         common = alone[source].offset.of_totals(partial(totalled, totals[release.name]), variances[release.name].size)
         whole = variances[release.name] + common**2
-        found[source] += float(np.nanmean(of_variances(whole / size, objective)))
+        found[source] += counts(release.name) * float(np.nanmean(of_variances(whole / size, objective)))
     return found
 
 

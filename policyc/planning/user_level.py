@@ -234,7 +234,7 @@ def _measuring_totals(policy: Policy, goal: Goal, planned: list[PlannedRelease])
 
 def _weights(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, float]:
     alone = {one.draft.name: one.alone for one in planned if one.alone is not None}
-    return weights([one.draft for one in planned], alone, policy.objective)
+    return weights([one.draft for one in planned], alone, policy.objective, policy.weight_of)
 
 
 def _sharing(policy: Policy, draft: Draft, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
@@ -250,7 +250,7 @@ def _sharing(policy: Policy, draft: Draft, goal: Goal, planned: list[PlannedRele
     if len(alone) == 1:
         return [replace(one, measurement=one.alone) for one in planned]
     by_name = {one.draft.name: one.alone for one in planned if one.alone is not None}
-    least = least_parts(draft, by_name, _weights(policy, planned), policy.objective, goal.power)
+    least = least_parts(policy, draft, by_name, _weights(policy, planned), goal.power)
     if isinstance(goal, AtDelta):
         shared = _within(goal, alone, [part ** (-1 / goal.power) for part in least])
     else:

@@ -349,6 +349,12 @@ class Policy:
     postprocess: tuple[Postprocess, ...]
     files: tuple[PolicyFile, ...]
     made: tuple[Made, ...] = ()
+    weights: Mapping[str, Decimal] = field(default_factory=dict)
+    objective_span: Span | None = None
+
+    def weight_of(self, release: str) -> float:
+        """How much the error of a release counts where a promise is divided."""
+        return float(self.weights.get(release, 1))
 
     @property
     def chains(self) -> tuple[MarkovCorrelation, ...]:

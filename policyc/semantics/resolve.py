@@ -16,12 +16,12 @@ from policyc.semantics.constraints import resolve_postprocess
 from policyc.semantics.correlations import resolve_correlation
 from policyc.semantics.lengths import Clock
 from policyc.semantics.made import with_rows
+from policyc.semantics.objective import Objective, resolve_objective
 from policyc.semantics.policy import CellSchema, Delivery, Made, Policy, Postprocess, Release, Stream, Wish
 from policyc.semantics.releases import Names, inherit_cells, resolve_release
 from policyc.semantics.scope import Scope, suggest
 from policyc.semantics.statements import (
     resolve_delivery,
-    resolve_objective,
     resolve_participation,
     resolve_signal,
     resolve_target,
@@ -75,7 +75,7 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
     population = None if stream is None else stream.population
     signal = with_population(scope, _one(scope, statements, "signal", resolve_signal), population)
     delivery = _one(scope, statements, "deliver", resolve_delivery) or Delivery("offline")
-    objective = _one(scope, statements, "objective", resolve_objective) or "mean_squared_error"
+    objective = _one(scope, statements, "objective", resolve_objective) or Objective("mean_squared_error")
     budget = _one(scope, statements, "budget", resolve_wish) or Wish("auto")
     mechanism = _one(scope, statements, "mechanism", resolve_wish) or Wish("auto")
     estimate = _one(scope, statements, "estimate", resolve_wish) or Wish("auto")
@@ -93,7 +93,9 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
         correlations=tuple(c for c in correlations if c is not None),
         signal=signal,
         delivery=delivery,
-        objective=objective,  # type: ignore[arg-type]  # one of the two words
+        objective=objective.name,  # type: ignore[arg-type]  # one of the two words
+        weights=objective.weights,
+        objective_span=objective.span,
         budget=budget,
         mechanism=mechanism,
         estimate=estimate,

@@ -7,7 +7,6 @@ from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import cast
 
-from policyc.diagnostics import Span
 from policyc.offers import Offer, Option, budget_offers, estimator_offers, mechanism_offers
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
@@ -23,8 +22,8 @@ from policyc.semantics.policy import (
     WEventTarget,
     Wish,
 )
-from policyc.semantics.scope import Scope, suggest
-from policyc.syntax.tree import Argument, Call, CallStatement, Name, Value, WordStatement
+from policyc.semantics.scope import Scope
+from policyc.syntax.tree import Argument, Call, CallStatement, Value, WordStatement
 
 Signature = Mapping[str, tuple[Parameter, ...]]
 
@@ -306,21 +305,6 @@ def resolve_delivery(scope: Scope, statement: CallStatement | WordStatement) -> 
         return None
     delay = read[1].get("within")
     return Delivery(read[0], delay if isinstance(delay, int) else None, statement.span)  # type: ignore[arg-type]
-
-
-def resolve_objective(scope: Scope, statement: CallStatement | WordStatement) -> str | None:
-    """What error is made small."""
-    options = ("mean_squared_error", "mean_absolute_error")
-    name, span = _word(statement)
-    if name in options:
-        return name
-    scope.refuse("E0205", f"there is no objective called `{name}`", span, hint=suggest(name, options))
-    return None
-
-
-def _word(statement: CallStatement | WordStatement) -> tuple[str, Span]:
-    value = statement.value
-    return (value.text, value.span) if isinstance(value, Name) else (value.function.text, value.span)
 
 
 def resolve_wish(scope: Scope, statement: CallStatement) -> Wish | None:

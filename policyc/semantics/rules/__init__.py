@@ -20,6 +20,7 @@ from policyc.semantics.rules.levels import check_levels
 from policyc.semantics.rules.made import check_made
 from policyc.semantics.rules.names import check_names
 from policyc.semantics.rules.noise import check_noise
+from policyc.semantics.rules.objective import check_objective
 from policyc.semantics.rules.participation import check_participation
 from policyc.semantics.rules.parts import check_parts
 from policyc.semantics.rules.period import check_periods
@@ -38,6 +39,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_cells,
     check_levels,
     check_parts,
+    check_objective,
     check_releases,
     check_made,
     check_postprocess,
