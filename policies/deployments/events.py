@@ -222,7 +222,7 @@ def block_groups() -> Rows:
     for tract in range(30):
         place, county, state = f"place-{tract // 3}", f"county-{tract // 5}", f"state-{tract // 15}"
         for group in range(40):
-            first, second, here = f"level-1-{group // 5}", f"level-2-{group:02}", f"tract-{tract:02}"
+            first, second, here = f"level-1-{group // 4}", f"level-2-{group:02}", f"tract-{tract:02}"
             both = [f"{one}:{area}" for area in (here, place) for one in (first, second)]
             wide = [f"{one}:{area}" for area in (county, state, "nation") for one in (first, second)]
             yield f"{second}:{here}:cell", *both, f"{second}:tribal-{tract // 10}", *wide
@@ -240,16 +240,20 @@ EVENTS: dict[str, Callable[[np.random.Generator], Columns]] = {
     "load_shape": load_shape,
     "census": census,
 }
-CELLS: dict[str, Callable[[], Rows]] = {
-    "places.csv": places,
-    "queries.csv": queries,
-    "categories.csv": categories,
-    "groups.csv": groups,
-    "block_groups.csv": block_groups,
-    "pages.csv": lambda: pages(2_000),
-    "pages_2017.csv": lambda: pages(500),
-    "flows.csv": flow_cells,
-    "zip_groups.csv": zip_groups,
+AREAS = ("tract1", "tract2", "place1", "place2", "tribal2", "county1", "county2", "state1", "state2")
+CELLS: dict[str, tuple[tuple[str, ...], Callable[[], Rows]]] = {  # the names of columns, of cells that have levels
+    "places.csv": (("place", "region", "country"), places),
+    "queries.csv": (("query", "symptom_state", "symptom_country", "county", "state", "country"), queries),
+    "categories.csv": (
+        ("category_zip", "category_county", "category_state", "category_country", "zip", "county", "state", "country"),
+        categories,
+    ),
+    "groups.csv": ((), groups),
+    "block_groups.csv": (("group", *AREAS, "nation1", "nation2"), block_groups),
+    "pages.csv": ((), lambda: pages(2_000)),
+    "pages_2017.csv": ((), lambda: pages(500)),
+    "flows.csv": ((), flow_cells),
+    "zip_groups.csv": ((), zip_groups),
 }
 
 
@@ -264,9 +268,9 @@ def write_events(name: str, file: Path, seed: int = 1) -> None:
 
 def write_cells(folder: Path) -> None:
     """Write the lists of cells that the policies name."""
-    for name, rows in CELLS.items():
+    for name, (columns, rows) in CELLS.items():
         with (folder / name).open("w", newline="") as handle:
-            csv.writer(handle, lineterminator="\n").writerows(rows())
+            csv.writer(handle, lineterminator="\n").writerows([*([columns] if columns else []), *rows()])
 
 
 def main() -> None:
