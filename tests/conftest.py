@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from policyc.pipeline import Compilation
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one worker a core: threads of two would wait for each other
+
+sys.path.insert(0, str(Path(__file__).parent))  # for what tests and benchmarks share
 
 ROOT = Path(__file__).parent.parent
 GOLDENS = Path(__file__).parent / "goldens"
