@@ -170,9 +170,7 @@ def vaccination(draw: np.random.Generator) -> Columns:
     category = draw.integers(0, 3, account.size)
     return {
         "account": np.char.mod("a%05d", account),
-        "asked_at": np.char.add(
-            moments("2021-01-04", day * 1440 + draw.integers(0, 1440, day.size)).astype(str), "-08:00"
-        ),
+        "asked_at": moments("2021-01-04", day * 1440 + draw.integers(0, 1440, day.size)),  # as clocks there show it
         "category_zip": np.array([name for name, *_ in categories()])[3 * home[account] + category],
     }
 
