@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 from deployments import FOLDER, OF_ALL, PUBLISHED, READY, ROOT2, STEPS
 from prompt import policyc
+from scipy.stats import norm
 
 from policyc import compile_policy
 from policyc_runtime.output_place import output_paths
@@ -53,6 +56,47 @@ def test_pageviews_tell_as_much_as_their_rho_does(tmp_path):
         at = {float(point.delta): float(point.epsilon) for point in found[days]}
         assert at[1e-7] == pytest.approx(epsilon, rel=0.01)
         assert days == 1 or float(kept[days].rho) == pytest.approx(rho, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "several"),
+    [
+        ("mobility", 1.76, {2: 3.52, 31: 54.56}),
+        ("symptoms", 1.68, {2: 3.36, 7: 11.76}),
+        ("editors", 2.0, {2: 4.0, 24: 48.0}),
+        ("pageviews_2017", 1.0, {2: 2.0, 366: 366.0}),
+        ("flows", 0.66, {2: 1.32, 52: 34.32}),
+    ],
+)
+def test_what_is_lost_without_a_delta_adds_up(name, epsilon, several):
+    """The published epsilon of a period, and so many times as much of several."""
+    (claim,) = compile_policy(FOLDER / f"{name}.policy").plan.claims.user_level
+    kept = {point.participation: float(point.epsilon) for point in claim.beyond}
+    assert float(claim.epsilon) == pytest.approx(epsilon, rel=1e-6)
+    assert {periods: kept[periods] for periods in several} == pytest.approx(several, rel=1e-6)
+
+
+@pytest.mark.law
+def test_a_person_who_is_replaced_changes_twice_as_many_groups(tmp_path):
+    """Nine cells lost and nine gained: twice the rho of the same noise, not four times."""
+    text = (FOLDER / "census.policy").read_text()
+    for file in FOLDER.glob("*groups.csv"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "census.policy").write_text(
+        re.sub(r"= (2\.134|0\.159|0\.008)", lambda part: f"= {2 * float(part[1])}", text)
+        .replace("rho = 4.944", "rho = 9.888")
+        .replace("neighbors = add_remove", "neighbors = replace")
+    )
+    plan, replaced = (compile_policy(folder / "census.policy").plan for folder in (FOLDER, tmp_path))
+    for part in (part for part in plan.releases if len(part.cells) >= 2 * 9):
+        again = replaced.release_named(part.name)
+        assert float(again.mechanism.stddev) == pytest.approx(float(part.mechanism.stddev), rel=1e-6)
+    (claim,) = plan.claims.user_level
+    mu = math.sqrt(2 * 4.944)
+    for point in claim.curve:
+        epsilon = float(point.epsilon)
+        delta = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        assert delta == pytest.approx(float(point.delta), rel=0.03)
 
 
 def test_searches_about_vaccination_lose_what_was_published(tmp_path):
