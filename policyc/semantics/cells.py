@@ -175,18 +175,18 @@ def _table(scope: Scope, field: CellField) -> list[list[str]] | None:
     head, *rows = lines
     missing = next((name for name in wanted if head.count(name) != 1), None)
     uneven = next((row for row in rows if len(row) != len(head)), None)
-    empty = next((row for row in rows if "" in row), None)
     if problem is None and missing is not None:
         problem = f"has {'several columns' if missing in head else 'no column'} `{missing[:40]}`"
     elif problem is None and uneven is not None:
         problem = f"has {len(uneven)} columns in the line of `{uneven[0][:40]}`, and {len(head)} in the first"
         hint = "give every cell one name at each level; names with commas stand in double quotes"
-    elif problem is None and empty is not None:
-        problem = f"has an empty field in the line of `{empty[0][:40]}`"
+    places = [head.index(name) for name in wanted] if problem is None else []
+    empty = next((row for row in rows if any(not row[place] for place in places)), None) if places else None
+    if empty is not None:
+        problem = f"has an empty field in the line of `{empty[places[0]][:40]}`"
         hint = "give every cell a name at each level, such as `none`"
     if problem is not None:
         because = "every cell belongs to one name at each level, which the plan lists before any data is seen"
         scope.refuse("E0720", f"the file of cells {problem}", field.cells.span, because=because, hint=hint)
         return None
-    places = [head.index(name) for name in wanted]
     return [[row[place] for row in rows] for place in places]

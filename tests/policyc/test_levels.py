@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from itertools import combinations, product
@@ -11,7 +12,9 @@ import pytest
 from prompt import policyc
 
 from policyc import compile_policy
-from policyc.diagnostics import PolicyError
+from policyc.diagnostics import PolicyError, Source
+from policyc.syntax import parse_policy
+from policyc.syntax.format import format_policy
 from policyc_check.errors import PlanFormatError
 from policyc_check.plan.plan import load_plan as load_checked
 from policyc_check.verify import verified_claims
@@ -253,3 +256,92 @@ def test_levels_are_run_continued_verified_and_compared(tmp_path):
     compared = policyc("diff", "visits.plan", "new.plan", cwd=tmp_path)
     assert compared.returncode == 1
     assert "region (2 values" in compared.stdout
+
+
+def test_the_certificate_sets_levels_side_by_side(tmp_path):
+    """Standard deviations are those of the noise as drawn, four places of a user being in at most two countries."""
+    text = POLICY.replace("cells_per_step = 2", "cells_per_step = 4")
+    parts = "budget parts(places = 0.8, regions = 0.4, countries = 0.4, first = 0.2, spent = 0.2)\n"
+    compiled(tmp_path, PURE, "laplace()", text=text + parts).save(tmp_path / "visits.plan")
+    content = json.loads((tmp_path / "visits.plan" / "certificate.json").read_text())
+    rows = {row["release"]: row for row in content["data"]["levels"]}
+    moved = {"places": 4, "regions": 3, "countries": 2, "first": 1}
+    part = {"places": 0.8, "regions": 0.4, "countries": 0.4, "first": 0.2}
+    for name, cells in moved.items():
+        scale = cells / part[name]
+        shrunk = math.exp(-1 / scale)
+        stddev = math.sqrt(2 * shrunk) / (1 - shrunk)
+        assert rows[name]["of_a_user"] == str(cells)
+        assert float(rows[name]["noise_stddev"]) == pytest.approx(stddev, rel=5e-3)
+        assert float(rows[name]["expected_error"]) == pytest.approx(stddev, rel=5e-3)
+    assert [row["by"] for row in rows.values()] == ["place", "region", "country", "region", "country"]
+    page = (tmp_path / "visits.plan" / "certificate.html").read_text()
+    assert "Of which one user is in at most" in page
+
+
+FAULTS = {
+    "twice": ("levels(region, country)", "levels(region, region)", "E0203"),
+    "the cell": ("levels(region, country)", "levels(region, place)", "E0203"),
+    "a column of the file": ("levels(region, country)", 'levels(region, "Time")', "E0720"),
+    "a set": ('file("places.csv") levels', '{"a", "b"} levels', "E0720"),
+    "otherwise": ("levels(region, country)", 'levels(region, country) otherwise "R1"', "E0215"),
+    "no level": ("count(visits) by country", "count(visits) by land", "E0220"),
+    "too many cells": ("cells_per_step = 1", "cells_per_step = 5", "E0508"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_levels_that_have_no_meaning_are_refused(case, tmp_path):
+    """One finding each, with what to write."""
+    old, new, code = FAULTS[case]
+    assert old in POLICY
+    with pytest.raises(PolicyError) as found:
+        compiled(tmp_path, text=POLICY.replace(old, new))
+    codes = [one.code for one in found.value.diagnostics if one.code.startswith("E")]
+    assert codes[0] == code
+    assert all(one.help for one in found.value.diagnostics)
+
+
+FILES = {
+    "place,region\na,R1\n": "no column `country`",
+    "place,region,region,country\na,R1,R1,X\n": "several columns `region`",
+    "place,region,country\na,R1\n": "has 2 columns in the line of `a`",
+    "place,region,country\na,,X\n": "an empty field in the line of `a`",
+    "place,region,country\n": "the cell has no values",
+    "place,region,country\na,R1,X\na,R1,X\n": "cell `a` is listed twice",
+}
+
+
+@pytest.mark.parametrize("content", FILES)
+def test_files_that_do_not_say_what_cells_belong_to_are_refused(content, tmp_path):
+    """Each fault is named with its line."""
+    compiled(tmp_path)
+    (tmp_path / "places.csv").write_text(content)
+    with pytest.raises(PolicyError) as found:
+        compile_policy(tmp_path / "visits.policy")
+    assert FILES[content] in found.value.diagnostics[0].message
+
+
+def test_columns_of_the_file_may_stand_in_any_order_with_others_beside(tmp_path):
+    """Names with commas in quotes, columns that nobody asks for, blanks around names."""
+    compiled(tmp_path)
+    (tmp_path / "places.csv").write_text('country,note,"place", region\nX,1,"a, b",R2\nY,2,c,R1\nX,,d,R2\n')
+    cell = compile_policy(tmp_path / "visits.policy").plan.stream.cell
+    assert cell.cells == ("a, b", "c", "d")
+    assert [(level.column, level.cells, level.of) for level in cell.levels] == [
+        ("region", ("R2", "R1"), (0, 1, 0)),
+        ("country", ("X", "Y"), (0, 1, 0)),
+    ]
+
+
+def test_many_levels_are_formatted_on_lines_of_their_own():
+    """A list that does not fit on a line has one level a line, and comments stay beside them."""
+    names = [f"level_of_places_{n}" for n in range(8)]
+    field = f'cell place in file("p.csv") levels({", ".join(names)}) otherwise "x"'
+    text = (
+        f'policy p "x"\nstream s {{ user u time t {field} step 1h horizon 2 steps }}\nrelease r = count(s) by place\n'
+    )
+    formatted = format_policy(parse_policy(Source("p", text)))
+    assert "    level_of_places_7,\n  ) otherwise" in formatted
+    assert format_policy(parse_policy(Source("p", formatted))) == formatted
+    assert max(map(len, formatted.splitlines())) <= 100

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, in_period, listed, quoted, said
 from policyc.emit.numbers import about, counted, grouped, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.users.claims import own_bound, source_release
-from policyc_runtime.noisy_values import offset_of
+from policyc_runtime.noisy_values import noise_stddevs, offset_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
 from policyc_runtime.predicted_errors import PredictedError
@@ -137,6 +139,13 @@ def stretch_words(plan: Plan, release: ReleasePlan) -> str:
     if plan.stream.horizon is not None or isinstance(release, Scheduled):
         return ""
     return f"over the first {plan.expected_steps:,} steps"
+
+
+def noise_words(plan: Plan, release: ReleasePlan) -> str:
+    """The standard deviation of noisy values, or the least and the most, under promises about all of a user."""
+    stddevs = noise_stddevs(plan, release, plan.expected_steps)
+    low, high = about(float(np.nanmin(stddevs))), about(float(np.nanmax(stddevs)))
+    return low if low == high else f"{low} to {high} {stretch_words(plan, release)}".rstrip()
 
 
 def _stretch_sentence(plan: Plan, release: ReleasePlan) -> str:

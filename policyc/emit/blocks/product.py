@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.accuracy import where_released
+from policyc.emit.blocks.levels import levels
 from policyc.emit.blocks.made import made_sentence
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.suppression import left_out_words
@@ -142,6 +143,7 @@ def data(plan: Plan) -> Json:
         "stream": stream.name,
         "columns": columns,
         "cells": None if cell is None else _cells(plan),
+        **({"levels": found} if (found := levels(plan)) else {}),
         "unprotected": [*unprotected(plan)],
         "bad_rows": _bad_rows(plan),
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from policyc.emit.blocks.accuracy import stretch_words
+from policyc.emit.blocks.accuracy import noise_words
 from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
 from policyc.emit.blocks.periods import habits, other_periods, several_periods
@@ -32,7 +30,6 @@ from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
 from policyc_check.users.claims import own_bound, promised_user_level, setting_of, spread_of
-from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
 
@@ -270,8 +267,6 @@ def _failure(plan: Plan) -> list[JsonValue]:
 
 def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
     description, sources = described(release.mechanism)
-    stddevs = noise_stddevs(plan, release, plan.expected_steps)
-    low, high = about(float(np.nanmin(stddevs))), about(float(np.nanmax(stddevs)))
     if isinstance(release, DerivedRelease):
         hides = "nothing of its own: it is computed from what is protected already"
     else:
@@ -288,7 +283,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         "generator": GENERATOR,
         "hides": hides,
         **({} if lost is None else {"lost": lost}),
-        "noise_stddev": low if low == high else f"{low} to {high} {stretch_words(plan, release)}".rstrip(),
+        "noise_stddev": noise_words(plan, release),
         "time_scope": span(plan),
         "stretches": [],
         "table": "steps.csv",
