@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -529,3 +530,24 @@ def test_an_altered_clock_is_refused_or_counts_as_it_says(step, tmp_path):
             except KernelError:
                 continue
     assert accepted > 5
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("bound", [1, 2])
+def test_no_user_of_a_small_stream_moves_more_than_the_noise_is_for(bound, tmp_path):
+    """All that a user may do in two days on either side of the end of a February, beside all of the other month."""
+    plan = planned(tmp_path, text_of(step="1d", per="month", start="2026-02-27", horizon="4 steps", bound=bound))
+    setting = setting_of(plan, plan.releases[0], NeighboringRelation.ADD_OR_REMOVE_ONE)
+    noon = [datetime(2026, 2, 27, 12, tzinfo=UTC) + timedelta(days=day) for day in range(4)]
+    most = 0
+    for days, other in ((noon[:2], noon[2:]), (noon[2:], noon[:2])):
+        others = [(at, "u", place) for at in other for place in "AB"]
+        less = read_events(written(tmp_path, others), plan, steps=4).counts["there"]
+        for places in product(["", "A", "B", "AB"], repeat=2):
+            unit = [(at, "u", place) for at, chosen in zip(days, places, strict=True) for place in chosen]
+            found = read_events(written(tmp_path, [*unit, *others]), plan, steps=4).counts["there"]
+            moved = np.abs(found - less)
+            assert moved.sum() <= setting.changes * setting.shift
+            assert (moved**2).sum() <= setting.changes * setting.shift**2
+            most = max(most, int(moved.sum()))
+    assert most == bound
