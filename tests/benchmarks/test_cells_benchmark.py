@@ -1,4 +1,4 @@
-"""65,306 cells in 3,142 counties and a million events: seconds of CPU to compile, run and verify, from the command line.
+"""65,306 cells in 3,142 counties and a million events: seconds of CPU to compile, run and verify, by the command line.
 
 OPENBLAS_NUM_THREADS=1 pytest -m law -s tests/benchmarks/test_cells_benchmark.py
 """
