@@ -100,8 +100,7 @@ def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: in
     Raises:
         DataError: an event lies before it or beyond the horizon; or nobody says it.
     """
-    if start is None:
-        start = declared_start(plan)
+    start = declared_start(plan) if start is None else start
     if start is None:
         raise DataError(
             "E0865",
@@ -170,7 +169,8 @@ def _said(time: str, kind: str) -> tuple[str, str]:
     """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
     if kind != "VARCHAR":
         return f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ))", str("WITH TIME ZONE" not in kind)
-    moment = f"CASE WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
+    plain = f"{time} BETWEEN '0' AND ':' AND {time} NOT LIKE '%:%+%' AND {time} NOT LIKE '%:%-%'"  # most, told sooner
+    moment = f"CASE WHEN {plain} THEN {time} WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
     with_zone = (f"TRY_CAST(concat(trim({time}), {quoted(zone)}) AS TIMESTAMPTZ)" for zone in ("Z", " 00:00Z"))
     return f"epoch_us(TRY_CAST({moment} AS TIMESTAMPTZ))", f"coalesce({', '.join(with_zone)}) IS NOT NULL"
 
@@ -289,14 +289,15 @@ def count_events(connection: DuckDBPyConnection, where: str, plan: Plan, start: 
     step = calendar_of(plan, start).steps
     connection.execute(  # each user's name is hashed once; a step's digest adds up the hashes of who was where
         "CREATE TABLE person AS SELECT person, row_number() OVER () AS id, "
-        "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM (SELECT DISTINCT person FROM event)"
+        "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM spelling"
     )
     _check_users(connection, where, plan)
     if plan.participation is not None:
         return counted_by_user(connection, plan, start, steps)
+    whole = "BIGINT" if (LAST_MOMENT - FIRST_MOMENT + 1) * states < 2**63 else "HUGEINT"
     connection.execute(  # the largest key of a step is the latest moment, then the first cell
         f"CREATE TABLE presence AS SELECT id, step, {states} - 1 - max(key) % {states} AS code FROM ("
-        f"SELECT id, {step.sql('moment')} AS step, (moment - {start})::HUGEINT * {states} + {states} - 1 - code AS key "
+        f"SELECT id, {step.sql('moment')} AS step, (moment - {start})::{whole} * {states} + {states} - 1 - code AS key "
         f"FROM event JOIN person USING (person)) WHERE step < {steps} GROUP BY id, step"
     )
     rows = connection.execute(
@@ -314,9 +315,8 @@ def count_events(connection: DuckDBPyConnection, where: str, plan: Plan, start: 
 
 def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan) -> None:
     """Nothing when the users of the whole file fit the population, in listed cells or not."""
-    found = connection.execute("SELECT count(*) FROM person").fetchone()
-    assert found is not None
-    if plan.stream.population is not None and found[0] > plan.stream.population:
+    ((users,),) = connection.execute("SELECT count(*) FROM person").fetchall()
+    if plan.stream.population is not None and users > plan.stream.population:
         raise DataError(
             "E0817",
             "there are more users in the data than the population",

@@ -168,6 +168,7 @@ class History:
                 total = max(done, total)
                 check_steps(plan, total, str(path), start)
                 connection.execute(f"DELETE FROM event WHERE {step} < {done}")
+                connection.execute("DELETE FROM spelling WHERE person NOT IN (SELECT person FROM event)")
                 self._bring_kept(connection, table.path)
                 new = count_events(connection, str(path), plan, start, total)
                 self._take(connection, new, rows, done, start)
@@ -220,8 +221,7 @@ class History:
     def _bring_kept(self, connection: DuckDBPyConnection, path: Path) -> None:
         """The table `before` of steps in which users of the file were kept already, under the same name each."""
         people = connection.execute(
-            "SELECT person, row, md5(concat($1, folded)), md5(concat($1, person)) FROM spelling "
-            "SEMI JOIN event USING (person) ORDER BY row",
+            "SELECT person, row, md5(concat($1, folded)), md5(concat($1, person)) FROM spelling ORDER BY row",
             [self._meta["key"]],
         ).fetchall()
         written = dict(self._file.execute("SELECT person, name FROM written").fetchall())

@@ -65,31 +65,34 @@ def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, step
         f"CREATE TABLE part AS SELECT * FROM (SELECT id, {calendar.steps.sql('moment')} AS step, {period} AS period, "
         f"code, moment{units} FROM event JOIN person USING (person) WHERE code < {listed}) WHERE step < {steps}"
     )
-    dropped = _keep_steps(connection, record, calendar)
+    dropped, source = None, "part"  # where nothing is enforced, every step that a user has is kept
+    if record.enforced:
+        dropped, source = _keep_steps(connection, record, calendar), "part JOIN kept USING (id, period, step)"
+    names = [name for name, _ in columns]
     if _most_cells(plan) is None:
-        _keep_events(connection, record, [name for name, _ in columns])
+        _keep_events(connection, record, source, names)
     else:
-        _keep_cells(connection, plan, [name for name, _ in columns])
+        _keep_cells(connection, plan, source, names)
     turns = () if _most_cells(plan) is None else ("turn",)  # which of a user's cells count in which release
     counts = {release.name: _values(connection, plan, release, steps, record) for release in measured_releases(plan)}
-    if record.enforced:
+    if dropped is not None:
         dropped["events"] = _number(connection, "SELECT (SELECT count(*) FROM part) - (SELECT count(*) FROM counted)")
-    return StepCounts(start, counts, _digests(connection, columns, steps, turns), dropped if record.enforced else None)
+    return StepCounts(start, counts, _digests(connection, columns, steps, turns), dropped)
 
 
-def _keep_events(connection: DuckDBPyConnection, record: ParticipationRecord, columns: list[str]) -> None:
-    """The table `counted` of events that count, `turn` 1, 2, ... of a user's in a step."""
+def _keep_events(connection: DuckDBPyConnection, record: ParticipationRecord, source: str, columns: list[str]) -> None:
+    """The table `counted` of those events of `source` that count, `turn` 1, 2, ... of a user's in a step."""
     # of a user's events in a step the latest says the cell when one counts, the first ones count when several do
     late = "DESC" if record.per_step == 1 and not columns else ""
     limit = record.per_step if record.enforced or (record.per_step == 1 and not columns) else 2**62
     connection.execute(
         "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
         f"(PARTITION BY id, period, step ORDER BY {', '.join([f'moment {late}', 'code', *columns])}) AS turn "
-        f"FROM part JOIN kept USING (id, period, step)) WHERE turn <= {limit}"
+        f"FROM {source}) WHERE turn <= {limit}"
     )
 
 
-def _keep_cells(connection: DuckDBPyConnection, plan: Plan, columns: list[str]) -> None:
+def _keep_cells(connection: DuckDBPyConnection, plan: Plan, source: str, columns: list[str]) -> None:
     """The same where users count in several cells of a step: the first event in each, `turn` 1, 2, ... of the cells."""
     record, values = plan.participation, "".join(f", {name}" for name in columns)
     limit = _most_cells(plan) if record is not None and record.enforced else 2**62
@@ -97,7 +100,7 @@ def _keep_cells(connection: DuckDBPyConnection, plan: Plan, columns: list[str]) 
         "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
         f"(PARTITION BY id, period, step ORDER BY moment, code{values}) AS turn FROM (SELECT *, row_number() OVER "
         f"(PARTITION BY id, period, step, code ORDER BY moment{values}) AS event_in_cell "
-        f"FROM part JOIN kept USING (id, period, step)) WHERE event_in_cell = 1) WHERE turn <= {limit}"
+        f"FROM {source}) WHERE event_in_cell = 1) WHERE turn <= {limit}"
     )
 
 
@@ -129,18 +132,18 @@ def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord, cal
     connection.execute("CREATE TABLE IF NOT EXISTS before (person VARCHAR, step BIGINT)")
     known = connection.execute("SELECT DISTINCT step FROM before").fetchnumpy()["step"]
     connection.register("begun", {"step": known, "period": calendar.period_of(np.asarray(known, dtype=np.int64))})
+    rank = "md5_number_lower(concat(low, ':', high, ':', step))" if record.enforced == "keep_sample" else "0"
     rows = connection.execute(
-        "SELECT id, period, step, md5_number_lower(concat(low, ':', high, ':', step)) AS rank FROM (SELECT id, period, "
-        "step FROM part UNION SELECT id, period, step FROM before JOIN begun USING (step) JOIN person USING (person)) "
+        f"SELECT id, period, step, {rank} AS rank FROM (SELECT id, period, step FROM part UNION "
+        "SELECT id, period, step FROM before JOIN begun USING (step) JOIN person USING (person)) "
         "JOIN person USING (id) ORDER BY id, period, step"
     ).fetchnumpy()
     connection.unregister("begun")
     ids, steps, periods = (np.asarray(rows[name], dtype=np.int64) for name in ("id", "step", "period"))
     users = np.cumsum((np.diff(ids, prepend=-1) != 0) | (np.diff(periods, prepend=-1) != 0))  # each in one period
-    keep = np.ones(len(users), dtype=np.bool_)
     if record.enforced == "keep_first":
         keep = keep_first(users, steps, record.bound, record.spacing)
-    elif record.enforced == "keep_sample":
+    else:
         keep = keep_sample(users, steps, np.asarray(rows["rank"]), record.bound, record.spacing)
     kept = {"id": ids[keep], "period": periods[keep], "step": steps[keep]}
     connection.register("kept_rows", kept)
