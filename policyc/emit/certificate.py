@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from policyc.emit.blocks.wording import Json
+from policyc.emit.compiled_templates import CompiledTemplates
 from policyc.emit.numbers import sentence_case
 from policyc.emit.pictures import bar_picture, line_picture
 
@@ -86,6 +87,7 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=CompiledTemplates(__file__),
         optimized=False,  # it would look for constants longer than it takes to fill a template once
     )
     environment.filters |= {

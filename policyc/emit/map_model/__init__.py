@@ -119,12 +119,15 @@ def _templates() -> Environment:
     """Read once: a template takes longer to compile than to fill."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    from policyc.emit.compiled_templates import CompiledTemplates
+
     return Environment(  # noqa: S701  the output is Python, not HTML; every value is a Python literal
         loader=PackageLoader("policyc.emit", "templates/map_model"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=CompiledTemplates(__file__),
         optimized=False,  # it would look for constants longer than it takes to fill a template once
     )
 
