@@ -169,7 +169,9 @@ def _table(scope: Scope, field: CellField) -> list[list[str]] | None:
     wanted = [column_of(field.column), *map(column_of, level_columns(field))]
     problem, hint = None, f"write `{','.join(wanted)}` into its first line, and one cell a line below"
     try:
-        lines = [[part.strip() for part in row] for row in csv.reader(content.splitlines()) if row]
+        lines = [
+            [part.strip() for part in row] for row in csv.reader(content.splitlines(keepends=True), strict=True) if row
+        ]
     except csv.Error as error:
         lines, problem = [[]], f"is not CSV ({error})"
     head, *rows = lines

@@ -43,8 +43,14 @@ def resolve_clock(
     rules = _rules(scope, zone, span)
     if rules is None or day is None:
         return None
-    begin = _midnight(day, rules)
-    if (begin + _ahead(rules, begin)) % (DAY // 1000):
+    try:
+        begin = _midnight(day, rules)
+        ahead = _ahead(rules, begin)
+    except OverflowError:
+        because, hint = "its midnight lies before the year 1", "begin in a year of which there may be data"
+        scope.refuse("E0239", f"{zone} has no day {day}", place or span, because=because, hint=hint)
+        return None
+    if (begin + ahead) % (DAY // 1000):
         scope.refuse(
             "E0239", f"{zone} has no midnight on {day}", place or span,
             because="its clock is put forward there, over the beginning of this day",
@@ -52,7 +58,16 @@ def resolve_clock(
         )  # fmt: skip
         return None
     end = _end(day, begin, rules, step, horizon)
-    return Clock(zone, _changes(rules, begin, end), end, span)
+    changes = _changes(rules, begin, end)
+    if any(moment + ahead < begin + changes[0][1] for moment, ahead in changes):
+        later = (day.replace(day=28) + datetime.timedelta(days=4)).replace(day=1)
+        scope.refuse(
+            "E0239", f"the clock of {zone} is put back into the day before {day}, when that has begun", place or span,
+            because="what happens then would lie before step 0, and be counted nowhere",
+            hint=f'begin later: `start "{later if step == MONTH else day + datetime.timedelta(days=1)}"`',
+        )  # fmt: skip
+        return None
+    return Clock(zone, changes, end, span)
 
 
 def _first_day(scope: Scope, start: str | None, step: Length, place: Span) -> datetime.date | None:

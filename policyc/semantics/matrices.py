@@ -145,7 +145,7 @@ def _from_csv(scope: Scope, call: Call, name: str, content: str) -> Written | No
 
     span = call.span
     try:
-        lines = [[cell.strip() for cell in row] for row in csv.reader(content.splitlines())]
+        lines = [[cell.strip() for cell in row] for row in csv.reader(content.splitlines(keepends=True), strict=True)]
     except csv.Error:
         scope.refuse("E0212", f"file `{name}` is not CSV text", span, hint="write one row a line, with commas between")
         return None

@@ -32,7 +32,10 @@ def parents(cell: CellRecord, child: str, parent: str) -> Indices | None:
 
 def reason_against_levels(cell: CellRecord) -> str | None:
     """Why levels do not say what every cell belongs to, naming one; None where they do."""
+    columns = [level.column for level in (*cell.levels, cell)]
     for level in cell.levels:
+        if columns.count(level.column) > 1:
+            return f"two levels have the name `{level.column}`"
         if len(level.of) != len(cell.cells) or {*level.of} != {*range(len(level.cells))}:
             return f"the level `{level.column}` does not say what every cell belongs to"
     return None

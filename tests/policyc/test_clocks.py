@@ -16,6 +16,7 @@ from walk import walked
 
 from policyc import PolicyError, compile_policy
 from policyc_check.errors import KernelError
+from policyc_check.plan.stream import ClockRecord
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import own_bound, period_of, setting_of
 from policyc_runtime.errors import DataError
@@ -412,6 +413,12 @@ def test_the_clock_is_compared(tmp_path):
         (text_of(start="2025-10-01T00:00:00+02:00"), 'write the date alone: `start "2025-10-01"`'),
         (text_of().replace(f'  start "{AUTUMN}"\n', ""), "E0239"),
         (text_of(zone="Africa/Cairo", start="2025-04-25"), "E0239 Africa/Cairo has no midnight on 2025-04-25"),
+        (
+            text_of(step="month", per="month", start="2009-11-01", zone="America/St_Johns", bound=1),
+            "E0239 the clock of America/St_Johns is put back into the day before 2009-11-01",
+        ),
+        (text_of(step="1d", start="2009-11-01", zone="America/St_Johns", bound=1), 'begin later: `start "2009-11-02"`'),
+        (text_of(step="month", per="month", start="0001-01-01", zone="Europe/Amsterdam", bound=1), "E0239"),
         (text_of(bound=26), "E0502 a user cannot take part in 26 of 25 steps"),
         (text_of(step="fortnight"), "E0205"),
         (text_of(step="months"), "write `month`"),
@@ -551,3 +558,50 @@ def test_no_user_of_a_small_stream_moves_more_than_the_noise_is_for(bound, tmp_p
             assert (moved**2).sum() <= setting.changes * setting.shift**2
             most = max(most, int(moved.sum()))
     assert most == bound
+
+
+def altered(plan: Plan, **clock: object) -> Plan:
+    """The plan with another table of its clock, sealed again, though `load_plan` may not read it."""
+    other = plan.stream.clock.model_copy(update=clock)
+    return plan.model_copy(update={"stream": plan.stream.model_copy(update={"clock": other})}).sealed()
+
+
+@pytest.mark.parametrize(("step", "per"), [("month", "month"), ("1d", "month"), ("month", "1d")])
+def test_nothing_lies_before_the_first_step_of_a_stream(step, per, tmp_path, monkeypatch):
+    """A clock that is put back over the midnight of `start` shows the day before again: no such plan is made or run.
+
+    What happens in these minutes would lie in step -1, which a table of counts takes for its last one: of a user in one
+    month every published month would change.
+    """
+    plan = planned(tmp_path, text_of(step=step, per=per, start="2025-10-01", bound=1, zone="UTC"))
+    begin = plan.stream.clock.changes[0][0]
+    back = altered(plan, changes=((begin, 0), (begin + 60, -3600)))
+    with pytest.raises(KernelError, match="plan refused"):
+        verify(back)
+    at = datetime(2025, 10, 1, 0, 30, tzinfo=UTC)
+    path = written(tmp_path, [(at, "u", "A"), (at + timedelta(days=2), "v", "A")])
+    monkeypatch.setattr(ClockRecord, "put_back", lambda *_: 0)  # were it taken for a table
+    with pytest.raises(DataError, match="before the start"):
+        read_events(path, back, steps=2)
+    assert read_events(path, plan, steps=2).counts["there"].sum() > 0
+
+
+def test_fewer_periods_than_there_are_hide_nothing_of_the_table(tmp_path):
+    """What is left of all periods is recomputed for no fewer of them than the horizon has to have."""
+    plan = planned(tmp_path, text_of(horizon="240 steps", bound=12))
+    assert plan.stream.clock.periods == 10
+    (claim,) = plan.claims.user_level
+    for periods, kept in ((1, ()), (2, claim.beyond[:1])):
+        other = altered(plan, periods=periods)
+        claims = other.claims.model_copy(update={"user_level": (claim.model_copy(update={"beyond": kept}),)})
+        with pytest.raises(KernelError, match="plan refused"):
+            verify(other.model_copy(update={"claims": claims}).sealed())
+
+
+def test_a_period_that_a_day_is_not_made_of_is_no_period(tmp_path):
+    """Half a day of a city has no number of steps: refused where the period is read, whatever else asks for it."""
+    plan = planned(tmp_path, text_of())
+    (target,) = plan.targets
+    other = plan.model_copy(update={"targets": (target.model_copy(update={"per": 43_200_000}),)})
+    with pytest.raises(ValueError, match="whole units"):
+        period_of(other)

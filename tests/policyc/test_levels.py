@@ -200,6 +200,19 @@ def test_a_level_says_of_every_cell_what_it_belongs_to(of, tmp_path):
     assert load_checked(tmp_path / "visits.plan").stream.cell.levels[0].of == tuple(of)  # of no concern to privacy
 
 
+def test_two_levels_have_two_names(tmp_path):
+    """A level that stands twice would be counted by one of them and named by the other."""
+    compiled(tmp_path).save(tmp_path / "visits.plan")
+    plan = load_plan(tmp_path / "visits.plan")
+    cell = plan.stream.cell
+    again = cell.levels[0].model_copy(update={"of": cell.levels[0].of[::-1]})
+    stream = plan.stream.model_copy(update={"cell": cell.model_copy(update={"levels": (*cell.levels, again)})})
+    (tmp_path / "visits.plan" / "plan.json").write_text(plan.model_copy(update={"stream": stream}).sealed().to_json())
+    with pytest.raises(PlanFormatError) as found:
+        load_plan(tmp_path / "visits.plan")
+    assert "two levels have the name" in found.value.because
+
+
 def test_a_ratio_is_to_what_a_cell_belongs_to(tmp_path):
     """Places by their regions, regions by their countries; nothing by a level that cuts through it."""
     text = POLICY + "release share = ratio(places, regions, times = 100)\nrelease part = ratio(regions, countries)\n"
@@ -309,6 +322,8 @@ FILES = {
     "place,region,country\na,,X\n": "an empty field in the line of `a`",
     "place,region,country\n": "the cell has no values",
     "place,region,country\na,R1,X\na,R1,X\n": "cell `a` is listed twice",
+    'place,region,country\na,R1,"X\nb,R2,X\n': "is not CSV",
+    'place,region,country\na,"R\n1",X\n': "invisible character U+000A",
 }
 
 

@@ -84,7 +84,7 @@ class ClockRecord(Record):
         broken = (begin + ahead) * 1000 % DAY or max(unit, DAY) % min(unit, DAY)
         for (since, before), (moment, offset) in pairwise(self.changes):
             uneven = unit < DAY and any((moment + shown) * 1000 % unit for shown in (before, offset))
-            broken = broken or uneven or moment <= since
+            broken = broken or uneven or moment <= since or moment + offset < begin + self.changes[0][1]
             ahead = max(ahead, offset)
             back = max(back, ahead - offset)
         if broken:

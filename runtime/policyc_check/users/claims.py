@@ -84,7 +84,7 @@ def period_of(plan: Stated) -> Fraction | None:
     stream, length = plan.stream, longest(per)
     step, months = stream.step_milliseconds, [per, stream.step_text].count(MONTH)
     unit = min(step, length)
-    back = 0 if stream.clock is None else stream.clock.put_back(unit)
+    back = 0 if stream.clock is None else max(map(stream.clock.put_back, (step, length)))
     steps = Fraction(length + back, step) if length > step else Fraction(length, step + (back if length < step else 0))
     overlap = 1 not in (steps.numerator, steps.denominator) or (months == 1 and DAY % unit)
     if overlap or stream.start is None or (months and stream.clock is None):
@@ -170,7 +170,8 @@ def periods_of_horizon(plan: Stated) -> int | None:
     horizon, clock, period = plan.stream.horizon, plan.stream.clock, period_of(plan)
     if horizon is None or period is None:
         return None
-    return math.ceil(horizon / period) if clock is None else clock.periods or 1
+    least = math.ceil(horizon / (period if clock is None else max(period, Fraction(1))))
+    return least if clock is None else max(least, clock.periods or 1)  # as stated, unless so few cannot be
 
 
 def beyond_bounds(plan: Stated) -> list[int]:

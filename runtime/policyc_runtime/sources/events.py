@@ -260,10 +260,12 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
 def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
     """Refuses the first row outside the stream."""
     horizon = plan.stream.horizon
-    step = calendar_of(plan, start).steps.sql("moment")
+    calendar = calendar_of(plan, start)
+    step = calendar.steps.sql("moment")
+    pieces = step if calendar.periods is None else f"least({step}, {calendar.periods.sql('moment')})"
     late = "NULL" if horizon is None else f"min(rowid) FILTER (moment >= {start} AND {step} >= {horizon})"
     ((early, beyond),) = connection.execute(
-        f"SELECT min(rowid) FILTER (moment < {start}), {late} FROM event"
+        f"SELECT min(rowid) FILTER (moment < {start} OR {pieces} < 0), {late} FROM event"
     ).fetchall()
     if early is not None and (beyond is None or early < beyond):
         raise DataError(
