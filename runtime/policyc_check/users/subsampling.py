@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -155,8 +155,7 @@ class SampledGaussianLoss:
         with np.errstate(divide="ignore"):
             return ((LossLaw(step, 0.0, first, np.log(masses), min(lost, 1 - 1e-15)), 1),)
 
-    def _case(self, shown: int) -> PrivacyProfile:
-        noise = DiscreteGaussian(self.noise)
-        if self.noise >= NEARLY_NORMAL:
-            return noise.any_way(Moves(shown * self.shift**2))
-        return noise.alike(shown, self.shift)
+    @cached_property
+    def _case(self) -> Callable[[int], PrivacyProfile]:
+        noise, normal = DiscreteGaussian(self.noise), self.noise >= NEARLY_NORMAL
+        return cache(lambda m: noise.any_way(Moves(m * self.shift**2)) if normal else noise.alike(m, self.shift))
