@@ -184,9 +184,8 @@ def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -
         f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), "
         f"min(rowid) FILTER (moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
         f"count(*) FILTER (code < {_listed(plan)}) FROM event"
-    ).fetchone()
-    assert found is not None
-    no_moment, no_person, no_cell, no_value, no_date, rows, listed = found
+    ).fetchall()
+    ((no_moment, no_person, no_cell, no_value, no_date, rows, listed),) = found
     table.require_all(int(rows))
     if rows == 0:
         raise no_rows(path)
@@ -259,8 +258,7 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
 
 def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
     """Refuses the first row outside the stream."""
-    horizon = plan.stream.horizon
-    calendar = calendar_of(plan, start)
+    horizon, calendar = plan.stream.horizon, calendar_of(plan, start)
     step = calendar.steps.sql("moment")
     pieces = step if calendar.periods is None else f"least({step}, {calendar.periods.sql('moment')})"
     late = "NULL" if horizon is None else f"min(rowid) FILTER (moment >= {start} AND {step} >= {horizon})"
