@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.estimation.simplex import least_by_simplex
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -94,6 +92,8 @@ def fit_ar1(values: Array, variances: Array) -> Ar1:
 
     Source: KAL60
     """
+    from scipy.optimize import minimize
+
     given = np.isfinite(values) & np.isfinite(variances)
     if given.sum() < FEWEST_VALUES:
         raise ValueError("fewer than 4 values say nothing of an AR(1) process")
@@ -114,6 +114,8 @@ def fit_ar1(values: Array, variances: Array) -> Ar1:
     start = math.log(math.sqrt(max(excess, 0.05 * spread**2)))
     starts = [np.array([start, math.atanh(rho)]) for rho in (0.3, 0.9)]
     begin = min(starts, key=cost)
-    stddev, autocorrelation = parameters(least_by_simplex(cost, begin, width=1e-3, drop=1e-4, most=200)[0])
+    options = {"xatol": 1e-3, "fatol": 1e-4, "maxfev": 200}
+    found = minimize(cost, begin, method="Nelder-Mead", options=options)
+    stddev, autocorrelation = parameters(found.x)
     mean = ar1_log_likelihood(values, variances, stddev, autocorrelation)[1]
     return Ar1(mean, stddev, autocorrelation)

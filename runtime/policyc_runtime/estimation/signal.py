@@ -18,7 +18,6 @@ import numpy as np
 from pydantic import Field
 
 from policyc_check.records import PositiveDecimal, Record, Steps
-from policyc_runtime.estimation.simplex import least_by_simplex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -198,6 +197,8 @@ def _fitted(
     seen: Periodogram, known: Mapping[str, float], period: int, mean: float | None
 ) -> tuple[SeriesProcess, float]:
     """The best process and its misfit, by a simplex search over what is not known, from the best of some starts."""
+    from scipy.optimize import minimize
+
     size = math.log(seen.excess) / 2
     sizes = (size - 6, size + 3)
     whole = {"residual_stddev": sizes, "autocorrelation": (-6.0, 6.0), "observation_stddev": sizes}
@@ -226,5 +227,6 @@ def _fitted(
         for rho in AUTOCORRELATIONS
     ]
     start = min(starts, key=lambda point: seen.misfit(process(point)))
-    point, least = least_by_simplex(lambda one: seen.misfit(process(one)), start, width=0.03, drop=0.03, most=250)
-    return process(point), least
+    options = {"maxfev": 250, "xatol": 0.03, "fatol": 0.03}
+    found = minimize(lambda point: seen.misfit(process(point)), start, method="Nelder-Mead", options=options)
+    return process(found.x), float(found.fun)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from policyc_runtime.estimation.lines import Lines
-from policyc_runtime.estimation.simplex import least_by_simplex
 from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
@@ -255,6 +254,8 @@ def _searched(
     start: Spectrum | None = None,
 ) -> tuple[Spectrum, float]:
     """The spectrum of this shape with the least misfit, by a simplex search."""
+    from scipy.optimize import minimize
+
     excess = max(float(np.var(values)) - noise, 0.05 * noise, 1e-12)
     power = 3 if shape == "integrated random walk" else 1
     size = math.log(10 * excess) - power * math.log(values.size)
@@ -270,5 +271,6 @@ def _searched(
         first.append(begin.place)
     if observation_noise:
         first.append(math.log(max(begin.observation_variance, 1e-9)))
-    point, least = least_by_simplex(lambda one: misfit(spectrum(one)), np.array(first), width=0.01, drop=0.01, most=300)
-    return spectrum(point), least
+    options = {"maxfev": 300, "xatol": 0.01, "fatol": 0.01}
+    found = minimize(lambda point: misfit(spectrum(point)), np.array(first), method="Nelder-Mead", options=options)
+    return spectrum(found.x), float(found.fun)
