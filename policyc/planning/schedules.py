@@ -19,7 +19,6 @@ from policyc.planning.leakage.inheritance import audited_stationary_leakage, aud
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.recursion import supremum, window_leakage
 from policyc.planning.promise import Promise
-from policyc.planning.root import root
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
 
@@ -214,6 +213,8 @@ def largest(left: Callable[[float], float], low: float, high: float) -> float:
 
     0 when there is none above 0.
     """
+    from scipy.optimize import brentq  # start-up: plans whose budgets are named need none
+
     if left(high) >= 0:
         return high
     if low > 0 and left(low) < 0:
@@ -221,7 +222,7 @@ def largest(left: Callable[[float], float], low: float, high: float) -> float:
     elif low > 0 and low * NEAR < high and left(low * NEAR) < 0:
         return low  # near enough
     # No supremum is an infinite shortage: finite for the root finder, whose steps then are bisections.
-    found = root(lambda x: max(left(x), -FAR) if x > 0 else FAR, low, high, near=ROOT * high, relative=ROOT)
+    found = brentq(lambda x: max(left(x), -FAR) if x > 0 else FAR, low, high, xtol=ROOT * high, rtol=ROOT, maxiter=200)
     step = ROOT
     while found > 0 and left(found) < 0:
         found *= 1 - step
