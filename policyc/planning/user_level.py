@@ -23,7 +23,7 @@ from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
 from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.expected_errors import PlannedRelease, finished
-from policyc.planning.measurements import Array, Measurement, measurements, with_signal
+from policyc.planning.measurements import Array, Measurement, Objective, measurements, with_signal
 from policyc.planning.series import Pair, pairs, series_estimators
 from policyc.planning.shown import shown_warnings
 from policyc.planning.total_errors import least_together, weights
@@ -59,7 +59,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
         _measured(policy, promise, draft, part, estimator, notices)
         for part, estimator in zip(draft.releases, plain, strict=True)
     ]
-    planned = _sharing(policy, draft, goal, _measuring_totals(policy, goal, planned))
+    planned = _composed(policy, draft, goal, _measuring_totals(policy, goal, planned))
     measured = {one.draft.name: one.measurement for one in planned if one.measurement is not None}
     agreeing: dict[str, Array | Estimated] = {**agreed_errors(draft, measured, policy.objective)}
     if policy.objective == "mean_absolute_error":
@@ -230,6 +230,57 @@ def _measuring_totals(policy: Policy, goal: Goal, planned: list[PlannedRelease])
             measured[index] = replace(measured[index], others=(Refused("derived", reason), *others))
             planned = measured
     return planned
+
+
+def _composed(policy: Policy, draft: Draft, goal: Goal, planned: list[PlannedRelease]) -> list[PlannedRelease]:
+    """All measured releases with noise for the whole promise together, of the mechanisms that are best together.
+
+    What one release would lose least by need not be best beside others: of many losses those of Gaussian noise add up
+    slowest.
+    """
+    found = _sharing(policy, draft, goal, planned)
+    measured = [one for one in planned if one.pair is not None]
+    if policy.mechanism.name != "auto" or not isinstance(goal, AtDelta) or len(measured) == 1:
+        return found
+    other = [_gaussian(one) for one in planned]
+    if other == planned or None in other:
+        return found
+    shared = _sharing(policy, draft, goal, cast(list[PlannedRelease], other))
+    costs = [sum(_errors(policy, entries).values()) for entries in (shared, found)]
+    if not costs[0] < costs[1]:
+        return found
+    reason = f"all releases together would have {costs[1] / costs[0]:.3g} times the error, in units of a user"
+    return [one if one.pair is None else _beside_others(one, policy.objective, reason) for one in shared]
+
+
+def _gaussian(one: PlannedRelease) -> PlannedRelease | None:
+    """A release with Gaussian noise, where that was a choice; None where it was not."""
+    if one.pair is None or one.pair.measurement.mechanism.name == "gaussian":
+        return one
+    usable = (entry for entry in one.others if isinstance(entry, Pair))
+    pair = next((entry for entry in usable if entry.measurement.mechanism.name == "gaussian"), None)
+    if pair is None:
+        return None
+    others = (one.pair, *(entry for entry in one.others if entry is not pair))
+    return replace(one, pair=pair, estimator=pair.estimator, others=others)
+
+
+def _beside_others(one: PlannedRelease, objective: Objective, reason: str) -> PlannedRelease:
+    """A release whose mechanism has less error than others only beside other releases, and says so of these."""
+    assert one.pair is not None, "it is measured"
+    least = one.pair.mean_error(objective)
+    others = (
+        Refused(entry.measurement.mechanism.name, reason)
+        if isinstance(entry, Pair) and entry.mean_error(objective) < least
+        else entry
+        for entry in one.others
+    )
+    return replace(one, others=tuple(others))
+
+
+def _errors(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, float]:
+    shared = {one.draft.name: one.measurement for one in planned if one.measurement is not None}
+    return weights([one.draft for one in planned], shared, policy.objective, policy.weight_of)
 
 
 def _weights(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, float]:

@@ -91,3 +91,36 @@ def test_such_a_plan_is_that_of_its_policy(tmp_path: Path, capsys: pytest.Captur
     for command in commands:
         code = guarded(lambda words=command: app([str(word) for word in words], standalone_mode=True))
         assert code == 0, capsys.readouterr()
+
+
+def test_mechanisms_are_chosen_beside_each_other(tmp_path):
+    """Alone a clamped sum takes Laplace noise; of sixteen, whose losses add up, all take Gaussian noise and err less."""
+
+    def planned(count: int, mechanism: str = ""):
+        sums = "\n".join(f"release r{n} = sum(seen.v{n}, clamp = 0 .. 1)" for n in range(count))
+        (tmp_path / "sums.policy").write_text(
+            f"""policy sums "Several sums"
+stream seen {{
+  user person
+  time at
+  step 1d
+  horizon 5 steps
+  start "2026-01-01"
+}}
+{sums}
+target user_level(epsilon = 2.19, delta = 1e-5, neighbors = add_remove, per = 1d)
+participation at_most(1 steps, per = 1d, enforced = keep_first)
+{mechanism}
+estimate none()
+deliver realtime
+"""
+        )
+        return compile_policy(tmp_path / "sums.policy").plan
+
+    assert planned(1).releases[0].mechanism.name == "laplace"
+    several, laplace = planned(16), planned(16, "mechanism laplace()")
+    assert {part.mechanism.name for part in several.releases} == {"gaussian"}
+    errors = [sum(part.predicted.published for part in plan.releases) for plan in (several, laplace)]
+    assert errors[0] < errors[1]
+    told = [candidate.reason for candidate in several.releases[0].candidates if candidate.mechanism == "laplace"]
+    assert told == [f"all releases together would have {errors[1] / errors[0]:.3g} times the error, in units of a user"]
