@@ -12,6 +12,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import cast
 
+import numpy as np
+
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers import AtDelta, Goal
 from policyc.offers.calibration import least_near, log_excess
@@ -23,7 +25,7 @@ from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
 from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.expected_errors import PlannedRelease, finished
-from policyc.planning.measurements import Array, Measurement, Objective, measurements, with_signal
+from policyc.planning.measurements import Array, Measurement, Objective, measurements, of_variances, with_signal
 from policyc.planning.series import Pair, pairs, series_estimators
 from policyc.planning.shown import shown_warnings
 from policyc.planning.total_errors import least_together, weights
@@ -279,8 +281,12 @@ def _beside_others(one: PlannedRelease, objective: Objective, reason: str) -> Pl
 
 
 def _errors(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, float]:
+    """By measured release, the error of its values with noise for its share, by the law of that noise."""
     shared = {one.draft.name: one.measurement for one in planned if one.measurement is not None}
-    return weights([one.draft for one in planned], shared, policy.objective, policy.weight_of)
+    as_normal = weights([one.draft for one in planned], shared, policy.objective, policy.weight_of)
+    normal = {name: of_variances(entry.variances(), policy.objective) for name, entry in shared.items()}
+    own = {name: entry.mean_error(policy.objective) / float(np.nanmean(normal[name])) for name, entry in shared.items()}
+    return {name: error * own[name] for name, error in as_normal.items()}
 
 
 def _weights(policy: Policy, planned: Sequence[PlannedRelease]) -> dict[str, float]:

@@ -93,8 +93,10 @@ def test_such_a_plan_is_that_of_its_policy(tmp_path: Path, capsys: pytest.Captur
         assert code == 0, capsys.readouterr()
 
 
-def test_mechanisms_are_chosen_beside_each_other(tmp_path):
-    """Alone a clamped sum takes Laplace noise; of sixteen, whose losses add up, all take Gaussian noise and err less."""
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("objective", ["mean_absolute_error", "mean_squared_error"])
+def test_mechanisms_are_chosen_beside_each_other(objective, tmp_path):
+    """Alone a clamped sum takes Laplace noise; sixteen, whose losses add up, err less with Gaussian noise."""
 
     def planned(count: int, mechanism: str = ""):
         sums = "\n".join(f"release r{n} = sum(seen.v{n}, clamp = 0 .. 1)" for n in range(count))
@@ -113,6 +115,7 @@ participation at_most(1 steps, per = 1d, enforced = keep_first)
 {mechanism}
 estimate none()
 deliver realtime
+objective {objective}
 """
         )
         return compile_policy(tmp_path / "sums.policy").plan
