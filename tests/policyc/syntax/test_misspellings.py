@@ -22,6 +22,7 @@ stream s {
   horizon 8 steps
   population 9
   start "2013-01-01"
+  clock "UTC"
 }
 release r = count(s) by c
 target a(x = 1)
