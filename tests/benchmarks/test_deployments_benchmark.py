@@ -1,12 +1,12 @@
 """Ten published deployments at equal promise: their own noise, ours alone, and what `auto` makes of the same page.
 
-    OPENBLAS_NUM_THREADS=1 pytest -m law -s tests/benchmarks/test_deployments_benchmark.py
+    OPENBLAS_NUM_THREADS=1 pytest --full -s tests/benchmarks/test_deployments_benchmark.py
 
 Every policy of `policies/deployments` counts events of its shape. Errors are mean absolute errors over steps and cells,
 of all values before any are left out, against the counts of what is kept. "published" is the noise that the authors
 state, continuous, added to the same counts; "plain" the policy as it stands; "auto" the same page without its
 `mechanism` and `estimate`, and with a signal that is learned from what is released. Shares of the promise are theirs.
-`--tables DIR` writes a table of each; `-k NAME` takes one.
+`--tables DIR` writes a table of each; `-k NAME` takes one. Those that take minutes are for `--full`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 Counts = dict[str, NDArray[np.int64]]
 WEEKLY = {"mobility", "symptoms", "pageviews", "pageviews_2017"}  # days, of which weeks are alike
 VALUES, MOST_RUNS = 1_000, 20  # runs until so many values of the smallest release are drawn, at most so many
+SOON = {"broadband", "flows", "load_shape"}
 ONCE = {"broadband", "census"}  # one step: nothing to learn from
 
 
@@ -90,8 +91,10 @@ def published(name: str, counts: Counts) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_auto_beside_the_published_design(name: str, tmp_path: Path, table: Callable[..., None]) -> None:
+def test_auto_beside_the_published_design(name: str, tmp_path: Path, table: Callable[..., None], full: bool) -> None:
     """What `auto` chooses is no worse than plain noise, all releases together."""
+    if not full and name not in SOON:
+        pytest.skip("takes minutes: with --full")
     plain = compiled(tmp_path, name, (FOLDER / f"{name}.policy").read_text().replace("suppress(", "# suppress("))
     auto = compiled(tmp_path, f"{name}_auto", automatic(name))
     subprocess.run([sys.executable, FOLDER / "events.py", name, "e.csv"], cwd=tmp_path, check=True)

@@ -133,7 +133,7 @@ fields = st.one_of(
     st.tuples(
         columns,
         some(texts, "{", "}"),
-        st.one_of(st.just(""), some(columns, " levels(", ")")),
+        st.one_of(st.just(""), some(columns, " levels(", ")", least=1)),
         st.one_of(st.just(""), texts.map(lambda t: " otherwise " + t)),
     ).map(lambda p: f"cell {p[0]} in {p[1]}{p[2]}{p[3]}"),
 )
