@@ -1,4 +1,4 @@
-"""Whether a plan says what its policy says: all but budgets, noise, estimators and predictions.
+"""Whether a plan says what its policy says: all but budgets of steps, noise, estimators and predictions.
 
 Nothing is planned for it. So whoever has a plan and a policy can see in a moment whether one is of the other.
 """
@@ -6,16 +6,20 @@ Nothing is planned for it. So whoever has a plan and a policy can see in a momen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from policyc.diagnostics import Diagnostic, Span
+from policyc.offers.goals import Added, goal_of
 from policyc.planning.draft import DraftRelease, draft_of, step_mechanism
 from policyc.planning.made import made_records
 from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import Policy
+from policyc_check.users.claims import promised_user_level, setting_of
 from policyc_runtime.mechanisms import window_mechanism_kinds
 from policyc_runtime.plan import Plan
-from policyc_runtime.planned_release import DerivedRelease, ReleasePlan, Scheduled
+from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
 
 RELEASED = tuple(DraftRelease.model_fields)
 WHOLE = ("policy", "stream", "delivery", "objective", "targets", "correlation", "participation")
@@ -58,6 +62,7 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
     yield from compared("made", made, [one.model_dump(mode="json", exclude={"predicted"}) for one in plan.made])
     for index, part in enumerate(plan.releases[: len(declared["releases"])]):
         yield from _mechanism(policy, index, part)
+    yield from _parts(policy, plan)
     if policy.signal is None or policy.signal.kind != "pilot":  # a pilot's is fitted, and rounded as a machine does
         yield from compared("signal", declared["signal"], found["signal"])
     told = [{"code": finding.code, "message": finding.message} for finding in findings]
@@ -72,6 +77,22 @@ def _mechanism(policy: Policy, index: int, part: ReleasePlan) -> Iterator[Differ
         yield from compared(place, said, part.mechanism.model_dump(mode="json"))
     elif wished not in ("auto", part.mechanism.name) and not isinstance(part, DerivedRelease):
         yield Difference(place, wished, part.mechanism.name)
+
+
+def _parts(policy: Policy, plan: Plan) -> Iterator[Difference]:
+    """A release that tells more of one user than the part of the promise that the policy gives it."""
+    if policy.budget.name != "parts":
+        return
+    (target, *_) = promised_user_level(plan)
+    goal = goal_of(target)
+    assert isinstance(goal, Added), "checked in the policy, whose targets are those of the plan"
+    for index, release in enumerate(plan.releases):
+        if isinstance(release, MeasuredRelease):
+            part = Decimal(str(policy.budget.arguments.get(release.name, 0)))
+            lost = goal.lost(release.mechanism, setting_of(plan, release, target.relation))
+            if lost is None or lost > Fraction(part):
+                taken = None if lost is None else float(lost)
+                yield Difference(f"releases.{index}.mechanism", f"a part of {part}", taken)
 
 
 def _identical(said: object, found: object) -> bool:

@@ -7,6 +7,8 @@ from fractions import Fraction
 import pytest
 
 from policyc import PolicyError, compile_policy
+from policyc.emit import require_unchanged
+from policyc_check.errors import PlanRejectedError
 from policyc_check.users.claims import setting_of
 from policyc_runtime.refusal import verify
 
@@ -121,3 +123,23 @@ def test_what_is_made_of_another_release_has_no_part(tmp_path):
     assert plan.release_named("so_far").mechanism.name == "derived"
     with pytest.raises(PolicyError, match="so_far"):
         compiled(tmp_path, text.replace("parts(", "parts(so_far = 0.001, "))
+
+
+@pytest.mark.parametrize("factor", [0.999, 0.5])
+def test_a_plan_that_takes_from_one_part_for_another_is_not_run(factor, tmp_path):
+    """All together keep the promise still, so that the kernel accepts it; the policy says otherwise."""
+    plan = compiled(tmp_path, MOBILITY)
+    require_unchanged(tmp_path, plan)
+    more = {"counties": 1 / factor, "regions": factor}
+    releases = [
+        release.model_copy(
+            update={"mechanism": release.mechanism.of_size(float(release.mechanism.scale) * more.get(release.name, 1))}
+        )
+        for release in plan.releases
+    ]
+    altered = plan.model_copy(update={"releases": tuple(releases)}).sealed()
+    verify(altered)
+    with pytest.raises(PlanRejectedError, match="not of its policy") as refused:
+        require_unchanged(tmp_path, altered)
+    assert refused.value.where.endswith("releases.1.mechanism")
+    assert "0.44" in refused.value.because
