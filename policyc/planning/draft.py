@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import PurePath
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from policyc.semantics.policy import (
     LinearConstraint,
     Made,
     MarkovCorrelation,
+    NoCorrelation,
     Policy,
     Release,
     Suppression,
@@ -28,7 +30,7 @@ from policyc.semantics.policy import (
 )
 from policyc.version import __version__
 from policyc_check.plan import targets as promised
-from policyc_check.plan.correlation import ChainRecord, Correlation
+from policyc_check.plan.correlation import ChainRecord, Correlation, IndependentGroup
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
@@ -283,6 +285,11 @@ def _user_promise(target: UserLevelTarget) -> promised.AnyUserPromise:
 def correlation_record(policy: Policy, lags: Mapping[str | None, tuple[int, ...]]) -> Correlation:
     """What is assumed about how users move; `lags` are those of the accounting, by group."""
     chains = tuple(chain_record(chain, lags.get(chain.group, (1,))) for chain in policy.chains)
+    if len(policy.correlations) > 1:
+        others = [known for known in policy.correlations if isinstance(known, NoCorrelation)]
+        independent = tuple(IndependentGroup(group=known.group or "", evidence=known.evidence) for known in others)
+        kind: Literal["markov", "none"] = "markov" if chains else "none"
+        return Correlation(kind=kind, chains=chains, evidence=None, independent=independent)
     if chains:
         return Correlation(kind="markov", chains=chains, evidence=None)
     evidence = next((c.evidence for c in policy.correlations), None)

@@ -48,7 +48,7 @@ def with_predictions(policy: Policy, plan: Plan) -> tuple[MadeRelease, ...]:
         policy: with its signal as far as it is used.
         plan: all but these predictions.
     """
-    users = policy.chains and policy.stream.population is not None and policy.stream.cell is not None
+    users = policy.chains_of_all and policy.stream.population is not None and policy.stream.cell is not None
     simulated = _of_users(plan) if plan.made and users and not promised_user_level(plan) else {}
     known: dict[str, PredictedError | None] = {part.name: part.predicted for part in plan.releases}
     for made in plan.made:

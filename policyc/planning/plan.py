@@ -85,7 +85,7 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules, sharing.estimators)])
     words = sharing.words([release.name for release in policy.releases])
     choices = with_simulated_errors(policy, choices, partial(assemble_plan, policy, choices, words, ()))
-    broken = broken_constraints(policy, [group.chain for group in groups])
+    broken = broken_constraints(policy, [group.chain for group in groups] if policy.chains_of_all else [])
     more = [
         warning
         for release, choice in zip(policy.releases, choices, strict=True)
@@ -108,13 +108,13 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     predictor = Predictor(
         cells=len(cells),
         population=policy.stream.population if release.by is not None else None,
-        chains=[group.chain for group in groups],
+        chains=[group.chain for group in groups] if policy.chains_of_all else [],
         constraints=constraints.within_a_step(),
         objective=policy.objective,
         mechanism=mechanism,
         delay={"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind],
     )
-    usable = _wished(_described(policy.estimate), estimators(len(groups), constraints, predictor.delay))
+    usable = _wished(_described(policy.estimate), estimators(policy.groups, constraints, predictor.delay))
     if policy.estimate.name == "auto":
         same = twins(constraints, predictor.delay)
         usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]

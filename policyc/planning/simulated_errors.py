@@ -58,7 +58,7 @@ def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Call
         draft: makes the plan of these choices.
     """
     plan = draft()
-    known = bool(policy.chains) and policy.stream.population is not None and policy.stream.cell is not None
+    known = bool(policy.chains_of_all) and policy.stream.population is not None and policy.stream.cell is not None
     coupled = [part.constraint_set.couples_steps for part in plan.scheduled]
     if not known:
         return [_open(one, part) for one, part in zip(choices, plan.scheduled, strict=True)]

@@ -38,7 +38,7 @@ def resolve_correlation(
     if bound is None or evidence is None:
         return None
     if call.function.text == "none":
-        return NoCorrelation(evidence, tree.span)
+        return NoCorrelation(group, evidence, tree.span)
     if "forward" not in bound and "backward" not in bound:
         scope.refuse(
             "E0411",

@@ -228,8 +228,9 @@ class MarkovCorrelation:
 
 @dataclass(frozen=True)
 class NoCorrelation:
-    """Steps of one user are independent, says the evidence."""
+    """Steps of one user are independent, says the evidence; of the users of one group, or of everybody (None)."""
 
+    group: str | None
     evidence: str
     span: Span
 
@@ -360,6 +361,16 @@ class Policy:
     def chains(self) -> tuple[MarkovCorrelation, ...]:
         """The declared chains, one a group."""
         return tuple(c for c in self.correlations if isinstance(c, MarkovCorrelation))
+
+    @property
+    def groups(self) -> int:
+        """How many kinds of users there are, where some have a chain; 0 where nobody has."""
+        return len(self.correlations) if self.chains else 0
+
+    @property
+    def chains_of_all(self) -> tuple[MarkovCorrelation, ...]:
+        """The chains by which everybody moves; none where a group has no chain, which leaves open where it is."""
+        return self.chains if len(self.chains) == len(self.correlations) else ()
 
     @property
     def period(self) -> Length | None:

@@ -124,10 +124,8 @@ def _check_shape(plan: Plan) -> Iterator[Claim]:
         if release.schedule is not None:
             name, length = f"`{release.name}` has a budget for every step", release.schedule.length
             yield Claim(name, length == horizon, f"{steps(length)} of {steps(horizon)}", f"{place}.schedule")
-        name, fits = (
-            f"`{release.name}` publishes the cells of the stream",
-            states.get(release.query.by) == release.cells,
-        )
+        name = f"`{release.name}` publishes the cells of the stream"
+        fits = states.get(release.query.by) == release.cells
         yield Claim(name, fits, f"{len(release.cells)} values a step", f"{place}.cells")
 
 

@@ -174,8 +174,7 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
 
 def _only_chain(plan: Plan) -> Chain | None:
     """How users move, where there is one law for all."""
-    chains = plan.correlation.chains
-    return _as_arrays(chains[0]) if len(chains) == 1 else None
+    return _as_arrays(plan.correlation.chains[0]) if plan.groups == 1 else None
 
 
 @lru_cache(maxsize=2)

@@ -91,6 +91,12 @@ class Plan(checked.Plan):
         return tuple(release for release in self.releases if isinstance(release, MeasuredRelease))
 
     @property
+    def groups(self) -> int:
+        """How many kinds of users there are, where some have a chain; 0 where nobody has."""
+        known = self.correlation
+        return len(known.chains) + len(known.independent) if known.chains else 0
+
+    @property
     def expected_steps(self) -> int:
         """The steps that expected errors are means over: all of them, or the first 1,000 of an endless stream."""
         return self.stream.horizon or STRETCH

@@ -139,7 +139,7 @@ CONSTRAINTS = {
     "certain": ('suppress(r, error_above = "40 %", chance = 0.2)',),
 }
 HORIZONS = ("ends", "unbounded")
-CHAINS = ("mixing", "ring", "groups", "drawn start")
+CHAINS = ("mixing", "ring", "groups", "half known", "drawn start")
 OBJECTIVES = ("mean_squared_error", "mean_absolute_error")
 PER = "per = 4h"  # three periods
 PER_DAY = "per = 1d"  # in its place where days are those of a clock
@@ -283,10 +283,12 @@ class Combination:
         ring = "[[0.6, 0.4, 0, 0], [0, 0.6, 0.4, 0], [0, 0, 0.6, 0.4], [0.4, 0, 0, 0.6]]"
         start = "[0.4, 0.3, 0.2, 0.1]" if self.chain == "drawn start" else "stationary"
         matrix = ring if self.chain == "ring" else mixing
-        named = " for walkers" if self.chain == "groups" else ""
+        named = " for walkers" if self.chain in ("groups", "half known") else ""
         yield f'correlation markov(forward = {matrix}, initial = {start}, evidence = "e"){named}'
         if self.chain == "groups":
             yield f'correlation markov(forward = {slow}, initial = stationary, evidence = "e") for riders'
+        if self.chain == "half known":
+            yield 'correlation none(evidence = "e") for riders'
 
 
 def refusals(one: Combination) -> set[str]:
@@ -341,7 +343,7 @@ def _unfit(one: Combination) -> Iterator[str]:
 
 
 def _planned(one: Combination) -> Iterator[str]:
-    chains = {"groups": 2}.get(one.chain, 1) if one.target in LEAKS else 0
+    chains = {"groups": 2, "half known": 2}.get(one.chain, 1) if one.target in LEAKS else 0
     beliefs = one.constraint == "total" and one.release not in (
         "two",
         "shares",

@@ -45,6 +45,7 @@ ALL = "release all = count(trips)\n"
 EVERYBODY = "postprocess seen { sum(seen) == population }\n"
 NONE = 'correlation none(evidence = "x")\n'
 SPARSE = "deliver offline\nbudget sparse(every = 2 steps)\n"
+ALONE = 'correlation none(evidence = "x") for women\n'
 PLAIN = "mechanism laplace()\n"
 EVENT = "target event_level(epsilon = 1.0)\n" + NONE
 WINDOW = "target w_event(epsilon = 1.5, window = 2 steps)\n" + NONE
@@ -114,6 +115,14 @@ CORRELATED = {
     "three states, a first law": Tiny(AB, BY_CELL + TOTAL + chain(THREE, "[0.2, 0.2, 0.6]")),
     "groups": Tiny(A, BY_CELL + TOTAL + chain(STAY, group="men") + chain(TURN, "[0.5, 0.5]", group="women")),
     "two steps": Tiny(A, BY_CELL + TOTAL + chain(STAY), steps=2),
+    "a group without correlation": Tiny(A, BY_CELL + TOTAL + chain(STAY, group="men") + ALONE),
+    "a group without correlation, and a window": Tiny(
+        A, BY_CELL + TOTAL.replace("1.0", "1.0, window = 2 steps") + ALONE + chain(TURN, group="men")
+    ),
+    "groups without correlation": Tiny(A, BY_CELL + TOTAL + ALONE + ALONE.replace("women", "men")),
+    "groups without correlation, and a window": Tiny(
+        AB, BY_CELL + TOTAL.replace("1.0", "1.0, window = 2 steps") + ALONE + ALONE.replace("women", "men")
+    ),
 }
 
 
@@ -208,6 +217,12 @@ def likelihoods(record: ChainRecord, steps: int) -> dict[tuple[int, ...], float]
     return courses
 
 
+def anywhere(group: str, states: int) -> ChainRecord:
+    """Users of a group who are somewhere at each step, whatever they did at others; any law will do."""
+    law = tuple(Decimal(2 * state + 1) / Decimal(states**2) for state in range(states))
+    return ChainRecord(group=group, forward=(law,) * states, backward=None, initial=law, evidence="x", lags=(1,))
+
+
 def leaked(seen: list[Floats], record: ChainRecord, start: int, width: int) -> float:
     """How much all that is published tells of where a user was in steps `start` to `start + width - 1`."""
     steps = len(seen)
@@ -227,7 +242,8 @@ def leaked(seen: list[Floats], record: ChainRecord, start: int, width: int) -> f
 def told(plan: Plan, factor: int | Decimal) -> Iterator[tuple[str, float, Decimal]]:
     """What can be told by the best event with so many times the noise, beside what the plan claims, for each claim."""
     seen = steps_seen(plan, Decimal(factor))
-    apart = told_apart(seen)
+    apart, records = told_apart(seen), [*plan.correlation.chains]
+    records += [anywhere(group.group, seen[0].shape[1]) for group in plan.correlation.independent]
     assert plan.claims.largest_budget is not None
     yield "a step", max(apart), plan.claims.largest_budget
     for claim in plan.claims.windows:
@@ -236,11 +252,11 @@ def told(plan: Plan, factor: int | Decimal) -> Iterator[tuple[str, float, Decima
         if claim.kind == "budget":
             most = max(sum(apart[start : start + width]) for start in starts)
         else:
-            most = max(leaked(seen, record, start, width) for start in starts for record in plan.correlation.chains)
+            most = max(leaked(seen, record, start, width) for start in starts for record in records)
         yield f"{claim.kind} of {claim.window} steps", most, claim.nats
     if plan.claims.total_leakage is not None:
         steps = range(len(seen))
-        most = max(leaked(seen, record, step, 1) for step in steps for record in plan.correlation.chains)
+        most = max(leaked(seen, record, step, 1) for step in steps for record in records)
         yield "total leakage", most, plan.claims.total_leakage
 
 
@@ -267,7 +283,9 @@ def test_no_event_tells_more_of_a_user_who_moves_as_stated_than_is_claimed(kind:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("kind", ["two states", "everybody is somewhere", "a first law", "sparse", "groups"])
+@pytest.mark.parametrize(
+    "kind", ["two states", "everybody is somewhere", "a first law", "sparse", "groups", "groups without correlation"]
+)
 def test_between_two_states_nothing_is_claimed_in_vain(kind: str, tmp_path: Path) -> None:
     """There is an event that tells all that is claimed: the enumeration misses nothing, and no noise is wasted."""
     for name, most, claimed in told(CORRELATED[kind].plan(tmp_path), 1):

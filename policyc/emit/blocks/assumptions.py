@@ -5,6 +5,7 @@ from __future__ import annotations
 from policyc.emit.blocks.public_numbers import public_numbers
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span, weighed
 from policyc.emit.numbers import shown
+from policyc_check.plan.correlation import ChainRecord, IndependentGroup
 from policyc_check.plan.targets import AlphaDPT
 from policyc_runtime.plan import Plan
 
@@ -26,26 +27,28 @@ def whole_stream(plan: Plan) -> str:
 
 
 def _correlation(plan: Plan) -> Json:
-    chains = plan.correlation.chains
+    chains, others = plan.correlation.chains, plan.correlation.independent
+    records: tuple[ChainRecord | IndependentGroup, ...] = (*chains, *others)
+    evidence = [
+        f"{said(record.evidence)} for {group_name(record)}" if record.group else said(record.evidence)
+        for record in records
+    ]
     if not chains:
         return {
             "id": "correlation",
             "title": "Independent steps",
             "statement": "The steps of one user tell nothing of each other.",
-            "vouched_by": f"the policy: {said(plan.correlation.evidence or 'no evidence given')}",
+            "vouched_by": f"the policy: {listed(evidence or [said(plan.correlation.evidence or 'no evidence given')])}",
             "if_it_fails": f"Against any correlation there remains {whole_stream(plan)}.",
         }
-    evidence = [
-        f"{said(record.evidence)} for {group_name(record)}" if record.group else said(record.evidence)
-        for record in chains
-    ]
     many = len(chains) > 1
+    apart = [f"the steps of each of the {group_name(group)} tell nothing of each other, " for group in others]
     return {
         "id": "correlation",
         "title": "The chain",
         "statement": (
-            f"Users move as the stated {'chains say' if many else 'chain says'}, and nobody knows better how a given "
-            "user "
+            f"Users move as the stated {'chains say' if many else 'chain says'}, {''.join(apart)}and nobody "
+            "knows better how a given user "
             f"moves; {'the chains are' if many else 'the chain is'} public and not learned from the protected stream."
         ),
         "vouched_by": f"the policy: {listed(evidence)}",

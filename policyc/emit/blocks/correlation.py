@@ -17,6 +17,7 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import canonical_json
 from policyc_check.records import Matrix
+from policyc_runtime.plan import Plan
 
 LARGEST_INLINE_CHAIN = 20
 TOLERANCES = (Decimal("0.001"), Decimal("0.01"), Decimal("0.05"))
@@ -34,6 +35,7 @@ def correlation(accounting: Accounting) -> Json:
             "tolerance": [],
             "evidence": plan.correlation.evidence,
             "words": "Steps of one user are taken as independent: total leakage of a step is its own budget.",
+            **_independent(plan),
         }
     return {
         "kind": "markov",
@@ -42,11 +44,25 @@ def correlation(accounting: Accounting) -> Json:
             "something "
             "of that step through the chain; leakage counts it."
         ),
+        **_independent(plan),
         "chains": [_chain(accounting, record) for record in plan.correlation.chains],
         "about": "one step" if accounting.width == 1 else f"any {counted(accounting.width, 'step')} in a row",
         "growth": growth(accounting),
         "tolerance": tolerance(accounting),
     }
+
+
+def _independent(plan: Plan) -> Json:
+    """Groups without a chain, where there are any."""
+    groups = plan.correlation.independent
+    if not groups:
+        return {}
+    words = (
+        "Their steps are taken to tell nothing of each other, wherever they are: what leaks about a step is its "
+        "budget, about a window what its steps spend. With the same budgets a chain never leaks less."
+    )
+    found: list[JsonValue] = [{"name": group_name(group), "evidence": group.evidence} for group in groups]
+    return {"independent": {"words": words, "groups": found}}
 
 
 def _chain(accounting: Accounting, record: ChainRecord) -> Json:

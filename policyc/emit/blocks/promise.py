@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
-from policyc.emit.blocks.wording import Json, JsonValue, event, relation_words, span, weighed
+from policyc.emit.blocks.wording import Json, JsonValue, believed_of, event, relation_words, span, weighed
 from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
 from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserPromise, WEvent, window_of
 from policyc_runtime.plan import Plan
@@ -59,11 +59,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
     knowledge = {
         0: "that the steps of one user are independent",
         1: "exactly how users move (the stated chain)",
-    }.get(chains, "exactly how users of each group move (the stated chains)")
-    believed = {
-        0: "that the steps of one user are independent",
-        1: "the stated chain, from the stated start on",
-    }.get(chains, "the stated chains, from the stated starts on")
+    }.get(plan.groups, f"exactly how users of each group move (the stated chain{'s' if chains > 1 else ''})")
     sentence = (
         f"An adversary who sees everything that is published over {span(plan)}, who knows all about every other user "
         "and "
@@ -75,7 +71,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         **_entry(plan, index, target, name, exact(target.alpha)),
         "sentence": sentence,
         "in_odds": (
-            f"To an adversary who believes exactly {believed}, the odds between any two "
+            f"To an adversary who believes exactly {believed_of(plan)}, the odds between any two "
             f"{'values of the event' if target.window == 1 else 'such courses'} change by a factor of at most "
             f"{factor}, over {span(plan)}, taken together."
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
-from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.correlation import ChainRecord, IndependentGroup
 from policyc_check.plan.stream import DAY, MONTH, Length
 from policyc_check.plan.targets import NeighboringRelation, Target, UserLevel, UserPromise, UserRho, window_of
 from policyc_runtime.plan import Plan
@@ -144,9 +144,19 @@ def event(plan: Plan, window: int) -> str:
     return f"{secret(plan)} of {user(plan)} throughout any {length}"
 
 
-def group_name(record: ChainRecord) -> str:
+def group_name(record: ChainRecord | IndependentGroup) -> str:
     """`` users`` or ``users of group `inpatients` ``."""
     return f"users of group {quoted(record.group)}" if record.group else "users"
+
+
+def believed_of(plan: Plan) -> str:
+    """What an adversary is taken to believe of how users move: the chains, their starts, and who has none."""
+    chains, others = len(plan.correlation.chains), plan.correlation.independent
+    if not chains:
+        return "that the steps of one user are independent"
+    many = "s" if chains > 1 else ""
+    apart = f", and that the steps of {listed(list(map(group_name, others)))} are independent" if others else ""
+    return f"the stated chain{many}, from the stated start{many} on{apart}"
 
 
 def relation_words(plan: Plan, target: Target) -> str:

@@ -8,12 +8,13 @@ from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.user_level import user_level_assumptions
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted
-from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.correlation import ChainRecord, IndependentGroup
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
 
+Known = ChainRecord | IndependentGroup
 COMPARED_ELSEWHERE = {"correlation", "participation", "public_numbers"}
 
 
@@ -28,27 +29,40 @@ def compare_assumptions(old: Plan, new: Plan) -> Iterator[Change]:
 def _chains(old: Plan, new: Plan) -> Iterator[Change]:
     if not any(isinstance(target, AlphaDPT) for target in old.targets):
         return
-    before = {record.group: record for record in old.correlation.chains}
-    after = {record.group: record for record in new.correlation.chains}
+    before, after = _of_groups(old), _of_groups(new)
     for group in (*before, *(group for group in after if group not in before)):
         what = f"how users{f' of group {group}' if group else ''} move"
         was, now = before.get(group), after.get(group)
-        if now is None:
+        if was is not None and now is None:
             reason = "an adversary who knows this is no longer considered"
-            yield Change("assumptions", what, "a chain", None, Effect.WEAKER, reason)
-        elif was is None:
+            yield Change("assumptions", what, _kind(was), None, Effect.WEAKER, reason)
+        elif was is None and now is not None:
             # A chain beside a promise that assumed independence considers one adversary more.
-            yield Change("assumptions", what, None, "a chain", Effect.STRONGER, "one more adversary is considered")
+            yield Change("assumptions", what, None, _kind(now), Effect.STRONGER, "one more adversary is considered")
+        elif was is None or now is None:
+            continue
         elif _movement(was) != _movement(now):
             reason = "the promise holds against another adversary; the two cannot be compared"
-            yield Change("assumptions", what, "a chain", "another chain", Effect.WEAKER, reason)
+            other = "another chain" if _kind(was) == _kind(now) else _kind(now)
+            yield Change("assumptions", what, _kind(was), other, Effect.WEAKER, reason)
         elif was.evidence != now.evidence:
-            reason = "the chain is the same; read whether the evidence still carries it"
+            same = "the chain is" if isinstance(now, ChainRecord) else "the statement is"
+            reason = f"{same} the same; read whether the evidence still carries it"
             yield Change("assumptions", f"evidence for {what}", was.evidence, now.evidence, Effect.NEITHER, reason)
 
 
-def _movement(record: ChainRecord) -> object:
-    return record.forward, record.backward, record.initial
+def _of_groups(plan: Plan) -> dict[str | None, Known]:
+    """What is said of each group; where nobody has a chain, everybody's steps are taken as independent."""
+    known: list[Known] = [*plan.correlation.chains, *(plan.correlation.independent if plan.correlation.chains else ())]
+    return {record.group: record for record in known}
+
+
+def _kind(record: Known) -> str:
+    return "a chain" if isinstance(record, ChainRecord) else "independent steps"
+
+
+def _movement(record: Known) -> object:
+    return (record.forward, record.backward, record.initial) if isinstance(record, ChainRecord) else None
 
 
 def _participation(old: Plan, new: Plan) -> Iterator[Change]:

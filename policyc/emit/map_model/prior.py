@@ -82,7 +82,7 @@ def _signal(plan: Plan, release: ReleasePlan) -> SignalModel | None:
 def _why_flat(plan: Plan, release: ReleasePlan) -> str:
     if release.estimator.name == "mle":
         return "`mle` believes nothing beforehand"
-    if len(plan.correlation.chains) > 1:
+    if plan.groups > 1:
         return "several groups have no common law of where a user is"
     if plan.correlation.chains:
         return "the chain is a law of counts that add up to a public number, and no constraint says so"
@@ -97,14 +97,14 @@ def _law_words(plan: Plan, start: str) -> str:
         "uniform": "all cells alike at step 0",
         "frequency": "the frequencies of the noisy values of step 0",
     }[start]
-    moved = ", moved on by the declared chain" if len(plan.correlation.chains) == 1 else ""
+    moved = ", moved on by the declared chain" if plan.groups == 1 else ""
     return f"independent users of a known law, {begun}{moved}: sum of ln Gamma(r + 1) - r ln P"
 
 
 def _law(plan: Plan, cells: int, start: str, suffix: str) -> list[str]:
     """The constants of where users are: the law of step 0, and how it moves."""
     constants: list[str]
-    chain = plan.correlation.chains[0].chain() if len(plan.correlation.chains) == 1 else None
+    chain = plan.correlation.chains[0].chain() if plan.groups == 1 else None
     if start == "uniform":
         constants = listed(f"FIRST_LAW{suffix}", [repr(1.0 / cells)] * cells)
     elif start == "initial" and chain is not None:

@@ -40,7 +40,7 @@ def _one_each(policy: Policy) -> Iterator[Diagnostic]:
     """One correlation a group: a second one would leave open which is meant (E0410)."""
     groups: dict[str | None, Span] = {}
     for correlation in policy.correlations:
-        group = correlation.group if isinstance(correlation, MarkovCorrelation) else None
+        group = correlation.group
         clash = groups.get(group)
         problem = f"group `{group}` has two correlations" if group is not None else "there are two correlations"
         if clash is None and groups and (group is None or None in groups):

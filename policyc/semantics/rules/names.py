@@ -26,7 +26,7 @@ def check_names(policy: Policy) -> Iterator[Diagnostic]:
     named += [(release.name, "a release's name", release.span) for release in policy.releases]
     named += [(made.name, "a release's name", made.span) for made in policy.made]
     named += [(release.column or "", "a column's name", release.span) for release in policy.releases]
-    named += [(chain.group or "", "a group's name", chain.span) for chain in policy.chains]
+    named += [(known.group or "", "a group's name", known.span) for known in policy.correlations]
     if PureWindowsPath(named[1][0]).name != named[1][0]:
         yield Diagnostic(
             "E0115",

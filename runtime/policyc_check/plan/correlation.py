@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from policyc_check.errors import InvalidMatrixError
-from policyc_check.records import Label, Matrix, Record
+from policyc_check.records import NOTHING, Label, Matrix, Record
 from policyc_check.rounding import UNIT
 from policyc_check.steps.chains import Chain
 
@@ -80,12 +80,20 @@ def _laws(rows: Sequence[Sequence[Decimal]]) -> NDArray[np.float64]:
     return np.array(laws)
 
 
+class IndependentGroup(Record):
+    """Users whose steps are said to tell nothing of each other; of where they are no law is stated, nor needed."""
+
+    group: Label
+    evidence: str
+
+
 class Correlation(Record):
-    """What is assumed about the world: chains, one a group, or none with its evidence."""
+    """What is assumed about the world: one chain a group, or none with its evidence, for everybody or for groups."""
 
     kind: Literal["markov", "none"]
     chains: tuple[ChainRecord, ...]
     evidence: str | None
+    independent: tuple[IndependentGroup, ...] = NOTHING
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Correlation:

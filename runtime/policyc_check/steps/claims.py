@@ -67,11 +67,12 @@ def check_leakage(plan: Plan) -> Iterator[Claim]:
             name = f"{name} never exceeds {nats} nats (promised {limit})"
             holds = found <= rounded_down(nats) and nats <= limit
             yield Claim(name, holds, f"{what} at most {found!r} nats, promised {limit}", where)
-    if plan.correlation.kind == "none":
+    independent = [_group(entry.group) for entry in plan.correlation.independent]
+    for group in independent or ([""] if plan.correlation.kind == "none" else []):
         for width, nats, limit, where in bounds:
             spent = window_budget(plan, width)
             name = f"any {width:,} steps in a row leak what they spend"
-            name = f"without correlation {'total leakage is the budget of one step' if width == 1 else name}"
+            name = f"without correlation{group} {'total leakage is the budget of one step' if width == 1 else name}"
             holds = spent <= Fraction(nats) and nats <= limit
             yield Claim(f"{name}, at most {nats} nats", holds, f"recomputed {float(spent)!r}", where)
 

@@ -26,13 +26,7 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Plan
-from policyc_check.steps.budgets import (
-    LONGEST_PERIOD,
-    all_up,
-    repeating_budgets,
-    total_budgets,
-    window_sums,
-)
+from policyc_check.steps.budgets import LONGEST_PERIOD, all_up, repeating_budgets, total_budgets, window_sums
 from policyc_check.steps.chains import Side
 from policyc_check.steps.loss_bound import audited_loss_bound
 

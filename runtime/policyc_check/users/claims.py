@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
-from typing import Literal
 
 from policyc_check.claims import Claim
 from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserLevelClaim, UserRhoClaim
@@ -27,7 +26,6 @@ from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
 
 STRETCHES = (7, 31, 366)  # days of a week, a month and a year, at most
-_WORKLOADS: dict[type, Literal["prefix", "window"]] = {PrefixQuery: "prefix", WindowQuery: "window"}
 DELTAS = (Decimal("1e-6"), Decimal("1e-7"), Decimal("1e-10"))  # at which it is said what epsilon a promised rho is
 
 
@@ -131,7 +129,7 @@ def setting_of(plan: Stated, release: Asked, relation: NeighboringRelation, boun
         spread=spread_of(plan, release),
         period=period if period is None or period < 1 or _all_as_long(plan) else None,
         touched=1 if period is None else -(-bound // own),
-        workload=_WORKLOADS.get(type(query), "identity"),
+        workload=query.kind if isinstance(query, PrefixQuery | WindowQuery) else "identity",
         window=query.steps if isinstance(query, WindowQuery) else None,
     )
 

@@ -143,15 +143,19 @@ def _require_few(events: int) -> None:
 
 
 def _moving(plan: Plan, steps: int, generator: np.random.Generator) -> Events:
-    """Users of the declared chains, groups of one size; without a chain anywhere. Who is `otherwise` has no event."""
+    """Users of the declared chains, groups of one size; those without a chain anywhere.
+
+    Who is `otherwise` has no event.
+    """
     users, listed = plan.stream.population or USERS, len(plan.stream.cell.cells) if plan.stream.cell else 1
     _require_few(users * steps)
     states = len(plan.stream.cell.states) if plan.stream.cell else 2
     chains = [record.chain() for record in plan.correlation.chains]
     parts = []
-    for group in range(max(len(chains), 1)):
-        first, many = _share(users, max(len(chains), 1), group)
-        if chains:
+    groups = max(plan.groups, 1)
+    for group in range(groups):
+        first, many = _share(users, groups, group)
+        if group < len(chains):
             course = _courses(chains[group], many, steps, generator)
         else:
             course = generator.integers(0, states, (steps, many), dtype=np.int16)

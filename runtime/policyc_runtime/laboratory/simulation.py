@@ -179,6 +179,9 @@ def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) 
     if not plan.correlation.chains or plan.stream.cell is None:
         remedy = "add `correlation markov(forward = ..., initial = stationary, evidence = ...)` and a `cell`"
         raise _cannot("the policy does not say how users move", remedy)
+    if (others := plan.correlation.independent) and not promised_user_level(plan):
+        remedy = "a chain with equal rows says where users are, and that steps are independent"
+        raise _cannot(f"no law says where users of group `{others[0].group}` are", remedy)
     chains = [record.chain() for record in plan.correlation.chains]
     split = f"the population was split evenly among {len(chains)} groups; the policy does not say how large they are"
 
@@ -266,7 +269,7 @@ def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | Non
     applying = [
         kind
         for kind in tried
-        if kind.reason_against(len(plan.correlation.chains), constraints) is None
+        if kind.reason_against(plan.groups, constraints) is None
         and kind.reason_against_delay(plan.delivery.longest_wait) is None
         and (kind.fills or not skips)
     ]

@@ -54,10 +54,12 @@ def test_cells_that_cover_everybody_need_no_otherwise(findings, rooms_policy):
     ("first", "second", "expected"),
     [(" for a", " for b", 0), (" for a", " for a", 1), ("", " for b", 1), (" for a", "", 1), ("", "", 1)],
 )
-def test_one_correlation_a_group(findings, rooms_policy, first, second, expected):
-    """Two chains stand beside each other only for two groups."""
+@pytest.mark.parametrize("alone", [False, True])
+def test_one_correlation_a_group(findings, rooms_policy, first, second, expected, alone):
+    """Two correlations stand beside each other only for two groups, chains or not."""
     chain = rooms_policy[rooms_policy.index("correlation") :].rstrip()
-    text = rooms_policy.rstrip() + first + "\n" + chain + second + "\n"
+    other = 'correlation none(evidence = "e")' if alone else chain
+    text = rooms_policy.rstrip() + first + "\n" + other + second + "\n"
     assert codes(findings(text)[1]) == ["E0410"] * expected
 
 
