@@ -6,7 +6,7 @@ Rounding to a few digits also makes a certificate the same on every machine: the
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 from policyc_check.plan.stream import MONTH, Length
@@ -30,6 +30,11 @@ def round_up(value: float | Decimal | Fraction, digits: int = SHOWN_DIGITS) -> s
     else:
         rounded = context.create_decimal(Decimal(value))
     return plain(rounded)
+
+
+def round_down(value: Decimal, digits: int = SHOWN_DIGITS) -> str:
+    """The largest decimal of that many significant digits at or below a value >= 0, as plain text."""
+    return plain(Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value))
 
 
 def about(value: float, digits: int = 3) -> str:

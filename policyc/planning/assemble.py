@@ -14,6 +14,7 @@ from policyc.diagnostics import Diagnostic
 from policyc.planning.comparison import Choice
 from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
+from policyc.planning.leakage.witness import stated_witness
 from policyc.planning.made import made_records
 from policyc.planning.schedules import Allocation, exact
 from policyc.semantics.policy import Policy
@@ -113,6 +114,8 @@ def _claims(stated: Stated) -> Claims:
     leakage: Decimal | None = None
     alphas = [target.alpha for target in stated.targets if isinstance(target, AlphaDPT)]
     groups = [stated_leakage(stated, record) for record in stated.correlation.chains] if alphas else []
+    pairs = zip(stated.correlation.chains, groups, strict=False)
+    witnesses = [w for record, (_, group) in pairs if (w := stated_witness(stated, record, group)) is not None]
     if alphas:
         found = [_with_room(group.largest()[0]) for _, group in groups]
         leakage = min(*alphas, max(found, default=largest))
@@ -122,6 +125,7 @@ def _claims(stated: Stated) -> Claims:
         largest_budget=largest,
         windows=tuple(_windows(stated, [group for _, group in groups])),
         inherited=tuple(inherited for inherited, _ in groups),
+        witnesses=tuple(witnesses),
     )
 
 

@@ -22,7 +22,7 @@ from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
 from policyc_check.plan.stream import MONTH
 from policyc_check.plan.targets import EventLevel, UserPromise
 from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
-from policyc_check.steps.claims import check_chains, check_leakage, check_windows
+from policyc_check.steps.claims import check_chains, check_leakage, check_windows, check_witnesses
 from policyc_check.users.claims import check_user_level
 
 NONSENSE = (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError)
@@ -206,6 +206,7 @@ CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     _check_scales,
     check_chains,
     check_leakage,
+    check_witnesses,
     check_windows,
     _check_shares,
     _check_budgets,

@@ -18,7 +18,7 @@ from policyc_check.errors import PlanFormatError
 from policyc_check.plan.plan import load_plan
 
 PACKAGE = Path(policyc_check.__file__).parent
-MOST_LINES = 3_500  # that are not blank; the whole, with blank ones, is a fourth more
+MOST_LINES = 3_590  # that are not blank; the whole, with blank ones, is a fourth more
 NEEDED = {"annotated_types", "numpy", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
 LOADED = """
 import json, sys

@@ -88,7 +88,7 @@ def integrity(plan: Plan, attachments: dict[str, str]) -> Json:
             **{
                 name: None if value is None else exact(value)
                 for name, value in plan.claims
-                if name not in ("windows", "inherited", "user_level")
+                if name not in ("windows", "inherited", "witnesses", "user_level")
             },
             **{f"{claim.kind}_of_{claim.window}_steps": exact(claim.nats) for claim in plan.claims.windows},
         },

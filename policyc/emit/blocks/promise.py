@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
-from policyc.emit.blocks.wording import Json, JsonValue, believed_of, event, relation_words, span, weighed
-from policyc.emit.numbers import exact, likelihood_factor, plain, sentence_case, shown
+from policyc.emit.blocks.wording import Json, JsonValue, believed_of, event, quoted, relation_words, span, weighed
+from policyc.emit.numbers import exact, likelihood_factor, plain, round_down, sentence_case, shown
 from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserPromise, WEvent, window_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease
@@ -82,6 +82,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
             f"{span(plan)}"
         ),
         "recomputed": _recomputed(plan, target),
+        **_reached(plan, target),
         "theorem": _theorem(plan, target.window),
         "derivation": _derivation(plan, target.window),
         "sources": ["CAO17"],
@@ -99,6 +100,25 @@ def _recomputed(plan: Plan, target: AlphaDPT) -> str | None:
         return f"{claimed} nats, largest leakage about {target.window:,} steps in a row over {span(plan)}"
     total = plan.claims.total_leakage
     return None if total is None else f"{exact(total)} nats, largest total leakage over {span(plan)}"
+
+
+def _reached(plan: Plan, target: AlphaDPT) -> Json:
+    """The attack that comes nearest to the promise, where one is known."""
+    if target.window > 1 or not plan.claims.witnesses:
+        return {}
+    attack = max(plan.claims.witnesses, key=lambda witness: witness.nats)
+    assert plan.stream.cell is not None, "chains are on cells"
+    told, untold = (quoted(plan.stream.cell.states[state]) for state in attack.states)
+    whom = f"one user of group {quoted(attack.group)}" if attack.group else "one user"
+    last = attack.first + sum(run.steps for run in attack.outputs) - 1
+    steps = f"step {last:,}" if last == attack.first else f"steps {attack.first:,} to {last:,}"
+    return {
+        "reached": (
+            f"an attack that reaches {round_down(attack.nats)} nats is known: there are noisy values of {steps} that "
+            f"tell so much of whether {whom} was in {told} rather than {untold} at step "
+            f"{attack.step:,}; the plan says in which cells they are high"
+        )
+    }
 
 
 def _theorem(plan: Plan, window: int) -> str:

@@ -12,6 +12,7 @@ from policyc_check.plan.targets import AlphaDPT, WEvent, window_of
 from policyc_check.rounding import rounded_down
 from policyc_check.steps.budgets import window_budget
 from policyc_check.steps.inheritance import leakage_of_group
+from policyc_check.steps.witness import told_by_witness
 
 LARGEST_GAP = 1e-6  # entries of a matrix that is only compared may be rounded
 
@@ -75,6 +76,19 @@ def check_leakage(plan: Plan) -> Iterator[Claim]:
             name = f"without correlation{group} {'total leakage is the budget of one step' if width == 1 else name}"
             holds = spent <= Fraction(nats) and nats <= limit
             yield Claim(f"{name}, at most {nats} nats", holds, f"recomputed {float(spent)!r}", where)
+
+
+def check_witnesses(plan: Plan) -> Iterator[Claim]:
+    """Attacks that are known: outputs that tell at least so much, about users of one of the chains."""
+    chains = {record.group: record for record in plan.correlation.chains}
+    for index, witness in enumerate(plan.claims.witnesses):
+        name = f"an attack on step {witness.step:,}{_group(witness.group)} that reaches {witness.nats} nats is known"
+        try:
+            told = told_by_witness(plan, chains[witness.group], witness)
+            detail = f"its outputs, followed through the chain, tell at least {told!r} nats"
+        except (KeyError, KernelError) as error:
+            told, detail = -1.0, getattr(error, "message", "there is no such chain")
+        yield Claim(name, Fraction(witness.nats) <= Fraction(told), detail, f"claims.witnesses.{index}")
 
 
 def check_windows(plan: Plan) -> Iterator[Claim]:

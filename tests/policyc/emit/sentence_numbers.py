@@ -23,6 +23,7 @@ from scipy.stats import norm
 from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
+from policyc_check.plan.claims import Witness
 from policyc_check.plan.stream import MONTH, ParticipationRecord, longest
 from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, WEvent
 from policyc_check.records import MOST_COINS
@@ -672,6 +673,37 @@ def largest(told: Told, found: str) -> None:
         assert true * (1 - 1e-9) <= number(found) <= true * 1.001 + 1e-9, (found, true)
 
 
+def followed(plan: Plan, attack: Witness) -> float:
+    """What counts that an attack names tell by the law of the noise itself, in one walk from their first step on."""
+    (record,) = (record for record in plan.correlation.chains if record.group == attack.group)
+    chain, likely = record.chain(), [set(run.cells) for run in attack.outputs for _ in range(run.steps)]
+    split = [r for r in plan.releases if r.query.by]  # all others are the same for every state
+    scales = [r.schedule.scales(attack.first + len(likely))[attack.first :] for r in split]
+    joint, moved = chain.marginal(attack.first), np.eye(chain.states)
+    for t, cells in enumerate(likely):
+        high = np.isin(np.arange(chain.states), list(cells))  # these counts are one above those of all others
+        noise = [np.exp(-np.abs(high - moved).sum(axis=1) / float(row[t])) for row in scales if row[t]]
+        joint = joint * np.prod(noise, axis=0)
+        joint = np.diag(joint) if t == attack.step - attack.first else joint
+        joint = joint / joint.max() @ (chain.forward if t < len(likely) - 1 else moved)
+    seen = (joint.sum(axis=1) / chain.marginal(attack.step))[list(attack.states)]
+    return float(np.log(seen[0] / seen[1]))
+
+
+def attacked(told: Told, nats: str, *steps: str) -> None:
+    """The attack that comes nearest to a promise."""
+    attack = max(told.plan.claims.witnesses, key=lambda witness: witness.nats)
+    last = attack.first + sum(run.steps for run in attack.outputs) - 1
+    assert [number(step) for step in steps] == [attack.first, *([last] if len(steps) > 2 else []), attack.step]
+    true = followed(told.plan, attack)
+    assert true * (1 - 1e-5) <= number(nats) <= true * (1 + 1e-9)
+
+
+def claimed_attack(told: Told, step: str, nats: str) -> None:
+    attacks = [w for w in told.plan.claims.witnesses if (w.step, w.nats) == (number(step), Decimal(nats))]
+    assert any(number(nats) <= followed(told.plan, attack) * (1 + 1e-9) for attack in attacks)
+
+
 def sensitivity(told: Told, found: str) -> None:
     """Replacing one user's value moves one count down and another up, or a sum by the whole clamp."""
     release = next(r for r in told.plan.releases if f"`{r.name}`" in told.text)
@@ -966,6 +998,9 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     # what was recomputed
     (rf"^{N} nats(?: at delta|, largest)", reached),
     (rf"^{N} nats, largest total leakage", largest),
+    (rf"^an attack on step {N}(?: of group .*)? that reaches {N} nats is known$", claimed_attack),
+    (rf"attack that reaches {N} nats is known: there are noisy values of steps {N} to {N} .* at step {N};", attacked),
+    (rf"attack that reaches {N} nats is known: there are noisy values of step {N} .* at step {N};", attacked),
     (rf"^{N} nats, largest budget of one step", largest_budget),
     (rf"^{N} nats, largest leakage about {N} steps", windowed),
     (rf"^{N} nats, largest sum of {N} budgets", windowed),

@@ -1,0 +1,194 @@
+"""An attack that shows how near a bound on leakage is: a pair of values, a step, and outputs around it.
+
+Laplace noise of a step can show every set of cells, but none and all, e^epsilon times likelier than the other cells.
+Outputs before and after a step are told apart by the laws of the chain; of one step's outputs, all others being
+fixed, the best set holds the cells above a threshold, so that steps are improved one after the other until none can be.
+What is found is only a proposal: `policyc_check.steps.witness` follows the same outputs once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc_check.plan.claims import OutputRun, Witness
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.plan import Stated
+from policyc_check.steps.chains import Chain
+from policyc_check.steps.inheritance import GroupLeakage
+from policyc_check.steps.witness import losses_of_outputs, told_by_witness
+
+Floats = NDArray[np.float64]
+Sets = NDArray[np.bool_]
+Whole = NDArray[np.intp]
+
+LONGEST = 4096  # steps before and after the one that is asked about
+_SHORT, _LONG = 4, 16  # steps with which all pairs are tried, and with which the best begin
+_KEPT = 12  # pairs
+_STATES = 300  # beyond so many, those that are left least often stand for all
+_ENOUGH = 1e-10  # of all that is told: what twice as many steps must add, and what may be left out
+_SWEEPS = 60
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Outputs of steps in a row that tell state `states[0]` at `step` from `states[1]`: about so many nats."""
+
+    nats: float
+    step: int
+    states: tuple[int, int]
+    first: int  # the first step of the outputs
+    outputs: Sets  # (steps, n): the likelier cells of each step
+
+    @property
+    def runs(self) -> tuple[OutputRun, ...]:
+        """The outputs as a plan says them."""
+        rows = [tuple(np.flatnonzero(row).tolist()) for row in self.outputs]
+        return tuple(OutputRun(cells=cells, steps=len(list(same))) for cells, same in groupby(rows))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What lies on one side of a step, nearest first: the laws passed through, and what each step tells at most."""
+
+    law: Callable[[int], Floats]
+    losses: Floats  # nats
+    states: int
+
+    def best(self, pairs: Whole, steps: int) -> tuple[Floats, Sets]:
+        """How much outputs of so many steps tell about each pair, nats, (m,), and these outputs, (steps, m, n)."""
+        if not steps:
+            return np.zeros(len(pairs)), np.zeros((0, len(pairs), self.states), dtype=np.bool_)
+        return _best_outputs([self.law(k) for k in range(steps)], self.losses[:steps], pairs)
+
+    def needed(self, pair: tuple[int, int], sets: Sets, spare: float) -> int:
+        """How many of these outputs, the nearest ones, tell about a pair all but `spare` nats of what all do."""
+        seen, told = np.eye(self.states)[list(pair)], [0.0]
+        for k, likelier in enumerate(sets):
+            seen = (seen @ self.law(k)) * (1 + np.expm1(self.losses[k]) * likelier)
+            seen /= seen.max()
+            told.append(float(np.log(seen[0].sum() / seen[1].sum())))
+        return int(np.argmax(np.array(told) >= told[-1] - spare))
+
+
+def found_attack(chain: Chain, losses: Sequence[float] | Floats, steps: Sequence[int]) -> Attack | None:
+    """The most telling attack that is found about any of these steps; None where no two states can be told apart.
+
+    Args:
+        chain: how a user moves.
+        losses: what the outputs of each step tell, nats, (T,); 0 for no release.
+        steps: 0-based, those that are tried.
+    """
+    factors = np.asarray(losses, dtype=np.float64)
+    attacks = [attack for step in steps if (attack := _attack_on(chain, factors, step)) is not None]
+    return max(attacks, key=lambda attack: attack.nats, default=None)
+
+
+def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> Witness | None:
+    """The attack on users of a chain that a plan names: about the first or last step, the middle, or the largest bound.
+
+    Args:
+        stated: the plan, before its claims.
+        record: the chain.
+        group: what is shown of it.
+    """
+    steps, (_, peak) = len(group.budgets), group.largest()
+    tried = {0, peak, steps // 2, steps - 1}
+    if group.endless:  # far enough from the start, at the same step of its period
+        tried = {peak + -(-LONGEST // steps) * steps}
+        steps = max(tried) + LONGEST + 1
+    attack = found_attack(record.chain(), losses_of_outputs(stated, steps), sorted(tried))
+    if attack is None:
+        return None
+    found = Witness(
+        group=record.group,
+        nats=Decimal(1),
+        step=attack.step,
+        states=attack.states,
+        first=attack.first,
+        outputs=attack.runs,
+    )
+    told = Fraction(told_by_witness(stated, record, found)) * (1 - Fraction(1, 10**12))  # on every machine
+    nats = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(told.numerator), Decimal(told.denominator))
+    return found.model_copy(update={"nats": nats}) if nats > 0 else None
+
+
+def _attack_on(chain: Chain, losses: Floats, step: int) -> Attack | None:
+    backward, forward = chain.backward_side(), chain.forward_side()
+    before = _Side(lambda k: backward.law(step - k, 1).matrix, losses[:step][::-1][:LONGEST], chain.states)
+    after = _Side(lambda _: forward.law(1, 1).matrix, losses[step + 1 :][:LONGEST], chain.states)
+    states = np.flatnonzero(chain.marginal(step) > 0)
+    if len(states) > _STATES:
+        states = np.sort(states[np.argsort(-chain.forward[states, states], kind="stable")[:_STATES]])
+    pairs = np.array([(i, j) for i in states.tolist() for j in states.tolist() if i != j], dtype=np.intp)
+    if not len(pairs):
+        return None
+    length, known = _SHORT, -np.inf
+    while True:
+        reach = (min(length, len(before.losses)), min(length, len(after.losses)))
+        earlier, past = before.best(pairs, reach[0])
+        later, future = after.best(pairs, reach[1])
+        total = earlier + later + losses[step]
+        best = int(total.argmax())
+        if total[best] <= known + _ENOUGH * total[best] or length >= max(len(before.losses), len(after.losses)):
+            break
+        known = float(total[best])
+        pairs = pairs[np.argsort(-total, kind="stable")[:_KEPT]]
+        length = max(_LONG, 2 * length)
+    pair = int(pairs[best, 0]), int(pairs[best, 1])
+    own = np.zeros((1, chain.states), dtype=np.bool_)
+    own[0, pair[0]] = True
+    spare = _ENOUGH * float(total[best])
+    far = past[: before.needed(pair, past[:, best], spare), best]
+    near = future[: after.needed(pair, future[:, best], spare), best]
+    return Attack(float(total[best]), step, pair, step - len(far), np.concatenate([far[::-1], own, near]))
+
+
+def _best_outputs(laws: Sequence[Floats], losses: Floats, pairs: Whole) -> tuple[Floats, Sets]:
+    """Coordinate ascent, outward and inward again, from what the nearest steps alone would choose."""
+    steps, (m, _) = len(laws), pairs.shape
+    n = len(laws[0])
+    gains = np.expm1(losses)
+    chosen = np.zeros((steps, m, n), dtype=np.bool_)
+    ahead = [np.ones((m, n)) for _ in range(steps)]  # likelihood of what lies beyond a step, given the state at it
+    told = np.full(m, -np.inf)
+    start = np.stack([laws[0][pairs[:, 0]], laws[0][pairs[:, 1]]], axis=1)
+    for _ in range(_SWEEPS):
+        seen = [start]  # (m, 2, n): the way from each state of the pair to a step, with the outputs between
+        for k in range(steps):
+            chosen[k] = _best_sets(seen[k], ahead[k], gains[k])
+            if k + 1 < steps:
+                onward = (seen[k] * (1 + gains[k] * chosen[k])[:, None, :]) @ laws[k + 1]
+                seen.append(onward / onward.max(axis=(1, 2), keepdims=True))
+        for k in range(steps - 1, -1, -1):
+            chosen[k] = _best_sets(seen[k], ahead[k], gains[k])
+            likely = ahead[k] * (1 + gains[k] * chosen[k])
+            if k:
+                ahead[k - 1] = likely @ laws[k].T
+                ahead[k - 1] /= ahead[k - 1].max(axis=1, keepdims=True)
+        both = (start * likely[:, None, :]).sum(axis=2)
+        now = np.log(both[:, 0]) - np.log(both[:, 1])
+        if (now <= told + 1e-13).all():
+            break
+        told = np.maximum(now, told)
+    return now, chosen
+
+
+def _best_sets(seen: Floats, ahead: Floats, gain: float) -> Sets:
+    """Of each pair the set of cells, neither none nor all, whose likelihood raised by `gain` tells most, (m, n)."""
+    m, n = ahead.shape
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.nan_to_num(seen[:, 0] / seen[:, 1], nan=0.0, posinf=np.inf)
+    order = np.argsort(-ratio, axis=1, kind="stable")
+    ordered = np.take_along_axis(seen * ahead[:, None, :], order[:, None, :], axis=2)
+    sums = ordered.sum(axis=2, keepdims=True) + gain * np.cumsum(ordered, axis=2)[:, :, :-1]
+    count = (sums[:, 0] / sums[:, 1]).argmax(axis=1)
+    sets = np.zeros((m, n), dtype=np.bool_)
+    np.put_along_axis(sets, order, np.arange(n)[None, :] <= count[:, None], axis=1)
+    return sets

@@ -1,0 +1,77 @@
+"""What an attack that a plan names tells about one step: how much of the leakage that is promised is real.
+
+Counts of a user's cell move by one in two cells, so with discrete Laplace noise of scale b on all cells, outputs above
+the count of all others in a set of cells, and at or below it elsewhere, are e^(2/b) times likelier for states in the
+set than for others. Balanced noise allows the same of every set but none and all. Outputs that are not named only
+add: some of them tell at least what the named ones do. Given the state at a step, what lies before it and after it are
+independent: the likelihood of each is followed through the chain, and rounded down by the error of its entries.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from policyc_check.errors import PlanRejectedError
+from policyc_check.mechanisms.laplace import Laplace
+from policyc_check.plan.claims import Witness
+from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.plan import Stated
+from policyc_check.plan.queries import CountQuery
+from policyc_check.rounding import UNIT
+from policyc_check.steps.budgets import LARGEST_HORIZON, Floats
+from policyc_check.steps.chains import Law
+
+LONGEST = 10_000  # steps of an attack
+_SMALL = 1e-150  # likelihoods below it, beside the largest, lose digits
+
+
+def told_by_witness(plan: Stated, record: ChainRecord, witness: Witness) -> float:
+    """The leakage that the outputs of a witness reach, nats, rounded down; PlanRejectedError E0801 of none."""
+    chain, (i, j), step = record.chain(), witness.states, witness.step - witness.first
+    end = witness.first + sum(run.steps for run in witness.outputs)
+    inside = step >= 0 and witness.step < end <= min(plan.stream.horizon or LARGEST_HORIZON, witness.first + LONGEST)
+    sets = {run.cells for run in witness.outputs}
+    if not (inside and all(0 < len(set(cells)) < chain.states and max(cells) < chain.states for cells in sets)):
+        raise PlanRejectedError("E0801", "the outputs of an attack are not those of a stretch of the stream")
+    if not (max(i, j) < chain.states and min(chain.marginal(witness.step)[[i, j]]) > 0):
+        raise PlanRejectedError("E0801", "no user can be in a state that an attack is about")
+    losses = losses_of_outputs(plan, end)[witness.first :]
+    likely = np.ones((len(losses), chain.states))
+    rows = [run.cells for run in witness.outputs for _ in range(run.steps)]
+    for row, cells, loss in zip(likely, rows, losses.tolist(), strict=True):
+        row[list(cells)] = math.exp(loss)
+    ahead, back = chain.forward_side().law(1, 1), chain.backward_side()
+    laws = [back.law(t, 1) for t in range(witness.first + 1, witness.step + 1)]
+    before, error = _followed(likely[:step], losses[:step], laws)
+    after, other = _followed(likely[:step:-1], losses[:step:-1], [ahead] * (len(losses) - step - 1))
+    told = [math.log(side[i] / side[j]) for side in (before, likely[step], after)]
+    return sum(told) - 2 * (error + other) - (16 + 2 * float(losses[step]) + 4 * sum(map(abs, told))) * UNIT
+
+
+def losses_of_outputs(plan: Stated, steps: int) -> Floats:
+    """What outputs of each step can tell of its state, nats, (steps,): those of Laplace noise on all cells."""
+    cells = None if plan.stream.cell is None else plan.stream.cell.states
+    losses = np.zeros(steps)
+    for release in plan.scheduled:
+        counts = isinstance(release.query, CountQuery) and release.query.cells_per_step is None
+        if counts and release.cells == cells and isinstance(release.mechanism, Laplace):
+            scales = release.schedule.scales(steps)
+            told = {scale: float(Fraction(2) / Fraction(scale)) if scale else 0.0 for scale in set(scales)}
+            losses += [told[scale] for scale in scales]
+    return losses
+
+
+def _followed(likely: Floats, losses: Floats, laws: list[Law]) -> tuple[Floats, float]:
+    """The likelihood of outputs given the state one step after them, up to a common factor; its relative error."""
+    seen, error = np.ones(likely.shape[1]), 0.0
+    for at, loss, law in zip(likely, losses.tolist(), laws, strict=True):
+        seen = law.matrix @ (seen * at)
+        seen /= seen.max()
+        # the law's; 1.01 n UNIT of products in whatever order; of e^loss, whose argument is rounded too
+        error += law.relative_error + (1.01 * len(seen) + 2 * loss + 8) * UNIT
+        if not seen.min() > _SMALL:
+            raise PlanRejectedError("E0801", "what an attack tells is more than floating point can follow")
+    return seen, error
