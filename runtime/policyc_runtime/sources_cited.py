@@ -61,6 +61,14 @@ SOURCES: Final[dict[str, str]] = {
         "W. Hoeffding: On the Distribution of the Number of Successes in Independent Trials. "
         "Annals of Mathematical Statistics, 1956."
     ),
+    "BD91": "P. J. Brockwell, R. A. Davis: Time Series: Theory and Methods, 2nd edition. Springer, 1991.",
+    "HAR89": (
+        "A. C. Harvey: Forecasting, Structural Time Series Models and the Kalman Filter. Cambridge University Press, 1989."
+    ),
+    "WIL69": (
+        "G. Wilson: Factorization of the Covariance Generating Function of a Pure Moving Average Process. "
+        "SIAM J. Numerical Analysis 6, 1969."
+    ),
     "HON15": "J. Honaker: Efficient Use of Differentially Private Binary Trees. TPDP 2015.",
     "DR14": (
         "C. Dwork, A. Roth: The Algorithmic Foundations of Differential Privacy. Foundations and Trends in Theoretical "

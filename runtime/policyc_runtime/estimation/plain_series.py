@@ -72,11 +72,11 @@ class PlainSeries(SeriesEstimator):
 class SeriesFilter(PlainSeries):
     """Posterior mean of a series given the noisy values so far; under `within(d)` given those of d more steps.
 
-    The series is an AR(1) process, with a season on top where the policy names its period. What the policy does not
-    declare is learned, by likelihood, from the noisy values that may be used, whose noise is known; of the mean nothing
-    is assumed. A season or residual that chance explains is left out. Until eight values are there, they are published
-    as they are. What all values of a period are off by is found beside a process that is declared, and noise of each
-    value's own beside one that is learned.
+    The series is an AR(1) process, with a season on top where the policy names its period, or of any law that is
+    declared whole. What the policy does not declare is learned, by likelihood, from the noisy values that may be used,
+    whose noise is known; of the mean nothing is assumed. A season or residual that chance explains is left out. Until
+    eight values are there, they are published as they are. What all values of a period are off by is found beside a
+    process that is declared, and noise of each value's own beside one that is learned.
 
     Source: KAL60, SOL19, EM73
     """
@@ -88,7 +88,7 @@ class SeriesFilter(PlainSeries):
     def told(self) -> tuple[str, ...]:
         """What a page says of it beside its first sentence: what is declared here is not learned."""
         season = "" if self.signal.period is None else f", with a season of {self.signal.period:,} steps on top"
-        process = f"The series is taken as an AR(1) process{season}"
+        process = f"The series is taken as {self.signal.kind}{season}"
         mean = "" if self.signal.mean is not None else "; of the mean nothing is assumed"
         if self.signal.complete:
             return (f"{process}, with the numbers that the policy declares: none is learned{mean}.",)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from policyc_runtime.estimation.arma import carry, carry_back
 from policyc_runtime.estimation.signal import FEWEST_VALUES, SeriesProcess, SignalModel, learned_process
 from policyc_runtime.offset import NO_OFFSET, Offset
 
@@ -210,10 +211,10 @@ def _smoothed(process: SeriesProcess, values: Array, variances: Array, offset: O
             sure[np.ix_(shown, shown)] += column @ along / totals[t] + 1 / totals[t]
         means[t] += answers[t] @ pull
         left[t] -= answers[t] @ sure @ answers[t]
-        for place, factor, _ in passing.changes(t):
-            pull[place] *= factor
-            sure[place] *= factor
-            sure[:, place] *= factor
+        for first, factors, _ in passing.changes(t):
+            carry_back(pull, first, factors)
+            carry_back(sure, first, factors)
+            carry_back(sure.T, first, factors)
     return means, left + passing.lasting
 
 
@@ -244,8 +245,12 @@ class _Passing:
             self.state, self.spread = np.append(self.state, 0.0), np.pad(self.spread, (0, 1))
         self.wanted: list[int] = []
         self.shown: list[int] = []
-        self._fresh = process.residual_stddev**2 * (1 - process.autocorrelation**2)
-        self._fresh_season = process.seasonal_stddev**2 * (1 - process.seasonal_autocorrelation**2)
+        arma, rho = process.arma, process.autocorrelation
+        factors, fresh = np.array([rho]), np.array([[process.residual_stddev**2 * (1 - rho**2)]])
+        self._residual = (factors, fresh) if arma is None else (np.array(arma.coefficients), arma.fresh())
+        kept = process.seasonal_autocorrelation
+        self._season = np.array([kept]), np.array([[process.seasonal_stddev**2 * (1 - kept**2)]])
+        self._common = np.zeros(1), np.array([[offset.stddev**2]])
 
     def shown_at(self, t: int) -> list[int]:
         """The components whose sum the noisy value of a step shows: those that are asked for, and the offset."""
@@ -255,25 +260,26 @@ class _Passing:
         """How much of what moves a value is asked for and no offset, by their covariances with the state."""
         return float(_sum(answer, self.shown) / _sum(column, self.shown)) if self._apart else 1.0
 
-    def changes(self, t: int) -> list[tuple[int, float, float]]:
-        """The components that change at the start of step t: what each shrinks by, and the variance that is added."""
-        process, found = self._process, [(1, self._process.autocorrelation, self._fresh)]
+    def changes(self, t: int) -> list[tuple[int, Array, Array]]:
+        """What changes at the start of step t: first component, what is `carry`d over, the covariance that is added."""
+        process, found = self._process, [(1, *self._residual)]
         if 0 < process.period <= t:
-            found.append((2 + t % process.period, process.seasonal_autocorrelation, self._fresh_season))
+            found.append((process.season_at(t), *self._season))
         if self._apart and self._offset.begins(t):
-            found.append((self.state.size - 1, 0.0, self._offset.stddev**2))
+            found.append((self.state.size - 1, *self._common))
         return found
 
     def move(self, t: int, waiting: Array | None = None) -> None:
-        """To the start of step t: components shrink towards 0, and something new is added."""
+        """To the start of step t: what there is fades, and something new is added."""
         self.wanted, self.shown = self._process.shown(t), self.shown_at(t)
-        for place, factor, fresh in self.changes(t):
-            self.state[place] *= factor
-            self.spread[place] *= factor
-            self.spread[:, place] *= factor
-            self.spread[place, place] += fresh
+        for first, factors, fresh in self.changes(t):
+            carry(self.state, first, factors)
+            carry(self.spread, first, factors)
+            carry(self.spread.T, first, factors)
+            end = first + len(factors)
+            self.spread[first:end, first:end] += fresh
             if waiting is not None:
-                waiting[:, place] *= factor
+                carry(waiting.T, first, factors)
 
 
 def surprising(squares: float, expected: float) -> float:
@@ -293,14 +299,15 @@ def surprising(squares: float, expected: float) -> float:
 
 def _start(process: SeriesProcess, values: Array, variances: Array) -> tuple[Array, Array]:
     """State and covariance before step 0; of an unknown mean next to nothing is known."""
-    spread = np.zeros((2 + process.period, 2 + process.period))
-    state = np.zeros(2 + process.period)
+    size = 1 + process.residual_size
+    spread = np.zeros((size + process.period, size + process.period))
+    state = np.zeros(size + process.period)
     if process.mean is not None:
         state[0] = process.mean
     elif values.size:
         state[0] = values[0]
         spread[0, 0] = DIFFUSE * (float(variances[0]) + process.residual_stddev**2 + process.seasonal_stddev**2)
-    spread[1, 1] = process.residual_stddev**2
-    for phase in range(2, 2 + process.period):
+    spread[1:size, 1:size] = process.residual_stddev**2 if process.arma is None else process.arma.spread()
+    for phase in range(size, size + process.period):
         spread[phase, phase] = process.seasonal_stddev**2
     return state, spread

@@ -1,7 +1,7 @@
 """How the values of a plain series move: what a policy declares of it, and what noisy values say of the rest.
 
 x_t = mean + season_t + residual_t: an AR(1) residual, and a season whose every phase comes back a period later, a
-little changed. The noise on top has known variances; where the policy says so, values have some of their own as well.
+little changed; or a residual of any declared law (`arma`), without a season. The noise on top has known variances; where the policy says so, values have some of their own as well.
 What is not declared is learned by Whittle's likelihood, which compares the periodogram with what is expected of it. The
 expectation is taken at this length and with these gaps, exactly (SOL19), so that short series and missing steps need no
 correction. It sees released values only.
@@ -12,12 +12,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from policyc_check.records import PositiveDecimal, Record, Steps
+from policyc_check.records import NOTHING, PositiveDecimal, Record, Steps
+from policyc_runtime.estimation.arma import (
+    MOST_NUMBERS,
+    SAME,
+    Arma,
+    autoregressive,
+    least_density,
+    moving_average,
+    stationary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +53,8 @@ class SignalModel(Record):
         residual_stddev: of the values around mean and season.
         autocorrelation: of neighboring residuals, in [0, 1).
         observation_noise: whether values have noise of their own, which is learned, and which is not to be published.
+        coefficients: of the values before, in place of `autocorrelation`: an AR(p) process.
+        covariances: at lags 0, 1, ..., in place of deviation and autocorrelation; 0 beyond.
     """
 
     period: Steps | None = None
@@ -52,20 +63,61 @@ class SignalModel(Record):
     residual_stddev: PositiveDecimal | None = None
     autocorrelation: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
     observation_noise: bool = False
+    coefficients: Annotated[tuple[Decimal, ...], Field(max_length=MOST_NUMBERS)] = NOTHING
+    covariances: Annotated[tuple[Decimal, ...], Field(max_length=MOST_NUMBERS)] = NOTHING
+
+    @model_validator(mode="after")
+    def _lawful(self) -> Self:
+        others = (self.period, self.seasonal_stddev, self.autocorrelation, self.observation_noise or None)
+        if self.coefficients:
+            known = self.residual_stddev is not None and not self.covariances and others == (None,) * 4
+            if not known or not stationary([float(number) for number in self.coefficients]):
+                raise ValueError("coefficients are those of a stationary process of a known deviation, and nothing else")
+        if self.covariances:
+            listed = [float(number) for number in self.covariances]
+            alone = self.residual_stddev is None and others == (None,) * 4
+            if not alone or listed[0] <= 0 or least_density(listed)[0] < -SAME * listed[0]:
+                raise ValueError("covariances are those of a series, and nothing else")
+        return self
+
+    @property
+    def arma(self) -> Arma | None:
+        """The law of values around their mean where it is none of AR(1)."""
+        if self.coefficients:
+            return autoregressive(tuple(map(float, self.coefficients)), float(self.residual_stddev or 0))
+        return moving_average(tuple(map(float, self.covariances))) if self.covariances else None
+
+    @property
+    def kind(self) -> str:
+        """As a sentence names it."""
+        if self.covariances:
+            return "a series of the declared autocovariances"
+        return "an AR(1) process" if len(self.coefficients) < 2 else f"an AR({len(self.coefficients)}) process"
 
     @property
     def complete(self) -> bool:
         """Whether nothing but the mean is left to learn."""
+        if self.coefficients or self.covariances:
+            return True
         sizes = [self.residual_stddev, self.autocorrelation]
         known = None not in (sizes if self.period is None else [*sizes, self.seasonal_stddev])
         return known and not self.observation_noise
 
     def described(self) -> str:
         """As a policy would write it."""
+        if self.coefficients or self.covariances:
+            return self._listed()
         told = self.model_dump(exclude={"observation_noise"}).items()
         given = [f"{name} = {value}" for name, value in told if value is not None]
         given += ["observation_noise = true"] * self.observation_noise
         return f"{'ar1' if self.period is None else 'seasonal_ar1'}({', '.join(given)})"
+
+    def _listed(self) -> str:
+        numbers = [str(number) for number in self.coefficients or self.covariances]
+        shown = ", ".join(numbers[:SHOWN] + ["..."] * (len(numbers) > SHOWN))
+        given = [f"coefficients = [{shown}]", f"sd = {self.residual_stddev}"] if self.coefficients else [f"lags = [{shown}]"]
+        given += [] if self.mean is None else [f"mean = {self.mean}"]
+        return f"{'ar' if self.coefficients else 'autocovariance'}({', '.join(given)})"
 
 
 @dataclass(frozen=True)
@@ -73,13 +125,14 @@ class SeriesProcess:
     """A process with all parameters known but the mean, where that is None.
 
     Args:
-        residual_stddev: of the AR(1) residual, >= 0.
-        autocorrelation: of neighboring residuals.
+        residual_stddev: of the residual, >= 0.
+        autocorrelation: of neighboring residuals, which are an AR(1) process unless `arma` says more.
         seasonal_stddev: of the season, >= 0; 0 for none.
         seasonal_autocorrelation: of the season with that of a period later.
         period: in steps; 0 for no season.
         mean: None when nothing is known of it.
         observation_stddev: of noise that belongs to the values themselves, beside that of the release.
+        arma: the law of the residual where it is none of AR(1).
     """
 
     residual_stddev: float
@@ -89,10 +142,20 @@ class SeriesProcess:
     period: int = 0
     mean: float | None = None
     observation_stddev: float = 0.0
+    arma: Arma | None = None
 
     def shown(self, step: int) -> list[int]:
         """The components of the state, mean, residual and a season value a phase, whose sum is the value of a step."""
-        return [0, 1, 2 + step % self.period] if self.period else [0, 1]
+        return [0, 1, self.season_at(step)] if self.period else [0, 1]
+
+    def season_at(self, step: int) -> int:
+        """The component of the season at a step, behind the mean and the state of the residual."""
+        return 1 + self.residual_size + step % self.period
+
+    @property
+    def residual_size(self) -> int:
+        """How many components say what the residual is and will be."""
+        return 1 if self.arma is None else self.arma.size
 
     @property
     def stddev(self) -> float:
@@ -101,6 +164,8 @@ class SeriesProcess:
 
     def covariances(self, steps: int) -> Array:
         """Of values 0, 1, ..., steps - 1 apart, (steps,), without the noise of observation."""
+        if self.arma is not None:
+            return self.arma.covariances(steps)
         found = self.residual_stddev**2 * self.autocorrelation ** np.arange(steps)
         if self.period:
             whole = np.arange(0, steps, self.period)
@@ -155,6 +220,9 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
     }
     known = {name: value for name, value in declared.items() if value is not None}
     period = model.period or 0
+    if model.arma is not None:
+        first = model.arma.covariances(2)
+        return SeriesProcess(math.sqrt(first[0]), first[1] / first[0], mean=mean, arma=model.arma)
     if model.complete:
         return SeriesProcess(**known, period=period, mean=mean)
     if np.isfinite(values).sum() < FEWEST_VALUES:
@@ -174,6 +242,8 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
 
 def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Generator, least: float = 0.0) -> Array:
     """One course of the process, (steps,), none below `least`; its mean is known. For simulations."""
+    if process.arma is not None:
+        return np.asarray(np.maximum((process.mean or 0.0) + process.arma.drawn(steps, generator), least))
     fresh = generator.standard_normal(steps) * process.residual_stddev
     fresh[1:] *= math.sqrt(1 - process.autocorrelation**2)
     residual = fresh.copy()
