@@ -68,8 +68,8 @@ class MechanismOffer(Offer):
         blocks: whether under `within` it measures blocks of steps instead of the whole stream.
         leaves_gaps: whether it leaves steps without a value, for an estimator to fill.
         usual: whether it is taken where others err the same.
-        predicts: whether it predicts by the AR(1) process that the policy's signal declares: `calibrated` is given its
-            mean, sd and autocorrelation, in units, beside the statement's options.
+        predicts: whether it predicts by the process that the policy's signal declares: `calibrated` is given its mean,
+            sd and autocorrelation, or its `process`, in units, beside the statement's options.
     """
 
     promises: ClassVar[frozenset[Promise]] = frozenset({"user_level"})

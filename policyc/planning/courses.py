@@ -109,6 +109,8 @@ def declared_signal(signal: Signal) -> SignalModel:
             "seasonal_stddev": told.get("seasonal_sd"),
             "residual_stddev": told.get("residual_sd" if period else "sd"),
             "autocorrelation": told.get("autocorrelation"),
+            "coefficients": told.get("coefficients", ()),
+            "covariances": told.get("lags", ()),
             "observation_noise": bool(told.get("observation_noise")),
         }
     )

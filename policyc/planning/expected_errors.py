@@ -217,7 +217,7 @@ def _untried(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
         method = f"variance of the noise alone: no signal says how values move, so {open_gain} is not known"
         return _Found("noise", method, because=COUPLED if coupled else GAINS)
     if mechanism.declared:
-        return _Found("expected", "errors of the declared AR(1) process")
+        return _Found("expected", "errors of the declared process")
     noise = "variance of the noise"
     may_lower = _may_lower(policy, one, origin)
     return _Found("noise", noise, because=BOUNDED) if may_lower else _Found("expected", noise)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from policyc.offers import AtDelta, Goal, LargestLoss, StreamOffer, mechanism_offers
 from policyc.offers.goals import Added
 from policyc.planning.candidates import Refused
+from policyc.planning.courses import declared_signal
 from policyc.semantics.policy import Signal, Wish
 from policyc_check.errors import KernelError
 from policyc_check.users.setting import Setting
@@ -143,9 +144,13 @@ def measurements(
 
 
 def with_signal(wish: Wish, signal: Signal | None, unit: Decimal) -> Wish:
-    """The wish with the AR(1) process that the policy declares, in units, for the mechanism that predicts by one."""
+    """The wish with the process that the policy declares, in units, for the mechanism that predicts by one."""
     offer = mechanism_offers().get(wish.name)
-    if offer is None or not offer.predicts or signal is None or signal.kind != "ar1":
+    if offer is None or not offer.predicts or signal is None:
+        return wish
+    if signal.kind in ("ar", "autocovariance") and signal.arguments.get("mean") is not None:
+        return replace(wish, arguments={**wish.arguments, "process": declared_signal(signal).in_units(unit)})
+    if signal.kind != "ar1":
         return wish
     told = {name: signal.arguments.get(name) for name in ("mean", "sd", "autocorrelation")}
     if not all(isinstance(value, Decimal) for value in told.values()):

@@ -71,6 +71,15 @@ def privacy_parameter(scope: Scope, value: Value, what: str) -> Decimal | None:
     return None
 
 
+def positive(scope: Scope, value: Value, what: str) -> Decimal | None:
+    """A number above 0: a standard deviation."""
+    read = number(scope, value, what)
+    if read is None or read >= Decimal("1e-12"):
+        return read
+    _out_of_range(scope, value.span, what, "at least 1e-12", f"write `{what} = 120`, say")
+    return None
+
+
 def fraction(scope: Scope, value: Value, what: str) -> Decimal | None:
     """A number above 0 and at most 1: a rate or a weight."""
     read = number(scope, value, what)

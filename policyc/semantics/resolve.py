@@ -20,13 +20,12 @@ from policyc.semantics.objective import Objective, resolve_objective
 from policyc.semantics.policy import CellSchema, Delivery, Made, Policy, Postprocess, Release, Stream, Wish
 from policyc.semantics.releases import Names, inherit_cells, resolve_release
 from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.signals import resolve_signal, with_population
 from policyc.semantics.statements import (
     resolve_delivery,
     resolve_participation,
-    resolve_signal,
     resolve_target,
     resolve_wish,
-    with_population,
 )
 from policyc.semantics.streams import resolve_stream
 from policyc.syntax import tree as syntax

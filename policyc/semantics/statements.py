@@ -1,22 +1,18 @@
-"""The statements that are one call each: targets, participation, signal, delivery, objective and wishes."""
+"""The statements that are one call each: targets, participation, delivery, objective and wishes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
-from itertools import pairwise
 from typing import cast
 
 from policyc.offers import Offer, Option, budget_offers, estimator_offers, mechanism_offers
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
-from policyc.semantics.files import read_text
 from policyc.semantics.policy import (
     AlphaDPTTarget,
     Delivery,
     EventLevelTarget,
     Participation,
-    Signal,
     Target,
     UserLevelTarget,
     WEventTarget,
@@ -26,8 +22,6 @@ from policyc.semantics.scope import Scope
 from policyc.syntax.tree import Argument, Call, CallStatement, Value, WordStatement
 
 Signature = Mapping[str, tuple[Parameter, ...]]
-
-FEWEST_OF_A_PILOT = 8
 
 _EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", because="it is the promise itself")
 _NEIGHBORS = reading.word("add_remove", "replace")
@@ -82,93 +76,6 @@ _PARTICIPATION: Signature = {
 }  # fmt: skip
 
 
-def _pilot_file(scope: Scope, value: Value, what: str) -> tuple[Decimal, ...] | None:
-    """The only series in a public file: one number a step, after a line of names if there is one.
-
-    Columns of dates or words are none, and neither is one that counts the lines.
-    """
-    if not isinstance(value, Call) or value.function.text != "file":
-        reading.mismatch(scope, value, what, "a file", '`pilot(file("last_year.csv"), evidence = "...")`')
-        return None
-    text = read_text(scope, value)
-    if text is None:
-        return None
-    lines = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line.strip()]
-    columns = list(zip(*lines, strict=True)) if len({len(line) for line in lines}) == 1 else []
-    found = [series for series in map(_series, columns) if series is not None]
-    if len(found) > 1:
-        scope.refuse(
-            "E0212",
-            "the pilot file has several columns of numbers",
-            value.span,
-            because="nobody can tell which of them moves like what is released",
-            hint="leave the one that is meant, beside dates if there are any",
-        )
-        return None
-    if not found:
-        scope.refuse(
-            "E0212",
-            "the pilot file is no series of numbers",
-            value.span,
-            because=f"one of its columns must have one number a line, at least {FEWEST_OF_A_PILOT} of them",
-            hint="write one line a step, with a date if you like and the value; the first line may have names",
-        )
-        return None
-    return found[0]
-
-
-def _series(column: tuple[str, ...]) -> tuple[Decimal, ...] | None:
-    """The numbers of a column after its name, None where it has too few, others, or counts the lines."""
-    numbers = [_decimal(word) for word in column]
-    found = tuple(number for number in numbers[numbers[0] is None :] if number is not None)
-    if len(found) < len(numbers) - (numbers[0] is None) or len(found) < FEWEST_OF_A_PILOT:
-        return None
-    return None if all(after - before == 1 for before, after in pairwise(found)) else found
-
-
-def _decimal(word: str) -> Decimal | None:
-    try:
-        number = Decimal(word)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None
-
-
-def _evidence(what: str) -> Parameter:
-    return Parameter(
-        "evidence", reading.text, 'evidence = "where it is from"', because=f"{what} must be public knowledge"
-    )
-
-
-_OBSERVATION_NOISE = Parameter("observation_noise", reading.truth, "observation_noise = true", required=False)
-
-_SIGNALS: Signature = {
-    "ar1": (
-        Parameter("learned", reading.truth, "learned = true", required=False),
-        Parameter("mean", reading.number, "mean = 900", required=False),
-        Parameter("sd", reading.number, "sd = 120", required=False),
-        Parameter("autocorrelation", reading.number, "autocorrelation = 0.4", required=False),
-        _OBSERVATION_NOISE,
-        Parameter("evidence", reading.text, 'evidence = "..."', required=False),
-    ),
-    "binomial_ar1": (
-        Parameter("mean", reading.number, "mean = 900"),
-        Parameter("autocorrelation", reading.number, "autocorrelation = 0.4"),
-        Parameter("evidence", reading.text, 'evidence = "..."', required=False),
-    ),
-    "seasonal_ar1": (
-        Parameter("period", reading.step_count, "period = 7 steps"),
-        Parameter("learned", reading.truth, "learned = true", required=False),
-        Parameter("mean", reading.number, "mean = 900", required=False),
-        Parameter("seasonal_sd", reading.number, "seasonal_sd = 120", required=False),
-        Parameter("residual_sd", reading.number, "residual_sd = 40", required=False),
-        Parameter("autocorrelation", reading.number, "autocorrelation = 0.4", required=False),
-        _OBSERVATION_NOISE,
-        Parameter("evidence", reading.text, 'evidence = "..."', required=False),
-    ),
-    "pilot": (Parameter("series", _pilot_file, 'file("last_year.csv")', positional=True), _evidence("a pilot series")),
-}
-
 _DELIVERIES: Signature = {
     "realtime": (),
     "within": (Parameter("within", reading.step_count, "12 steps", positional=True),),
@@ -201,9 +108,10 @@ def _wishes(keyword: str) -> Signature:
     return {"auto": (), **{name: tuple(map(_parameter, offer.options)) for name, offer in _OFFERS[keyword]().items()}}
 
 
-def _call(
+def read_call(
     scope: Scope, statement: CallStatement | WordStatement, known: Signature
 ) -> tuple[str, dict[str, object]] | None:
+    """The kind that a statement names, and its arguments."""
     keyword = statement.keyword.text
     call = kind_of(scope, statement.value, known, keyword)
     if call is None:
@@ -225,7 +133,7 @@ def resolve_target(scope: Scope, statement: CallStatement) -> Target | None:
             "the certificate lists some",
             hint=f"leave `{what}` out, or promise `user_level(epsilon = ..., delta = ..., neighbors = ...)`",
         )
-    read = _call(scope, statement, _TARGETS if beside is None else {**_TARGETS, "user_level": _OF_RHO})
+    read = read_call(scope, statement, _TARGETS if beside is None else {**_TARGETS, "user_level": _OF_RHO})
     if read is None or beside:
         return None
     kind, arguments = read
@@ -247,7 +155,7 @@ def _beside_rho(value: Value | Call) -> list[Argument] | None:
 
 def resolve_participation(scope: Scope, statement: CallStatement) -> Participation | None:
     """How many steps one user can take part in (E0503 when it is not said how that is known)."""
-    read = _call(scope, statement, _PARTICIPATION)
+    read = read_call(scope, statement, _PARTICIPATION)
     if read is None:
         return None
     arguments = {"per_step": 1, "spacing": 1, "enforced": None, "assumed": None, **read[1]}
@@ -266,41 +174,9 @@ def resolve_participation(scope: Scope, statement: CallStatement) -> Participati
     return None
 
 
-def resolve_signal(scope: Scope, statement: CallStatement) -> Signal | None:
-    """How the released numbers move; for utility only."""
-    read = _call(scope, statement, _SIGNALS)
-    return None if read is None else Signal(read[0], read[1], statement.span)
-
-
-def with_population(scope: Scope, signal: Signal | None, population: int | None) -> Signal | None:
-    """A binomial AR(1) process as the AR(1) process with the same first two moments, which is all that is used of it.
-
-    Each of n users is counted with probability p, and is still or again so a step later, independently of all others:
-    the mean is n p, the variance n p (1 - p) (E0223 where n is not known, or below the mean).
-    """
-    if signal is None or signal.kind != "binomial_ar1":
-        return signal
-    mean = cast(Decimal, signal.arguments["mean"])
-    if scope.population_misread:
-        return None
-    if population is None or not 0 < mean < population:
-        scope.refuse(
-            "E0223",
-            "a binomial process needs to know of how many users",
-            signal.span,
-            because="so many of the users of `population` are counted on average, and how far their number moves "
-            "follows from both",
-            hint="add `population 12_000` to the stream, above the mean, or write `ar1(mean = ..., sd = ..., "
-            "autocorrelation = ...)`",
-        )
-        return None
-    told = {name: value for name, value in signal.arguments.items() if value is not None}
-    return Signal("ar1", {**told, "sd": (mean * (1 - mean / population)).sqrt()}, signal.span)
-
-
 def resolve_delivery(scope: Scope, statement: CallStatement | WordStatement) -> Delivery | None:
     """When values are published."""
-    read = _call(scope, statement, _DELIVERIES)
+    read = read_call(scope, statement, _DELIVERIES)
     if read is None:
         return None
     delay = read[1].get("within")
@@ -313,5 +189,5 @@ def resolve_wish(scope: Scope, statement: CallStatement) -> Wish | None:
     if statement.keyword.text == "budget" and isinstance(statement.value, Call):  # parts have the names of releases
         names = dict.fromkeys(a.name.text for a in statement.value.arguments if a.name is not None)
         known["parts"] = tuple(Parameter(name, reading.privacy_parameter, f"{name} = 0.5") for name in names)
-    read = _call(scope, statement, known)
+    read = read_call(scope, statement, known)
     return None if read is None else Wish(read[0], read[1], statement.span)

@@ -63,7 +63,8 @@ SOURCES: Final[dict[str, str]] = {
     ),
     "BD91": "P. J. Brockwell, R. A. Davis: Time Series: Theory and Methods, 2nd edition. Springer, 1991.",
     "HAR89": (
-        "A. C. Harvey: Forecasting, Structural Time Series Models and the Kalman Filter. Cambridge University Press, 1989."
+        "A. C. Harvey: Forecasting, Structural Time Series Models and the Kalman Filter. Cambridge University Press, "
+        "1989."
     ),
     "WIL69": (
         "G. Wilson: Factorization of the Covariance Generating Function of a Pure Moving Average Process. "

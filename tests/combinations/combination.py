@@ -127,7 +127,10 @@ SIGNALS = {
     "noisy": "ar1(learned = true, observation_noise = true)",
     "binomial": 'binomial_ar1(mean = 20, autocorrelation = 0.7, evidence = "e")',
     "pilot": 'pilot(file("pilot.csv"), evidence = "e")',
+    "autoregressive": 'ar(coefficients = [0.9, -0.4], sd = 4, mean = 20, evidence = "e")',
+    "autocovariance": 'autocovariance(lags = [16, 10, 4], mean = 20, evidence = "e")',
 }
+OF_ONE_SERIES = ("declared", "seasonal", "binomial", "pilot", "autoregressive", "autocovariance")
 CONSTRAINTS = {
     "none": (),
     "nonnegative": ("r >= 0",),
@@ -371,7 +374,7 @@ def _planned(one: Combination) -> Iterator[str]:
         return
     own = [text for text in RELEASES[one.release] if not any(word in text for word in MADE)]
     single = len(own) == 1 + (one.release in TOTALS) + (one.release == "window of totals")
-    known = single and one.signal in ("declared", "seasonal", "binomial", "pilot")  # of what it is the signal
+    known = single and one.signal in OF_ONE_SERIES  # of what it is the signal
     sums = any("sum(" in text for text in RELEASES[one.release])
     if estimate == "none" and one.demands:
         yield "E0752"

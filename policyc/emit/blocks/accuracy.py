@@ -124,7 +124,7 @@ def _common_sentence(plan: Plan, release: ReleasePlan) -> str:
 def _signal_sentence(plan: Plan, release: ReleasePlan) -> str:
     """That errors are those of values that move as the policy says, and who says so."""
     method = release.predicted.method
-    if plan.signal is None or not any(words in method for words in ("declared signal", "declared AR(1)", "pilot")):
+    if plan.signal is None or not any(words in method for words in ("declared signal", "declared process", "pilot")):
         return ""
     pilot = "pilot" in method
     how = "as a public series of the same kind did" if pilot else f"as {quoted(plan.signal.described())}"

@@ -108,6 +108,10 @@ def render_map_model(plan: Plan) -> str:
             laplace=any(not release.curves and (release.likelihood.laplace or release.nearest) for release in releases),
             totals=any(release.likelihood.totals for release in releases),
             signal=any(release.prior.kind == "signal" for release in releases),
+            predicts=any(
+                release.prior.kind == "autoregression" or release.likelihood.options.get("predicts")
+                for release in releases
+            ),
             named=any(release.likelihood.combines for release in releases),
             gaps=any(release.gaps for release in releases),
         )

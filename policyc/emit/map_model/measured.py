@@ -24,6 +24,7 @@ from policyc_runtime.mechanisms.filter_subsample import FilterSubsample
 from policyc_runtime.mechanisms.gaussian import Gaussian
 from policyc_runtime.mechanisms.linear import LinearMechanism
 from policyc_runtime.mechanisms.lmmse import Lmmse
+from policyc_runtime.mechanisms.process_prediction import DeclaredProcess
 from policyc_runtime.mechanisms.stream_laplace import StreamLaplace
 from policyc_runtime.mechanisms.subsample import Subsample
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
@@ -261,17 +262,23 @@ def _(mechanism: Lmmse, where: Measured) -> Likelihood:
     if mechanism.noise == "binomial":
         words += "; heads of fair coins, in normal form"
     s, told, unit = where.suffix, mechanism.signal, where.unit
-    process = "None  # the AR(1) process that predicts is learned from the values before"
-    if told is not None:
+    process = ["None  # the AR(1) process that predicts is learned from the values before"]
+    if isinstance(told, DeclaredProcess):
+        known = [repr(float(value) * float(unit) ** 2) for value in told.known_covariances]
+        mean = number((told.mean or Decimal(0)) * unit)
+        process = sequence(known, f'{{"mean": {mean}, "covariances": ', "}  # of the law that predicts")
+    elif told is not None:
         values = ", ".join(number(value) for value in (told.mean * unit, told.sd * unit, told.autocorrelation))
-        process = f"({values})  # mean, sd and autocorrelation of the AR(1) process that predicts"
+        process = [f"({values})  # mean, sd and autocorrelation of the AR(1) process that predicts"]
     constants = (
         where.size("STDDEV", mechanism.stddev),
         f"WEIGHT{s} = {number(mechanism.weight)}",
         f"DECAY{s} = {number(mechanism.decay)}",
-        f"PREDICTION{s} = {process}",
+        f"PREDICTION{s} = {process[0]}",
+        *process[1:],
     )
-    return Likelihood("lmmse", words, constants, variance=f"(STDDEV{s} / WEIGHT{s}) ** 2")
+    options = {"predicts": isinstance(told, DeclaredProcess)}
+    return Likelihood("lmmse", words, constants, variance=f"(STDDEV{s} / WEIGHT{s}) ** 2", options=options)
 
 
 @stated.register

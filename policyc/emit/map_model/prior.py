@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
 
-Kind = Literal["flat", "law", "flows", "signal"]
+Kind = Literal["flat", "law", "flows", "signal", "autoregression", "moving_average"]
 COUNTED = ("filter", "smoother")  # estimators of users who move along one chain
 UNTIED = ("none", "mle")
 
@@ -56,7 +56,7 @@ def prior_of(plan: Plan, release: ReleasePlan, suffix: str) -> Prior:
     signal = None if name == "mle" and not _estimates(plan, release) else _signal(plan, release)
     if signal is None:
         return Prior("flat", f"flat: {_why_flat(plan, release)}")
-    return _of_signal(signal, suffix)
+    return _of_signal(signal, suffix) if signal.arma is None else _of_law(signal, suffix)
 
 
 def _estimates(plan: Plan, release: ReleasePlan) -> bool:
@@ -139,6 +139,30 @@ def _of_signal(signal: SignalModel, suffix: str) -> Prior:
         words += "; values have noise of their own beside it, which is left out of what is sought"
     constants = [f"SIGNAL{suffix} = {{{values}}}  # None: learned", f"PERIOD{suffix} = {signal.period}"]
     return Prior("signal", words, tuple(constants), observation_noise=signal.observation_noise)
+
+
+def _of_law(signal: SignalModel, suffix: str) -> Prior:
+    """A declared law other than AR(1): covariances of values, or the moving average that has them."""
+    law = signal.arma
+    assert law is not None, "it is asked for such a law"
+    mean = "None  # nothing is assumed of it" if signal.mean is None else number(signal.mean)
+    if signal.coefficients:
+        order = len(signal.coefficients)
+        words = (
+            f"{signal.kind} around a mean, each value given those before it; COVARIANCES are those at lags 0 to {order}"
+        )
+        found = [repr(float(value)) for value in law.covariances(order + 1)]
+        return Prior("autoregression", words, (f"MEAN{suffix} = {mean}", *listed(f"COVARIANCES{suffix}", found)))
+    words = (
+        f"{signal.kind}, 0 beyond {len(signal.covariances) - 1}: those of a moving average of independent innovations, "
+        "which are sought beside the values"
+    )
+    constants = (
+        f"MEAN{suffix} = {mean}",
+        *listed(f"WEIGHTS{suffix}", [repr(weight) for weight in law.weights]),
+        f"INNOVATION_SD{suffix} = {law.stddev!r}",
+    )
+    return Prior("moving_average", words, constants)
 
 
 def published_words(release: ReleasePlan, prior: Prior, *, separable: bool) -> str:

@@ -41,11 +41,13 @@ class LmmseOffer(StreamOffer):
     def least(self, setting: Setting, goal: Goal, options: Options) -> StreamMechanism:
         """The least noise; beside the statement's options, mean, sd and autocorrelation of a declared AR(1) process.
 
+        Or `process`, the fields of another declared law.
+
         Without a weight it is the one with the least expected error for a declared process, else 0.5.
         """
         from policyc_runtime.plan import STRETCH  # start-up: `policyc check` calculates nothing
 
-        given = {name: options[name] for name in DECLARED if name in options}
+        given = options.get("process") or {name: options[name] for name in DECLARED if name in options}
         plain: Any = self.record().model_validate(
             {
                 "stddev": Decimal(3),

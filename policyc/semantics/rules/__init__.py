@@ -27,6 +27,7 @@ from policyc.semantics.rules.period import check_periods
 from policyc.semantics.rules.planned import check_planned
 from policyc.semantics.rules.postprocess import check_postprocess
 from policyc.semantics.rules.release import check_releases
+from policyc.semantics.rules.signal import check_signal
 from policyc.semantics.rules.suppression import check_suppression
 from policyc.semantics.rules.target import check_targets
 
@@ -48,6 +49,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_delivery,
     check_noise,
     check_belief,
+    check_signal,
     check_names,
     check_planned,
 )

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 MOST_NUMBERS = 200  # of a list: a pass over values costs its square at every step
-SAME = 1e-9  # of the variance: what a density below 0 may be rounded by, and how near 1 a partial autocorrelation may be
+SAME = (
+    1e-9  # of the variance: what a density below 0 may be rounded by, and how near 1 a partial autocorrelation may be
+)
 LIFT = 1e-10  # of the variance: white noise that keeps the roots of a moving average off the unit circle
 ROUNDS = 80  # of Wilson's recursion, which takes some twenty where a density touches 0
 
@@ -73,9 +75,7 @@ class Arma:
         carry(state, 0, np.array(self.coefficients))
         innovations = self.stddev * generator.standard_normal(steps - 1)
         kept = max(self.size if any(self.coefficients) else self.size - 1, 0)
-        later, _ = lfilter(
-            self.weights, [1.0, *(-np.array(self.coefficients[:kept]))], innovations, zi=state[:kept]
-        )
+        later, _ = lfilter(self.weights, [1.0, *(-np.array(self.coefficients[:kept]))], innovations, zi=state[:kept])
         return np.append(first, later)
 
 

@@ -1,10 +1,10 @@
 """How the values of a plain series move: what a policy declares of it, and what noisy values say of the rest.
 
 x_t = mean + season_t + residual_t: an AR(1) residual, and a season whose every phase comes back a period later, a
-little changed; or a residual of any declared law (`arma`), without a season. The noise on top has known variances; where the policy says so, values have some of their own as well.
-What is not declared is learned by Whittle's likelihood, which compares the periodogram with what is expected of it. The
-expectation is taken at this length and with these gaps, exactly (SOL19), so that short series and missing steps need no
-correction. It sees released values only.
+little changed; or a residual of any declared law (`arma`), without a season. The noise on top has known variances;
+where the policy says so, values have some of their own as well. What is not declared is learned by Whittle's
+likelihood, which compares the periodogram with what is expected of it. The expectation is taken at this length and with
+these gaps, exactly (SOL19), so that short series and missing steps need no correction. It sees released values only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+SHOWN = 3  # of a list's numbers, where a page names a signal
 FEWEST_VALUES = 8  # below, nothing is learned
 RESIDUAL_COST = 4.0  # the same of an AR(1) residual
 SEASON_COST = 4.0  # twice Akaike's two parameters: what a season must gain, in units of 2 log-likelihood
@@ -72,7 +73,9 @@ class SignalModel(Record):
         if self.coefficients:
             known = self.residual_stddev is not None and not self.covariances and others == (None,) * 4
             if not known or not stationary([float(number) for number in self.coefficients]):
-                raise ValueError("coefficients are those of a stationary process of a known deviation, and nothing else")
+                raise ValueError(
+                    "coefficients are those of a stationary process of a known deviation, and nothing else"
+                )
         if self.covariances:
             listed = [float(number) for number in self.covariances]
             alone = self.residual_stddev is None and others == (None,) * 4
@@ -103,6 +106,13 @@ class SignalModel(Record):
         known = None not in (sizes if self.period is None else [*sizes, self.seasonal_stddev])
         return known and not self.observation_noise
 
+    def in_units(self, unit: Decimal) -> dict[str, object]:
+        """The fields of a declared law whose values are counted in units of this size."""
+        told: dict[str, object] = {"mean": None if self.mean is None else self.mean / unit}
+        if self.coefficients:
+            return {**told, "coefficients": self.coefficients, "residual_stddev": (self.residual_stddev or 0) / unit}
+        return {**told, "covariances": tuple(number / unit**2 for number in self.covariances)}
+
     def described(self) -> str:
         """As a policy would write it."""
         if self.coefficients or self.covariances:
@@ -113,11 +123,13 @@ class SignalModel(Record):
         return f"{'ar1' if self.period is None else 'seasonal_ar1'}({', '.join(given)})"
 
     def _listed(self) -> str:
-        numbers = [str(number) for number in self.coefficients or self.covariances]
-        shown = ", ".join(numbers[:SHOWN] + ["..."] * (len(numbers) > SHOWN))
-        given = [f"coefficients = [{shown}]", f"sd = {self.residual_stddev}"] if self.coefficients else [f"lags = [{shown}]"]
-        given += [] if self.mean is None else [f"mean = {self.mean}"]
-        return f"{'ar' if self.coefficients else 'autocovariance'}({', '.join(given)})"
+        numbers = self.coefficients or self.covariances
+        shown = ", ".join([*map(str, numbers[:SHOWN]), *(["..."] if len(numbers) > SHOWN else [])])
+        given = {"coefficients": f"[{shown}]", "sd": self.residual_stddev, "mean": self.mean}
+        if self.covariances:
+            given = {"lags": f"[{shown}]", "mean": self.mean}
+        told = ", ".join(f"{name} = {value}" for name, value in given.items() if value is not None)
+        return f"{'autocovariance' if self.covariances else 'ar'}({told})"
 
 
 @dataclass(frozen=True)
@@ -218,7 +230,7 @@ def learned_process(model: SignalModel, values: Array, variances: Array) -> Seri
         "autocorrelation": _number(model.autocorrelation),
         "seasonal_stddev": _number(model.seasonal_stddev),
     }
-    known = {name: value for name, value in declared.items() if value is not None}
+    known: dict[str, Any] = {name: value for name, value in declared.items() if value is not None}
     period = model.period or 0
     if model.arma is not None:
         first = model.arma.covariances(2)
@@ -264,7 +276,7 @@ def _number(value: Decimal | None) -> float | None:
 
 
 def _fitted(
-    seen: Periodogram, known: Mapping[str, float], period: int, mean: float | None
+    seen: Periodogram, known: Mapping[str, Any], period: int, mean: float | None
 ) -> tuple[SeriesProcess, float]:
     """The best process and its misfit, by a simplex search over what is not known, from the best of some starts."""
     from scipy.optimize import minimize
@@ -279,7 +291,7 @@ def _fitted(
 
     def process(point: Array) -> SeriesProcess:
         inside = np.clip(point, low, high).tolist()
-        made = {
+        made: dict[str, Any] = {
             name: math.exp(place) if name.endswith("stddev") else 1 / (1 + math.exp(-place))
             for name, place in zip(free, inside, strict=True)
         }

@@ -27,10 +27,13 @@ class DeclaredAR1(Record):
     sd: PositiveDecimal
     autocorrelation: Annotated[Decimal, Field(gt=-1, lt=1)]
 
-    def predicted(self, last: Floats, noise: float) -> Floats:
-        """The least-squares prediction of the next value from the last published one, with noise of this variance."""
+    def predicted(self, before: Floats, noise: float) -> Floats:
+        """The least-squares prediction of the next values, (cells,), from the last of (t, cells) published ones.
+
+        `noise` is the variance of that on top of them.
+        """
         mean = float(self.mean)
-        return mean + self._gain(noise) * (last - mean)
+        return np.asarray(mean + self._gain(noise) * (before[-1] - mean))
 
     def _gain(self, noise: float) -> float:
         power = float(self.sd) ** 2

@@ -16,6 +16,7 @@ from policyc_check.mechanisms.lmmse import LEAST_WEIGHT
 from policyc_runtime.mechanisms.ar1_prediction import DeclaredAR1, LearnedAR1, still_errors
 from policyc_runtime.mechanisms.linear import WIDE
 from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
+from policyc_runtime.mechanisms.process_prediction import DeclaredProcess
 from policyc_runtime.mechanisms.room import require_coins, require_room
 
 if TYPE_CHECKING:
@@ -33,15 +34,16 @@ class Lmmse(checked.Lmmse, StreamMechanism):
     """`Lmmse` of the check, drawn.
 
     What differs from the source: the noise is that of the exact curve for the squared weights of the steps in which one
-    user takes part, the first two counted with weight 1 (Theorem 5.1 takes more); weights are
-    public, as a secret weight earns no credit; errors are not predicted by Theorem 6.1, which is false for w < 1. Under
-    binomial noise a whole number that one user moves by c moves by ceil(w c) of the grid, not by w c as in Theorem A.5,
-    which is unsound, and several numbers by more than one as far; the loss is that of the coins, composed exactly.
+    user takes part, the first two counted with weight 1 (Theorem 5.1 takes more); weights are public, as a secret
+    weight earns no credit; a declared law other than AR(1) predicts from several values; errors are not predicted by
+    Theorem 6.1, which is false for w < 1. Under binomial noise a whole number that one user moves by c moves by
+    ceil(w c) of the grid, not by w c as in Theorem A.5, which is unsound, and several numbers by more than one as far;
+    the loss is that of the coins, composed exactly.
 
     Source: ZKL22, BW18, DKMMN06
     """
 
-    signal: DeclaredAR1 | None
+    signal: DeclaredAR1 | DeclaredProcess | None
 
     whole_values: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
@@ -125,9 +127,8 @@ class Lmmse(checked.Lmmse, StreamMechanism):
             weighs = weight if self.noise == "gaussian" else 1.0
             found[t] = weighs * (known.reshape(setting.cells) / self.grid)
             if weight < 1:
-                last = found[t - 1]
                 found[t] += (1 - weight) * (
-                    self.signal.predicted(last, noise) if self.signal else learned.predicted(last)
+                    self.signal.predicted(found[:t], noise) if self.signal else learned.predicted(found[t - 1])
                 )
             if self.signal is None:
                 learned.add(found[t])

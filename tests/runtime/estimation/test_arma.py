@@ -47,7 +47,7 @@ def covariances(name: str, steps: int) -> np.ndarray:
             rows[lag, abs(lag - place)] -= coefficient
     found = list(np.linalg.solve(rows, np.eye(size)[0]))
     while len(found) < steps:
-        found.append(float(phi @ np.array(found[: -size : -1])))
+        found.append(float(phi @ np.array(found[:-size:-1])))
     return np.array(found[:steps]) / found[0] * 40**2
 
 
