@@ -116,8 +116,7 @@ class Accounting:
             return float(np.max(window_leakage(self.budgets[:steps], past, future, width, record.lags)))
         if self.repeats:
             before, after = self.inherited(record, row_tolerance)
-            period = len(self.repeats)
-            within = window_sums(np.resize(self.repeats, period + self.width - 1), self.width)
+            within = window_sums(np.resize(self.repeats, len(before) + self.width - 1), self.width)
             return float(np.max(before + within + np.roll(after, 1 - self.width)))
         epsilon = float(self.budgets[0])
         ends = supremum(epsilon, past, record.lags) + supremum(epsilon, future, record.lags)

@@ -135,7 +135,7 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
     found = repeating_budgets(stated) if steps is None else total_budgets(stated, steps)
     budgets = np.array([math.inf]) if found is None else found
     before, after = accepted_inheritance(budgets, record.chain(), record.lags, endless=steps is None)
-    group = GroupLeakage(budgets, before[0], after[0], steps is None)
+    group = GroupLeakage(np.resize(budgets, len(before[0])), before[0], after[0], steps is None)
     return stated_inheritance(record.group, before, after), group
 
 

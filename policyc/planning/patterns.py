@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.leakage.inheritance import audited_stationary_leakage
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.optimal import least_noise
 from policyc.planning.promise import Promise
@@ -71,9 +72,6 @@ def allocate_sparse(
 
 
 def _endless(promise: Promise, groups: Sequence[Group], every: int) -> Allocation:
-    if not all(group.chain.is_stationary_start for group in groups):
-        raise ScheduleError("an endless stream needs a chain that starts in its stationary law")
-
     def runs(less: Promise) -> list[Run]:
         epsilon = largest(lambda e: _left(e, every, less, groups), 0.0, less.nats)
         if epsilon <= 0:
@@ -87,6 +85,14 @@ def _left(epsilon: float, every: int, promise: Promise, groups: Sequence[Group])
     """What the promise leaves, over all windows, of a release every so many steps, for ever."""
     worst = np.inf
     for group in groups:
+        settled = group.chain.backward_side().settled
+        if settled == np.inf:
+            return -np.inf
+        if settled:  # laws of its first steps are others
+            pattern = [epsilon] + [0.0] * (every - 1)
+            for nats, window in promise.limits:
+                worst = min(worst, nats - audited_stationary_leakage(pattern, group.chain, group.lags, window))
+            continue
         before, after = stationary_leakage(epsilon, group, every)
         if not np.isfinite(before + after):
             return -np.inf

@@ -108,8 +108,6 @@ def allocate_bounded(alpha: float | Promise, horizon: int | None, groups: Sequen
     """
 
     def runs(promise: Promise) -> list[Run]:
-        if horizon is None and not all(group.chain.is_stationary_start for group in groups):
-            raise ScheduleError("an endless stream needs a chain that starts in its stationary law")
         epsilon = _endless_budget(promise, groups)
         if epsilon <= 0:
             raise ScheduleError("leakage grows without end at every constant budget")

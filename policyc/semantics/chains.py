@@ -30,7 +30,8 @@ def transposed(rows: list[int], within: int) -> list[int]:
     ]
 
 
-def _bits(states: int) -> list[int]:
+def states_of(states: int) -> list[int]:
+    """The indices of a set of states."""
     return [i for i in range(states.bit_length()) if states >> i & 1]
 
 
@@ -48,6 +49,15 @@ def _after(rows: list[int], steps: list[int]) -> list[int]:
     return product
 
 
+def reached_from(rows: list[int], start: int) -> int:
+    """The states in which a chain can ever be from a set of first ones, these among them."""
+    while (
+        more := start | sum(1 << i for i in range(len(rows)) if any(rows[s] >> i & 1 for s in states_of(start)))
+    ) != start:
+        start = more
+    return start
+
+
 def closed_classes(rows: list[int]) -> list[int]:
     """The sets of states that are never left once entered; a chain has one stationary law iff there is exactly one.
 
@@ -61,7 +71,7 @@ def closed_classes(rows: list[int]) -> list[int]:
                 reach[state] = reached | reach[middle]
     found = []
     for state, reached in enumerate(reach):
-        if all(reach[other] >> state & 1 for other in _bits(reached)) and reached not in found:
+        if all(reach[other] >> state & 1 for other in states_of(reached)) and reached not in found:
             found.append(reached)
     return found
 
@@ -93,7 +103,7 @@ def stationary_law(matrix: Matrix) -> list[float] | None:
     classes = closed_classes(supports(matrix))
     if len(classes) != 1:
         return None
-    states = _bits(classes[0])
+    states = states_of(classes[0])
     a = [[float(matrix[i][j]) for j in states] for i in states]
     if len(states) > _LARGE:
         import numpy as np

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import policyc.planning.leakage.inheritance as search
 from policyc import PolicyError, compile_policy
 from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
-from policyc_check.errors import PlanRejectedError
+from policyc_check.errors import InvalidMatrixError, PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.plan import Plan, load_plan
 from policyc_check.steps.chains import Chain
@@ -114,6 +114,87 @@ def test_lags_that_show_nothing_are_refused(lags: tuple[int, ...]) -> None:
     """No release is left out, and no step looks back before the first, however large the numbers."""
     enough = (9.0,) * len(lags) if lags[1:2] != (0,) and lags.count(0) < 2 else (9.0, 0.0, *(9.0,) * (len(lags) - 2))
     assert not held((InheritedRun(nats=enough, lags=lags, repeats=1),), BUDGETS)
+
+
+@st.composite
+def moving(draw: st.DrawFn) -> tuple[Chain, list[float], tuple[int, ...]]:
+    """A chain with a first law, of which states may be impossible, and a pattern that begins with a release."""
+    n = draw(st.integers(2, 3))
+    rows = [[draw(st.integers(1, 9)) for _ in range(n)] for _ in range(n)]
+    first = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n).filter(any))
+    pattern = [draw(st.sampled_from([0.1, 0.3])), *draw(st.lists(st.sampled_from([0.0, 0.0, 0.2]), max_size=2))]
+    chain = Chain(np.array(rows) / np.sum(rows, axis=1, keepdims=True), initial=np.array(first) / sum(first))
+    return chain, pattern, draw(st.sampled_from([(1,), (1, 2)]))
+
+
+def told_step_by_step(chain: Chain, budgets: list[float]) -> list[float]:
+    """What steps inherit from before by CAO17's recursion: each backward matrix by Bayes from the laws of its steps."""
+    law, found, leaked, power = chain.marginal(0), [0.0], budgets[0], np.eye(chain.states)
+    release = law  # the law of the last released step
+    for epsilon in budgets[1:]:
+        law, power = law @ chain.forward, power @ chain.forward
+        joint = (release[:, None] * power).T
+        reached = joint[joint.sum(axis=1) > 0]
+        found.append(loss(reached / reached.sum(axis=1, keepdims=True), leaked))
+        if epsilon:
+            release, leaked, power = law, found[-1] + epsilon, np.eye(chain.states)
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(moving())
+def test_a_start_that_is_not_stationary_is_bounded_for_ever(case: tuple[Chain, list[float], tuple[int, ...]]) -> None:
+    """Numbers of the first rounds and of one that stays bound the recursion at each of 60 steps, at first exactly."""
+    chain, pattern, lags = case
+    stated, _ = accepted_inheritance(pattern, chain, lags, endless=True)
+    period = len(pattern)
+    if not np.isfinite(stated[0]).all():
+        return
+    assert len(stated[0]) % period == 0
+    true = np.array(told_step_by_step(chain, np.resize(pattern, 60).tolist()))
+    later = np.resize(stated[0][-period:], max(60 - len(stated[0]), 0) + period)[period:]
+    bound = np.concatenate([stated[0], later])[:60]
+    assert (true <= bound * (1 + 1e-12) + 1e-13).all()
+    if lags == (1,):
+        first = len(stated[0]) - period  # but for the round that stays
+        assert bound[:first] == pytest.approx(true[:first], rel=1e-9, abs=1e-12)
+
+
+def test_of_a_moving_start_no_number_may_be_lower() -> None:
+    """Any number of the first rounds, or of the one that stays; and those of a stationary start show nothing here."""
+    chain, pattern = Chain(CHAIN, initial=[0.0, 0.9, 0.1]), [0.4, 0.0]
+    before, after = accepted_inheritance(pattern, chain, 1, endless=True)
+
+    def accepted(nats: np.ndarray, by: np.ndarray, of: Chain = chain) -> bool:
+        lasting = np.resize(after[0][-2:], len(nats)), np.resize(after[1][-2:], len(nats))
+        entry = stated_inheritance(None, (nats, by), lasting)
+        try:
+            audited_leakage(entry, np.array(pattern), of.backward_side(), of.forward_side(), endless=True)
+        except PlanRejectedError:
+            return False
+        return True
+
+    assert accepted(*before)
+    for step in {*range(12), *range(len(before[0]) - 4, len(before[0]))}:
+        lower = before[0].copy()
+        lower[step] *= 1 - 1e-6
+        assert accepted(lower, before[1]) == (before[0][step] == 0), step
+    assert not accepted(before[0][:-1], before[1][:-1])  # no whole rounds
+    settled, _ = accepted_inheritance(pattern, Chain(CHAIN), 1, endless=True)
+    assert accepted(*settled, of=Chain(CHAIN))
+    rare = Chain(CHAIN, initial=[0.02, 0.0, 0.98])  # its first steps tell more of the past
+    assert not accepted(*settled, of=rare)
+    turning = Chain([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], initial=[1.0, 0.0, 0.0])
+    assert not accepted(*before, of=turning)
+
+
+def test_a_state_too_rare_for_floats_is_not_taken_for_impossible() -> None:
+    """Its row would be left out, of which most leaks: what is below the smallest number is refused."""
+    chain = Chain([[0.5, 0.5, 0.0], [0.0, 0.9, 0.1], [0.0, 0.1, 0.9]], initial=[1.0, 0.0, 0.0])
+    assert chain.backward_side().law(900, 1).matrix[0].tolist() == [1.0, 0.0, 0.0]
+    for step in (1000, 1080, 1500, 5000):
+        with pytest.raises(InvalidMatrixError, match="vanishes"):
+            chain.backward_side().law(step, 1)
 
 
 def test_around_a_period_the_same_inequalities_hold() -> None:

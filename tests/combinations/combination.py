@@ -314,8 +314,6 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0702"
     if one.user_level and (one.budget != "auto" or adaptive or one.release == "by cell, otherwise"):
         yield "E0702"
-    if one.horizon == "unbounded" and one.chain == "drawn start" and one.target in LEAKS:
-        yield "E0702"
     if one.levels and steps:
         yield "E0721"
     if one.unable:

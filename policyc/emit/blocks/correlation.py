@@ -13,7 +13,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, group_name, span
 from policyc.emit.numbers import counted, exact, round_up
 from policyc.planning.leakage.inheritance import audited_stationary_leakage
 from policyc.planning.leakage.recursion import supremum
-from policyc_check.errors import PlanRejectedError
+from policyc_check.errors import KernelError
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import canonical_json
 from policyc_check.records import Matrix
@@ -145,8 +145,8 @@ def _supremum_of_pattern(accounting: Accounting, record: ChainRecord) -> Json:
     words = "if the longest stretch of repeating budgets went on for ever"
     try:
         total = audited_stationary_leakage(pattern, accounting.sides(record), record.lags)
-    except PlanRejectedError:
-        return {"value": None, "words": "not computed: the chain does not start in its stationary law"}
+    except KernelError:
+        return {"value": None, "words": "not computed: the law of where users are is not seen to settle"}
     if not np.isfinite(total):
         return {"value": None, "words": f"none: total leakage would grow without limit {words}"}
     return {"value": round_up(float(total)), "unit": "nats", "epsilon": round_up(max(pattern)), "words": words}

@@ -21,7 +21,7 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.rounding import UNIT, roundings
 from policyc_check.steps.budgets import window_sums
-from policyc_check.steps.chains import Chain
+from policyc_check.steps.chains import Chain, Law, Side
 from policyc_check.steps.inheritance import GroupLeakage, require_shown
 
 Floats = NDArray[np.float64]
@@ -43,6 +43,10 @@ def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, end
         lags: as in `total_leakage`.
         endless: whether the budgets repeat for ever.
 
+    Returns:
+        of every step; of an endless stream, of a period; where its law moves at first, of so many periods that the last
+        one stands for all later ones.
+
     Raises:
         PlanRejectedError: E0801, none is accepted, naming the step.
     """
@@ -50,18 +54,20 @@ def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, end
     if array.ndim != 1 or not (np.isfinite(array) & (array >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
     backward, forward = losses_of(chain) if isinstance(chain, Chain) else (as_losses(chain[0]), as_losses(chain[1]))
-    if endless and (backward.settled or forward.settled):
-        raise PlanRejectedError("E0801", "an endless stream needs a chain whose law does not change from step to step")
+    if endless and backward.settled == math.inf:
+        raise PlanRejectedError("E0801", "an endless stream needs a chain whose law is seen to settle")
     find = _around if endless else _along
-    before = find(array, backward, lag_set(lags), "before")
     nats, by = find(array[::-1], forward.reversed(), lag_set(lags), "after")
-    return before, (nats[::-1], by[::-1])
+    if not endless or not backward.settled:
+        return find(array, backward, lag_set(lags), "before"), (nats[::-1], by[::-1])
+    before = _settling(array, backward, lag_set(lags))
+    return before, (np.resize(nats[::-1], len(before[0])), np.resize(by[::-1], len(before[0])))
 
 
 def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool = False) -> GroupLeakage:
     """What releases of these budgets tell about the users of one chain; arguments and errors as above."""
     before, after = accepted_inheritance(budgets, chain, lags, endless=endless)
-    return GroupLeakage(np.asarray(budgets, dtype=np.float64), before[0], after[0], endless)
+    return GroupLeakage(np.resize(np.asarray(budgets, dtype=np.float64), len(before[0])), before[0], after[0], endless)
 
 
 def audited_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1) -> Floats:
@@ -105,9 +111,13 @@ def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
 def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) -> Shown:
     """Of a stream that ends, in the order of the recursion."""
     side.check_horizon(len(budgets))
-    found = inherited(budgets, side, lags, lambda t, lag, leaked: _proposed(side.loss(t, lag), leaked), _up, _with_room)
+    found = _recursion(budgets, side, lags)
     require_shown(*found, budgets, side.side, where, endless=False)
     return found
+
+
+def _recursion(budgets: Floats, side: Losses, lags: tuple[int, ...]) -> Shown:
+    return inherited(budgets, side, lags, lambda t, lag, leaked: _proposed(side.loss(t, lag), leaked), _up, _with_room)
 
 
 def _with_room(bound: float, lag: float) -> float:
@@ -158,6 +168,35 @@ def _around(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) ->
         else:
             nats[step] = _proposed(side.loss(step, int(by[step])), leaked[last_of[step]])
     return _raised(nats, by, budgets, side, where)
+
+
+class _Settled(Side):
+    """A side from the step on from which its laws stay what they are."""
+
+    settled = 0.0
+
+    def __init__(self, side: Side) -> None:
+        self._side, self._from = side, int(side.settled)
+
+    def law(self, step: int, lag: int) -> Law:  # noqa: ARG002  the same at every step
+        return self._side.law(self._from + lag, lag)
+
+
+def _settling(budgets: Floats, side: Losses, lags: tuple[int, ...]) -> Shown:
+    """Of a period that repeats for ever while the law settles: of the first rounds, and of one that stays."""
+    period, settled = len(budgets), Losses(_Settled(side.side))
+    limit, by = _around(budgets, settled, lags, "before")
+    if not np.isfinite(limit).all():
+        return limit, by
+    reach = -(-max(int(by.max()), lags[-1]) // period)
+    rounds = -(-int(side.settled) // period) + 2 * reach + 1
+    first = _recursion(np.tile(budgets, rounds), side, lags)
+    latest = first[0][-reach * period :].reshape(reach, period).max(axis=0)
+    limit, by = _raised(np.maximum(limit, latest), by, budgets, settled, "before")
+    nats, by = np.concatenate([first[0], limit]), np.concatenate([first[1], by])
+    if np.isfinite(limit).all():
+        require_shown(nats, by, budgets, side.side, "before", endless=True)
+    return nats, by
 
 
 def _raised(nats: Floats, by: Whole, budgets: Floats, side: Losses, where: str) -> Shown:

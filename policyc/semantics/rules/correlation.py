@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic, Span
@@ -10,6 +11,8 @@ from policyc.semantics.chains import (
     FURTHEST_POWER,
     closed_classes,
     largest_reversal_error,
+    reached_from,
+    states_of,
     states_that_never_meet,
     supports,
     transposed,
@@ -34,6 +37,7 @@ def check_correlation(policy: Policy) -> Iterator[Diagnostic]:
         yield from _two_starts(chain)
         yield from _reversal(chain)
         yield from _supremum(policy, chain)
+        yield from _settled(policy, chain)
 
 
 def _one_each(policy: Policy) -> Iterator[Diagnostic]:
@@ -180,6 +184,36 @@ def _supremum(policy: Policy, chain: MarkovCorrelation) -> Iterator[Diagnostic]:
             ),
         )
         return
+
+
+def _settled(policy: Policy, chain: MarkovCorrelation) -> Iterator[Diagnostic]:
+    """E0706: over an unbounded horizon the law of where users are must be seen to become the same at all steps."""
+    asked = policy.stream.horizon is None and any(isinstance(target, AlphaDPTTarget) for target in policy.targets)
+    if not asked or chain.forward is None or not isinstance(chain.initial, tuple):
+        return
+    from policyc_check.steps.chains import Chain  # start-up: hardly any policy asks for it
+
+    rows = supports(chain.forward)
+    (start,) = supports((chain.initial,))
+    left = [i for i in states_of(reached_from(rows, start)) if not any(c >> i & 1 for c in closed_classes(rows))]
+    forward, initial = ([[float(p) for p in row] for row in matrix] for matrix in (chain.forward, (chain.initial,)))
+    if len(initial[0]) != len(rows):
+        return  # reported when it was read
+    if left:
+        why = f"who leaves {_state(policy, left[0])} need not come back, so that it becomes ever rarer to be there"
+    elif Chain(forward=forward, initial=initial[0]).settled == math.inf:
+        why = "from this start the law of where users are takes turns, or still moves after 2,000 steps"
+    else:
+        return
+    yield Diagnostic(
+        "E0706",
+        "from this start users never come to be where they are by one law",
+        chain.span,
+        because=f"{why}; what the place of a user says of the one before is then another thing at every step, and no "
+        "finite number of inequalities shows what leaks",
+        help="write `initial = stationary`, or give a horizon",
+        labels=(Label(policy.stream.horizon_span, "the stream never ends"),),
+    )
 
 
 def _directions(chain: MarkovCorrelation) -> Iterator[tuple[str, list[int]]]:

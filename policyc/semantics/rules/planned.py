@@ -39,10 +39,6 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if release.kind != "count":
             name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
             yield name, release.span, _instead_of_totals(policy)
-    for chain in policy.chains:
-        if policy.stream.horizon is None and chain.initial not in (None, "stationary"):
-            missing = "a start that is not stationary over an unbounded horizon"
-            yield missing, chain.span, "write `initial = stationary`, or give a horizon"
     if _user_level(policy) and policy.budget.name not in ("auto", "parts"):
         what = f"budget `{policy.budget.name}` under a user-level target"
         yield what, policy.budget.span or policy.stream.span, "leave it out: the noise hides all steps together"

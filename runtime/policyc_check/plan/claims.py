@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.records import NOTHING, Count, Label, NonNegativeInteger, PositiveDecimal, Record, Steps
@@ -75,17 +75,11 @@ class InheritedRun(Record):
     lags: tuple[Literal[0] | Steps, ...]
     repeats: Steps
 
-    @model_validator(mode="after")
-    def _same_length(self) -> InheritedRun:
-        if len(self.nats) != len(self.lags):
-            raise ValueError("nats and lags must have the same length")
-        return self
-
 
 class Inheritance(Record):
     """For the users of one chain: what every step inherits from the steps before and after it, in the order of time.
 
-    Of an endless plan, what each step of its period does.
+    Of an endless plan, what each step of its period does, after those until the law of the state has settled.
     """
 
     group: Label | None

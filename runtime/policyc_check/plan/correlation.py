@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.records import NOTHING, Label, Matrix, Record
@@ -94,9 +94,3 @@ class Correlation(Record):
     chains: tuple[ChainRecord, ...]
     evidence: str | None
     independent: tuple[IndependentGroup, ...] = NOTHING
-
-    @model_validator(mode="after")
-    def _one_or_the_other(self) -> Correlation:
-        if (self.kind == "markov") != bool(self.chains):
-            raise ValueError("a markov correlation has chains, and none has no chain")
-        return self

@@ -141,6 +141,8 @@ class Chain:
         """Law of the state at a 0-based step, (n,); InvalidMatrixError E0805 of several stationary ones to start."""
         while len(self._laws) <= step and self._settled == math.inf:
             law = (self._transposed * self._laws[-1]).sum(axis=1)
+            possible = (self._transposed > 0) @ (self._laws[-1] > 0)
+            law[possible & (law < VANISHING)] = VANISHING / 2  # stays possible, and too small for `reversal`
             law /= law.sum()
             self._laws.append(law)
             t = len(self._laws) - 1

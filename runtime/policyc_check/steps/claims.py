@@ -69,7 +69,7 @@ def check_leakage(plan: Plan) -> Iterator[Claim]:
             holds = found <= rounded_down(nats) and nats <= limit
             yield Claim(name, holds, f"{what} at most {found!r} nats, promised {limit}", where)
     independent = [_group(entry.group) for entry in plan.correlation.independent]
-    for group in independent or ([""] if plan.correlation.kind == "none" else []):
+    for group in independent or ([] if plan.correlation.chains else [""]):
         for width, nats, limit, where in bounds:
             spent = window_budget(plan, width)
             name = f"any {width:,} steps in a row leak what they spend"

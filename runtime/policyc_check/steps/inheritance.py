@@ -10,6 +10,10 @@ most their budgets, and everything up to t - k passes through the state at t - k
 before. Around a pattern that repeats for ever the same inequalities hold by the same induction, begun anywhere: a
 stream that begins later has leaked less. From after it is the same with time reversed.
 
+Where an endless stream does not start in a stationary law, numbers are given for its first rounds too, the last one for
+all later ones. They are shown from step 0 on, as of a stream that ends, until laws, budgets and numbers of all that a
+step looks at are those one period earlier: every later inequality is one that was shown.
+
 Sums are rounded up, what is left of b[t] down, and L(a) <= b is decided by `loss_bound`, without search.
 
 Source: CAO17 for k = 1 (the recursion, as an equality). Larger lags, and the inequalities, are ours.
@@ -17,6 +21,7 @@ Source: CAO17 for k = 1 (the recursion, as an equality). Larger lags, and the in
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +31,7 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Plan
+from policyc_check.records import LONGEST_STREAM
 from policyc_check.steps.budgets import LONGEST_PERIOD, all_up, repeating_budgets, total_budgets, window_sums
 from policyc_check.steps.chains import Side
 from policyc_check.steps.loss_bound import audited_loss_bound
@@ -56,14 +62,11 @@ class GroupLeakage:
 
         Source: CAO17 (Theorem 2)
         """
-        horizon = len(self.budgets)
-        if not self.endless:
-            within = window_sums(self.budgets, width)
-            if width >= horizon:
-                return within
-            return all_up(all_up(self.before[: len(within)], within), self.after[width - 1 :])
-        within = window_sums(np.resize(self.budgets, horizon + width - 1), width)
-        return all_up(all_up(self.before, within), np.roll(self.after, 1 - width))
+        length = len(self.budgets) + (width - 1 if self.endless else 0)
+        within = window_sums(np.resize(self.budgets, length), width)
+        if not self.endless and width >= length:
+            return within
+        return all_up(all_up(self.before[: len(within)], within), np.resize(self.after, length)[width - 1 :])
 
 
 def leakage_of_group(plan: Plan, record: ChainRecord) -> GroupLeakage:
@@ -103,45 +106,52 @@ def audited_leakage(
     """
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")
-    if endless and (backward.settled or forward.settled):
-        moving = "an endless stream needs a chain whose law does not change from step to step"
-        raise PlanRejectedError("E0801", moving, where="correlation")
-    before, lags = _expanded(stated.before, len(budgets))
-    require_shown(before, lags, budgets, backward, "before", endless=endless)
-    after, lags = _expanded(stated.after, len(budgets))
-    require_shown(after[::-1], lags[::-1], budgets[::-1], forward, "after", endless=endless)
-    return GroupLeakage(budgets, before, after, endless)
+    (before, lags), (after, later) = _expanded(stated.before), _expanded(stated.after)
+    rounds, rest = divmod(len(before), len(budgets))
+    if len({*map(len, (before, lags, after, later))}) > 1 or rest or (rounds > 1 and not endless):
+        raise PlanRejectedError("E0801", "what steps inherit is not stated for every step", where="claims.inherited")
+    whole = np.resize(budgets, len(before))
+    require_shown(before, lags, budgets if backward.settled else whole, backward, "before", endless=endless)
+    require_shown(after[::-1], later[::-1], whole[::-1], forward, "after", endless=endless)
+    return GroupLeakage(whole, before, after, endless)
 
 
 def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where: str, *, endless: bool) -> None:
-    """Nothing when every step's inequality is shown, in the order of the recursion."""
+    """Nothing when every step's inequality is shown, in the order of the recursion; else PlanRejectedError.
+
+    Of an endless stream `budgets` are one period, and `nats` end with that period; see the module.
+    """
+    given, period = 0, len(budgets)
+    if endless and side.settled == math.inf:
+        moving = "an endless stream needs a chain whose law is seen to settle"
+        raise PlanRejectedError("E0801", moving, where="correlation")
+    if endless:
+        again = 1 + -(-int(side.settled + 2 * lags.max()) // period)
+        nats, lags = (np.concatenate([row, np.tile(row[-period:], again)]) for row in (nats, lags))
+        given, budgets = 0 if side.settled else again * period, np.resize(budgets, len(nats))
     steps, released = np.arange(len(budgets)), np.flatnonzero(budgets > 0)
     first = released[0] if released.size else len(budgets)  # up to it nothing is inherited
-    shown = (lags == 0) & (nats >= 0) & (steps <= (-1 if endless and released.size else first))
+    shown = (steps < given) | ((lags == 0) & (nats >= 0) & (steps <= first))
     for lag in np.unique(lags[lags > 0]).tolist():
-        here = steps[(lags == lag) & (endless | (steps >= lag))]
+        here = steps[(lags == lag) & (steps >= max(lag, given))]
         if here.size:
             shown[here] = _shown(nats, budgets, here, lag, side)
     if not shown.all():
-        place = f"claims.inherited, {where}, step {int(np.argmin(shown))}{' from the end' if where == 'after' else ''}"
+        step = f"step {int(np.argmin(shown)) - given}{' from the end' if where == 'after' else ''}"
         raise PlanRejectedError(
             "E0801",
             "leakage passed on between steps is larger than the plan says",
-            where=place,
-            because="the inequality that would show it does not hold",
+            where=f"claims.inherited, {where}, {step}",
             help="compile the policy again; if it persists, report it with the chain",
         )
 
 
 def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) -> NDArray[np.bool_]:
-    """Whether the inequality of this lag is shown at each of some steps; around a period where steps reach below 0."""
-    horizon = len(budgets)
-    origin = (steps - lag) % horizon
+    """Whether the inequality of this lag is shown at each of some steps, none of which is before step `lag`."""
+    origin = steps - lag
     leaked, left = all_up(budgets[origin], nats[origin]), nats[steps]
     if lag > 1:
-        rounds = np.resize(budgets, horizon + lag) if lag > steps.min() else budgets
-        spent = window_sums(rounds, lag - 1)  # entry s: steps s .. s + lag - 2
-        left = -all_up(-left, spent[(steps - lag + 1) % horizon])  # rounded down
+        left = -all_up(-left, window_sums(budgets, lag - 1)[origin + 1])  # rounded down; entry s: from step s on
     found = np.zeros(len(steps), dtype=np.bool_)
     own = np.clip(steps, lag, side.settled + lag)  # between them each step has a law of its own
     for step in np.unique(own).tolist():
@@ -150,9 +160,9 @@ def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) ->
     return found
 
 
-def _expanded(runs: tuple[InheritedRun, ...], horizon: int) -> tuple[Floats, Whole]:
-    """The number and the lag of every step, (horizon,) each, in the order of time."""
-    if sum(run.repeats * len(run.nats) for run in runs) != horizon:
+def _expanded(runs: tuple[InheritedRun, ...]) -> tuple[Floats, Whole]:
+    """The number and the lag of every step that is stated, in the order of time."""
+    if not runs or sum(run.repeats * len(run.nats) for run in runs) > LONGEST_STREAM:
         raise PlanRejectedError("E0801", "what steps inherit is not stated for every step", where="claims.inherited")
     nats = [np.tile(np.array(run.nats, dtype=np.float64), run.repeats) for run in runs]
     lags = [np.tile(np.array(run.lags, dtype=np.int64), run.repeats) for run in runs]

@@ -168,12 +168,13 @@ def test_a_repeating_pattern_is_bounded_for_ever(seed):
 
 
 def test_what_cannot_be_is_refused():
-    """A phase after the end, an endless stream whose start moves, and a chain that never forgets."""
+    """A phase after the end, an endless stream whose law takes turns, and a chain that never forgets."""
     moving = Group(None, Chain(forward=lazy(0.9, 2).forward, initial=np.array([1.0, 0.0])))
     with pytest.raises(ScheduleError, match="no step"):
         allocate_sparse(1.0, 5, [moving], 6, 5)
-    with pytest.raises(ScheduleError, match="stationary"):
-        allocate_sparse(1.0, None, [moving], 3)
+    turning = Group(None, Chain(forward=[[0.0, 1.0], [1.0, 0.0]], initial=np.array([1.0, 0.0])))
+    with pytest.raises(ScheduleError, match="without end"):
+        allocate_sparse(1.0, None, [turning], 3)
     frozen = Group(None, Chain(forward=np.eye(2), backward=np.eye(2)))
     with pytest.raises(ScheduleError, match="without end"):
         allocate_sparse(1.0, None, [frozen], 3)
