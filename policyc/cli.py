@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from policyc import __version__
+from policyc.cli_account import register_account
 from policyc.cli_claims import show_claims, show_claims_as_json
 from policyc.cli_documents import register_documents
 from policyc.cli_exit import guarded
@@ -64,6 +65,9 @@ PlanDirectory = Annotated[
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", metavar="FILE", help="The ledger. Default: ledger.sqlite in DIR.")
 ]
+AccountOption = Annotated[
+    Path | None, typer.Option("--account", metavar="FILE", help="The account of the data set that the policy names.")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -86,6 +90,7 @@ def _root(
     policyc run traffic.plan --input events.csv --output counts.csv
     policyc verify traffic.plan --release counts.csv
     policyc sign traffic.plan --key officer.pem --name "Ada Bell"
+    policyc account show city.account    what several plans on the same users tell together
     """
 
 
@@ -96,6 +101,7 @@ def compile_command(
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where to write. Default: NAME.plan.")
     ] = None,
     emit: Annotated[Stage | None, typer.Option("--emit", help="Show a stage instead of writing files.")] = None,
+    account: AccountOption = None,
 ) -> None:
     """Compile a policy into a plan, a post-processing model and a certificate.
 
@@ -122,7 +128,7 @@ def compile_command(
     from policyc.emit.summary import render_summary
 
     with shown_progress("writing"):
-        directory = compilation.save(output)
+        directory = compilation.save(output, account)
     typer.echo(render_summary(compilation.plan, directory))
 
 
@@ -140,6 +146,7 @@ def run(
     ],
     output: Annotated[str, typer.Option("--output", metavar="OUT", help="Released values: CSV or Parquet.")],
     ledger: LedgerOption = None,
+    account: AccountOption = None,
     counts: Annotated[bool, typer.Option("--counts", help="The input has ready counts, not events.")] = False,
     continued: Annotated[
         bool, typer.Option("--continued", help="The input has new rows only; earlier ones are known from runs before.")
@@ -187,6 +194,7 @@ def run(
             steps=steps,
             output=output,
             pin=directory / PIN,
+            account=account,
             progress=progress,
         )
     written = write_release(released, output)
@@ -197,6 +205,7 @@ def run(
 def verify(
     directory: PlanDirectory,
     ledger: LedgerOption = None,
+    account: AccountOption = None,
     release: Annotated[
         Path | None, typer.Option("--release", metavar="OUT", help="A released file to compare with the ledger.")
     ] = None,
@@ -223,7 +232,7 @@ def verify(
     policyc verify fleet.plan --signed-by officer.pem.pub
     policyc verify fleet.plan --json > claims.json
     """
-    claims = _claims(directory, ledger, release, signed_by or [], quick=quick)
+    claims = _claims(directory, ledger, release, signed_by or [], quick=quick, account=account)
     if as_json:
         show_claims_as_json(claims, allow_unchecked)
     else:
@@ -231,7 +240,13 @@ def verify(
 
 
 def _claims(
-    directory: Path, ledger: Path | None, released: Path | None, signed_by: list[Path], *, quick: bool = False
+    directory: Path,
+    ledger: Path | None,
+    released: Path | None,
+    signed_by: list[Path],
+    *,
+    quick: bool = False,
+    account: Path | None = None,
 ) -> Iterator[Claim]:
     from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger_claims import ledger_claims
@@ -258,6 +273,10 @@ def _claims(
                 return  # whoever holds it was waited for once
     if released is not None:
         yield from release_claims(plan, book, released)
+    if account is not None or plan.stream.dataset is not None:
+        from policyc_runtime.account_claims import account_claims_of
+
+        yield from account_claims_of(plan, account, book, pin)
 
 
 @app.command()
@@ -350,6 +369,7 @@ def _plan_of(target: Path) -> Plan:
 
 register_policies(app)
 register_documents(app)
+register_account(app)
 
 
 def main() -> None:

@@ -30,14 +30,25 @@ class Compilation:
     plan: Plan
     diagnostics: tuple[Diagnostic, ...]
 
-    def save(self, directory: str | Path | None = None) -> Path:
+    def save(self, directory: str | Path | None = None, account: str | Path | None = None) -> Path:
         """Write plan, model, certificate and the policy; the default directory is the policy's name with `.plan`.
 
+        Args:
+            directory: where to write.
+            account: that of the data set, in which what the plan will tell is requested first.
+
         Raises:
-            KernelError: the directory holds something else, or the ledger of another plan.
+            KernelError: the directory holds something else, or the ledger of another plan; the account has not so much
+                left.
         """
         from policyc.emit import save_plan
 
+        if account is not None:
+            from policyc_runtime.account import Account, require_dataset
+
+            require_dataset(self.plan)
+            with Account.open(account) as opened:
+                opened.request(self.plan)
         target = Path(directory) if directory is not None else Path(f"{self.policy.name}.plan")
         return save_plan(target, self.plan, self.path)
 

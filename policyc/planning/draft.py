@@ -243,6 +243,7 @@ def stream_record(policy: Policy) -> StreamRecord:
         population=stream.population,
         start=stream.start,
         clock=clock_record(stream.clock),
+        dataset=stream.dataset,
     )
     if record.clock is None or policy.period is None or stream.horizon is None:
         return record

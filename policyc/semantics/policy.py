@@ -66,7 +66,7 @@ class CellSchema:
 class Stream:
     """The event stream. `horizon` None means unbounded; `start` is an ISO timestamp or None.
 
-    A step of a calendar month has the milliseconds of the longest.
+    A step of a calendar month has the milliseconds of the longest. `dataset` names what several plans are of.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Stream:
     horizon_span: Span
     population_span: Span | None = None
     clock: Clock | None = None
+    dataset: str | None = None
 
     @property
     def step(self) -> Length:

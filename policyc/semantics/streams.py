@@ -21,7 +21,7 @@ from policyc.syntax.tree import Stream as StreamTree
 _OUTPUT = ("step", "time", "noisy", "released", "simulated")  # the columns of a released file beside the cell
 _FIRST = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
 _LAST = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)  # a day of room for every zone, as for data
-_FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start", "clock")
+_FIELDS = ("user", "time", "cell", "step", "horizon", "population", "start", "clock", "dataset")
 _MISSING = {
     "user": ("`user my_column`, the column that says whose event it is", "without it nobody is protected"),
     "time": ("`time my_column`", None),
@@ -46,6 +46,7 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
     scope.population_misread = "population" in fields and population is None
     start = _field(scope, fields, "start", _start)
     zone = _field(scope, fields, "clock", reading.text)
+    dataset = _field(scope, fields, "dataset", _dataset)
     cell_field = fields.get("cell")
     cell = resolve_cells(scope, cell_field) if isinstance(cell_field, CellField) else None
     for keyword, (example, because) in _MISSING.items():
@@ -96,6 +97,7 @@ def resolve_stream(scope: Scope, tree: StreamTree) -> Stream | None:
         horizon_span=_span(fields, "horizon") or tree.span,
         population_span=_span(fields, "population"),
         clock=clock,
+        dataset=dataset if isinstance(dataset, str) else None,
     )
 
 
@@ -135,6 +137,14 @@ def _horizon(scope: Scope, value: Value, what: str) -> int | bool | None:
         scope.refuse("E0205", f"`horizon` cannot be `{value.text}`", value.span, hint=hint)
         return None
     return reading.step_count(scope, value, what)
+
+
+def _dataset(scope: Scope, value: Value, what: str) -> str | None:
+    """The name of the data set whose account this plan shares with others."""
+    if isinstance(value, Name):
+        return value.text
+    reading.mismatch(scope, value, what, "a name", "`dataset city_trips`")
+    return None
 
 
 def _start(scope: Scope, value: Value, what: str) -> str | None:

@@ -28,7 +28,7 @@ GROUPS = (
 )
 ORDER = [keyword for group in GROUPS for keyword in group]
 PARTED = {"stream", "correlation", "postprocess"}  # always parted from the next of their kind
-FIELD_ORDER = ("user", "time", "cell", "step", "horizon", "population", "start", "clock")
+FIELD_ORDER = ("user", "time", "cell", "step", "horizon", "population", "start", "clock", "dataset")
 
 
 def format_policy(policy: tree.Tree) -> str:

@@ -212,7 +212,7 @@ class CellField(Node):
 
 @dataclass(frozen=True)
 class StreamField(Node):
-    """Any other line of a stream: `keyword` is `user time step horizon population start clock`.
+    """Any other line of a stream: `keyword` is `user time step horizon population start clock dataset`.
 
     `horizon unbounded` has a `Name`, `horizon 288 steps` a `Steps`, `start "2013-01-01"` a `Text`.
     """

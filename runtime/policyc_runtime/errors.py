@@ -15,3 +15,7 @@ class LedgerError(KernelError):
 
 class ReleaseError(KernelError):
     """Released values that cannot be made, or that do not match the ledger."""
+
+
+class AccountError(KernelError):
+    """An account of a data set that is missing, altered, busy, or has not so much left."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.errors import KernelError
+from policyc_runtime.account import spend
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded
@@ -52,6 +53,7 @@ def release(
     steps: int | None = None,
     output: str | Path | None = None,
     pin: Path | EllipsisType | None = ...,
+    account: str | Path | None = None,
     progress: Progress | None = None,
     randomness: Randomness | None = None,
     steps_a_transaction: int = STEPS_A_TRANSACTION,
@@ -73,6 +75,8 @@ def release(
         pin: the file by which the plan's directory names its one ledger, so that no run draws the same steps on
             another. Default: `ledger.pin` in the directory that the plan was loaded from. A plan that was not must be
             given one file for all its runs, or None: the caller then sees to it that it has one ledger.
+        account: that of the plan's data set, where it names one; what the plan tells is entered there before any noise
+            is drawn for real events.
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
@@ -82,6 +86,7 @@ def release(
         DataError: the data does not fit the plan.
         LedgerError: the ledger is lost, altered, an older copy, busy, of another plan, or the plan has another one;
             nobody says which one it has; data of a released step changed.
+        AccountError: the account of the data set is not named, or has not so much left.
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
     """
     verify(plan)
@@ -114,6 +119,8 @@ def release(
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
+        if drawn == SYSTEM:
+            spend(plan, account, book.meta["ledger"], begun=bool(book.hashes))
         run = Run(plan, raw, book, source)
         while not run.advance(steps_a_transaction):
             if progress is not None:

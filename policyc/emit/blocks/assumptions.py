@@ -15,7 +15,7 @@ def assumptions(plan: Plan) -> list[JsonValue]:
     entries: list[JsonValue] = [_correlation(plan)]
     if any(isinstance(target, AlphaDPT) for target in plan.targets):
         entries.append(_independence(plan))
-    return [*entries, _one_count(plan), public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
+    return [*entries, _one_count(plan), public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
 
 
 def whole_stream(plan: Plan) -> str:
@@ -98,13 +98,22 @@ def _one_count(plan: Plan) -> Json:
     }
 
 
-ONE_LEDGER: Json = {
-    "id": "one_ledger",
-    "title": "One ledger",
-    "statement": "The same data is released under this plan only once.",
-    "vouched_by": "the ledger, as long as every run uses the same one",
-    "if_it_fails": "Budgets of all runs and plans add up, step by step.",
-}
+def one_ledger(plan: Plan) -> Json:
+    """That nothing is drawn twice, and what holds other plans on the same users."""
+    others = plan.stream.dataset
+    statement = "The same data is released under this plan only once"
+    vouched = "the ledger, as long as every run uses the same one"
+    if others is not None:
+        statement += f", and under others only as far as the account of data set {quoted(others)} allows"
+        vouched += "; the account, which adds up the plans that are entered in it, and no others"
+    return {
+        "id": "one_ledger",
+        "title": "One ledger" if others is None else "One ledger, one account",
+        "statement": f"{statement}.",
+        "vouched_by": vouched,
+        "if_it_fails": "Budgets of all runs and plans add up, step by step.",
+    }
+
 
 UNPREDICTABLE_NOISE: Json = {
     "id": "randomness",

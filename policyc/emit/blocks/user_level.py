@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.accuracy import noise_words
-from policyc.emit.blocks.assumptions import ONE_LEDGER, UNPREDICTABLE_NOISE
+from policyc.emit.blocks.assumptions import UNPREDICTABLE_NOISE, one_ledger
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
 from policyc.emit.blocks.periods import habits, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
@@ -181,7 +181,7 @@ def user_level_assumptions(plan: Plan, groups: Groups = ()) -> list[JsonValue]:
         plan: with such a promise.
         groups: what users who act together are promised; only what remains when an assumption fails names it.
     """
-    return [_bound(plan, groups), public_numbers(plan), ONE_LEDGER, UNPREDICTABLE_NOISE]
+    return [_bound(plan, groups), public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
 
 
 def _bound(plan: Plan, groups: Groups) -> Json:

@@ -15,7 +15,7 @@ from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
 
 Known = ChainRecord | IndependentGroup
-COMPARED_ELSEWHERE = {"correlation", "participation", "public_numbers"}
+COMPARED_ELSEWHERE = {"correlation", "participation", "public_numbers", "one_ledger"}
 
 
 def compare_assumptions(old: Plan, new: Plan) -> Iterator[Change]:
@@ -24,6 +24,7 @@ def compare_assumptions(old: Plan, new: Plan) -> Iterator[Change]:
     yield from _participation(old, new)
     yield from _assumptions(old, new)
     yield from _unprotected(old, new)
+    yield from _account(old, new)
 
 
 def _chains(old: Plan, new: Plan) -> Iterator[Change]:
@@ -136,6 +137,16 @@ def _unprotected(old: Plan, new: Plan) -> Iterator[Change]:
         else:
             effect, reason = Effect.NEITHER, "another public number"
         yield Change("assumptions", what, was or taken, now or taken, effect, reason)
+
+
+def _account(old: Plan, new: Plan) -> Iterator[Change]:
+    was, now = old.stream.dataset, new.stream.dataset
+    if was != now:
+        effect = Effect.STRONGER if was is None else Effect.WEAKER
+        reason = (
+            "other plans on the same users are held together with it" if was is None else "another account, or none"
+        )
+        yield Change("assumptions", "the data set whose account it shares", was, now, effect, reason)
 
 
 def _number(value: int | None) -> str | None:

@@ -109,6 +109,7 @@ class StreamRecord(Record):
     population: Count | None
     start: Label | None
     clock: ClockRecord | None = UNSAID
+    dataset: Name | None = UNSAID  # whose account keeps what several plans tell together
 
 
 class ParticipationRecord(Record):

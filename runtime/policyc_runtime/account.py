@@ -1,0 +1,412 @@
+"""The account of a data set: what several plans on the same users may tell together. An append-only sqlite file.
+
+A plan keeps its own promise, and knows nothing of others; what they tell adds up. A compilation **requests** what its
+plan will tell; the first run of a plan **spends** it, once for every ledger, before any noise is drawn. Nothing is
+entered that would take all plans together beyond the account's promise, however many ask at once: whoever enters
+something is alone with the file. An entry carries the SHA-256 of the one before it and of its own content, and plans
+are kept whole, so that anybody can add up again what they tell, without data.
+
+An older copy of the file is found by each run of a plan whose spending is not in it. Whoever rewrites account and all
+ledgers consistently is not found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from policyc_check.plan.plan import Plan, canonical_json
+from policyc_runtime.account_bound import Bound, Standing
+from policyc_runtime.errors import AccountError
+from policyc_runtime.files import is_full
+
+FORMAT = "policyc-account"
+VERSION = "1"
+APPLICATION = 0x706F6C61
+BUSY_SECONDS = 60.0
+BUSY, UNUSABLE, ALTERED = "E0892", "E0890", "E0891"
+RESTORE = "restore the newest copy of the account; never begin a new one for plans that have run"
+
+STATEMENTS = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE plan (digest TEXT PRIMARY KEY, text TEXT NOT NULL)",
+    "CREATE TABLE entry (number INTEGER PRIMARY KEY, what TEXT NOT NULL, plan TEXT NOT NULL, ledger TEXT NOT NULL, "
+    "moment TEXT NOT NULL, hash TEXT NOT NULL)",
+    *(
+        f"CREATE TRIGGER {table}_{rule} BEFORE {change} ON {table} BEGIN SELECT RAISE(ABORT, 'entries are kept'); END"
+        for table in ("meta", "plan", "entry")
+        for rule, change in (("kept", "DELETE"), ("fixed", "UPDATE"))
+    ),
+)
+
+
+class AccountEntry(NamedTuple):
+    """What happened: a plan was `requested`, `withdrawn`, or `spent` by a run on a ledger (its name, else empty)."""
+
+    what: Literal["requested", "withdrawn", "spent"]
+    plan: str
+    ledger: str
+    moment: str
+
+
+class Account:
+    """An open account; use it in a `with` statement.
+
+    `entries` are in order, `plans` the texts of `plan.json` by digest; both as they were read last, and checked.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.entries: list[AccountEntry] = []
+        self.hashes: list[str] = []
+        self.plans: dict[str, str] = {}
+        self._connection = connection
+        self._bound: Bound | None = None
+        self._genesis = ""
+
+    @classmethod
+    def create(cls, path: str | Path, bound: Bound) -> None:
+        """Begin the account of a data set; AccountError where there is a file already."""
+        file = Path(path)
+        file.touch()
+        if file.stat().st_size > 0:  # an empty one is left where this was killed before
+            there = "there is a file already"
+            raise unusable(file, there, "name another file; one data set has one account")
+        account = cls(file, _connect(file, "rw"))
+        with account, _guarded(file), account._alone():
+            for statement in STATEMENTS:
+                account._connection.execute(statement)
+            account._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            told = {"format": FORMAT, "version": VERSION, "account": secrets.token_hex(16)}
+            told["bound"] = bound.model_dump_json()
+            account._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(told.items()))
+
+    @classmethod
+    def open(cls, path: str | Path, *, to_write: bool = True) -> Account:
+        """Open an account and check it.
+
+        Args:
+            path: the file.
+            to_write: whether something is to be entered; else the file is not changed.
+
+        Raises:
+            AccountError: missing, damaged, altered or busy.
+        """
+        file = Path(path)
+        if not file.is_file() or file.stat().st_size == 0:
+            remedy = "name the account's file, or begin one: `policyc account new FILE --dataset NAME --promise ...`"
+            raise unusable(file, "there is no account here", remedy)
+        with _guarded(file):
+            account = cls(file, _connect(file, "rw" if to_write else "ro"))
+            try:
+                with account._looking():
+                    account._read()
+            except BaseException:
+                account._connection.close()
+                raise
+        return account
+
+    def __enter__(self) -> Account:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    @property
+    def bound(self) -> Bound:
+        """What all plans together are held to."""
+        assert self._bound is not None, "it was read"
+        return self._bound
+
+    @property
+    def requested(self) -> list[str]:
+        """Digests of the plans that were asked for, not withdrawn, and have not run."""
+        found: dict[str, None] = {}
+        for entry in self.entries:
+            if entry.what == "requested":
+                found[entry.plan] = None
+            else:
+                found.pop(entry.plan, None)
+        return list(found)
+
+    @property
+    def spent(self) -> list[AccountEntry]:
+        """The runs that drew noise, one a ledger."""
+        return [entry for entry in self.entries if entry.what == "spent"]
+
+    def charges(self, *, requested: bool = True) -> list[tuple[Plan, int]]:
+        """The plans that were spent, each with how often; with those that were requested once more, if wanted."""
+        digests = [entry.plan for entry in self.spent] + (self.requested if requested else [])
+        return [(account_plan(self.plans[digest]), digests.count(digest)) for digest in dict.fromkeys(digests)]
+
+    def standing(self) -> Standing:
+        """What is spent, requested beside it, and left."""
+        spent, together = self.bound.spent(self.charges(requested=False)), self.bound.spent(self.charges())
+        limit = self.bound.limit()
+        requested = None if together is None or spent is None else max(0.0, together - spent)
+        return Standing(requested, spent, limit, 0.0 if together is None else max(0.0, float(limit) - together))
+
+    def request(self, plan: Plan) -> None:
+        """Enter what a compiled plan will tell; nothing where it is there already.
+
+        Raises:
+            AccountError: it does not fit into the account, or would take it beyond its promise.
+        """
+        with _guarded(self.path), self._alone():
+            if plan.digest not in self.requested and all(entry.plan != plan.digest for entry in self.spent):
+                self._enter(AccountEntry("requested", plan.digest, "", _now()), plan)
+
+    def spend(self, plan: Plan, ledger: str, *, begun: bool) -> None:
+        """Enter that a plan is run on a ledger; nothing where it is there already.
+
+        Args:
+            plan: what is run.
+            ledger: the name of its ledger, which no other ledger has.
+            begun: whether the ledger has entries, so that what it spends must be here.
+
+        Raises:
+            AccountError: this is an older copy of the account, or there is nothing left.
+        """
+        with _guarded(self.path), self._alone():
+            if any((entry.plan, entry.ledger) == (plan.digest, ledger) for entry in self.spent):
+                return
+            if begun:
+                raise AccountError(
+                    ALTERED,
+                    "the account does not know of what this plan has released",
+                    where=str(self.path),
+                    because="the plan's ledger has steps whose noise was entered in an account before it was drawn; "
+                    "this is an older copy of it, or another one",
+                    help=f"name the account of the plan's first run; else {RESTORE}",
+                )
+            self._enter(AccountEntry("spent", plan.digest, ledger, _now()), plan)
+
+    def withdraw(self, digest: str) -> str:
+        """Take back a request of which nothing was run, named by the first digits of its plan's digest; the digest.
+
+        Raises:
+            AccountError: there is no such request, or several.
+        """
+        with _guarded(self.path), self._alone():
+            found = [one for one in self.requested if digest and one.startswith(digest.lower())]
+            if len(found) != 1:
+                spent = any(entry.plan.startswith(digest.lower()) for entry in self.spent)
+                raise AccountError(
+                    "E0895",
+                    "several requests begin so" if found else "there is no such request",
+                    where=str(self.path),
+                    because="what was drawn cannot be taken back" if spent and not found else None,
+                    help="`policyc account show FILE` lists requests; name one by the first digits of its digest",
+                )
+            self._append(AccountEntry("withdrawn", found[0], "", _now()))
+        return found[0]
+
+    def reason_against(self, plan: Plan) -> str | None:
+        """Why a plan cannot be added up with those of this account, or None."""
+        first = next(iter(self.plans.values()), None)
+        return self.bound.reason_against(plan, None if first is None else account_plan(first))
+
+    def _enter(self, entry: AccountEntry, plan: Plan) -> None:
+        """Add an entry if everything together stays within the promise."""
+        reason = self.reason_against(plan)
+        if reason is not None:
+            raise AccountError(
+                "E0893",
+                "this plan cannot be added up with the others of its account",
+                where=str(self.path),
+                because=reason,
+                help="keep one account for each kind of promise, and write policies on one data set alike",
+            )
+        taken = entry.what == "spent" and plan.digest in self.requested  # it is counted already
+        if not self.bound.keeps([*self.charges(), *([] if taken else [(plan, 1)])]):
+            before, alone = self.standing(), self.bound.spent([(plan, 1)])
+            raise AccountError(
+                "E0894",
+                f"data set `{self.bound.dataset}` has not so much left",
+                where=str(self.path),
+                because=f"the plan tells {_amount(alone)}; of {self.bound.limit()} {_amount(before.spent)} are spent "
+                f"and {_amount(before.requested)} requested. Whoever sees all releases learns what they tell together",
+                help="promise less in the policy, withdraw requests that will not be run (`policyc account show` lists "
+                "them), or leave the data alone until its users are others",
+            )
+        if plan.digest not in self.plans:
+            self.plans[plan.digest] = plan.to_json()
+            self._connection.execute("INSERT INTO plan VALUES (?, ?)", (plan.digest, self.plans[plan.digest]))
+        self._append(entry)
+
+    def _append(self, entry: AccountEntry) -> None:
+        number = len(self.entries) + 1
+        self.hashes.append(_chained(self._last(), number, entry, self.plans.get(entry.plan, "")))
+        self.entries.append(entry)
+        self._connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", (number, *entry, self.hashes[-1]))
+
+    def _last(self) -> str:
+        return self.hashes[-1] if self.hashes else self._genesis
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else enters anything meanwhile; on disk when it ends, and nothing of it after an error."""
+        self._connection.execute("PRAGMA synchronous = EXTRA")
+        _begin(self._connection)
+        try:
+            if self._genesis:
+                self._read()
+            known = len(self.hashes)
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if len(self.hashes) > known:
+                del self.entries[known:], self.hashes[known:]
+            raise
+        self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        yield
+        self._connection.execute("COMMIT")
+
+    def _read(self) -> None:
+        """Read everything and check it: the file's form, and the chain."""
+        if self._connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise unusable(self.path, "it is not an account", "name the account's file")
+        found = {text for (text,) in self._connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        meta = dict(self._connection.execute("SELECT name, value FROM meta"))
+        if (meta.get("format"), meta.get("version")) != (FORMAT, VERSION) or found != set(STATEMENTS):
+            raise unusable(self.path, "it was written by another version", "use the version that wrote it")
+        try:
+            self._bound = Bound.model_validate_json(meta.get("bound", ""))
+        except ValidationError:
+            raise _altered(self.path, "its promise") from None
+        self._genesis = hashlib.sha256(canonical_json(meta)).hexdigest()
+        self.plans = dict(self._connection.execute("SELECT digest, text FROM plan"))
+        known = len(self.hashes)
+        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (known,)).fetchall()
+        for number, (stored, *fields, digest) in enumerate(rows, known + 1):
+            entry = AccountEntry(*fields)
+            text = self.plans.get(entry.plan)
+            if stored != number or text is None or digest != _chained(self._last(), number, entry, text):
+                raise _altered(self.path, f"entry {number}")
+            self.entries.append(entry)
+            self.hashes.append(digest)
+        if unused := self.plans.keys() - {entry.plan for entry in self.entries}:
+            raise _altered(self.path, f"a plan that no entry names, {min(unused)[:16]}")
+
+
+def require_dataset(plan: Plan) -> None:
+    """Nothing for a plan that names its data set; AccountError for another, which has no account."""
+    if plan.stream.dataset is None:
+        raise AccountError(
+            "E0896",
+            "the policy names no data set",
+            where="--account",
+            because="an account adds up what plans on the same users tell, and has to know that this is one of them",
+            help="write `dataset NAME` into the policy's stream, with the name that the account has, and compile again",
+        )
+
+
+def spend(plan: Plan, account: str | Path | None, ledger: str, *, begun: bool) -> None:
+    """Enter that a plan is run, where it names a data set.
+
+    Raises:
+        AccountError: it names one, and no account is named, or the reverse; or as `Account.spend` says.
+    """
+    if account is not None:
+        require_dataset(plan)
+        with Account.open(account) as opened:
+            opened.spend(plan, ledger, begun=begun)
+    elif plan.stream.dataset is not None:
+        raise AccountError(
+            "E0896",
+            f"the account of data set `{plan.stream.dataset}` is not named",
+            where="--account",
+            because="other plans are on the same users, and what they tell adds up; nothing was drawn",
+            help="name it: `--account FILE`; or begin one: `policyc account new FILE --dataset "
+            f"{plan.stream.dataset} --promise ...`",
+        )
+
+
+def _chained(previous: str, number: int, entry: AccountEntry, text: str) -> str:
+    """The SHA-256 of an entry, of its plan's text, and of the entry before it, hexadecimal."""
+    plan = hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(previous.encode() + canonical_json([number, *entry, plan])).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def account_plan(text: str) -> Plan:
+    """A plan that an account keeps, as far as privacy needs it."""
+    return Plan.model_validate_json(text)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _amount(value: float | None) -> str:
+    return "more than can be said" if value is None else f"{value:.6g}"
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Wait for all others; sqlite's own waits grow so long that among many some would never have their turn."""
+    until = time.monotonic() + BUSY_SECONDS
+    connection.execute("PRAGMA busy_timeout = 0")
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")  # for those who read
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+        time.sleep(0.001 + 0.002 * random.random())  # noqa: S311  a wait, and no noise
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{file.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
+
+@contextmanager
+def _guarded(path: Path) -> Iterator[None]:
+    """Turns errors of sqlite and of the file system into refusals."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            because = f"another process has held it for more than {BUSY_SECONDS:.0f} seconds"
+            busy = "the account is busy"
+            raise AccountError(BUSY, busy, where=str(path), because=because, help="run again") from None
+        if is_full(error):
+            raise unusable(path, "the disk is full", "make room, then run again; nothing was entered") from None
+        raise unusable(path, "it cannot be opened, or written to", "check its folder and rights") from None
+    except sqlite3.DatabaseError:
+        raise unusable(path, "it is not a whole account: truncated, or another kind of file", RESTORE) from None
+    except OSError as error:
+        remedy = "make room, then run again" if is_full(error) else "check its folder and rights"
+        raise unusable(path, error.strerror or "the system refused", remedy) from None
+
+
+def unusable(path: Path, reason: str, remedy: str) -> AccountError:
+    """The refusal of a file that is no account, or cannot be used."""
+    return AccountError(UNUSABLE, "the account cannot be used", where=str(path), because=reason, help=remedy)
+
+
+def _altered(path: Path, place: str) -> AccountError:
+    because = "the hash there does not follow from what stands before it"
+    return AccountError(ALTERED, "the account was altered", where=f"{path}: {place}", because=because, help=RESTORE)

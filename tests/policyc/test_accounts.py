@@ -1,0 +1,178 @@
+"""Plans that share the account of their data set, through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+POLICY = """policy {name} "rides of a day"
+
+stream trips {{
+  user     rider
+  time     at
+  step     1d
+  horizon  6 steps
+  start    "2026-01-01"
+  dataset  city
+}}
+
+release rides = count(trips)
+
+target user_level(epsilon = {epsilon}, delta = 1e-6, neighbors = add_remove)
+participation at_most(6 steps, assumed = "there are six days")
+"""
+PROMISE = "user_level(epsilon = 2.0, delta = 1e-6, neighbors = add_remove)"
+
+
+def policyc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "policyc", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def city(tmp_path: Path) -> Path:
+    for name, epsilon in (("first", "1.0"), ("second", "1.2"), ("third", "1.5")):
+        (tmp_path / f"{name}.policy").write_text(POLICY.format(name=name, epsilon=epsilon))
+    rows = [f"r{user},2026-01-0{1 + (user + day) % 6}T08:00:00" for user in range(60) for day in range(3)]
+    (tmp_path / "trips.csv").write_text("rider,at\n" + "\n".join(rows) + "\n")
+    done = policyc(tmp_path, "account", "new", "city.account", "--dataset", "city", "--promise", PROMISE)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def run(folder: Path, name: str, *more: str) -> subprocess.CompletedProcess[str]:
+    return policyc(folder, "run", f"{name}.plan", "--input", "trips.csv", "--output", f"{name}.csv", *more)
+
+
+def shown(folder: Path) -> dict[str, object]:
+    done = policyc(folder, "account", "show", "city.account", "--json")
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_two_plans_fit_and_a_third_does_not(city: Path) -> None:
+    for name in ("first", "second"):
+        assert policyc(city, "compile", f"{name}.policy", "--account", "city.account").returncode == 0
+    refused = policyc(city, "compile", "third.policy", "--account", "city.account")
+    assert (refused.returncode, "error[E0894]: data set `city` has not so much left" in refused.stderr) == (1, True)
+    assert not (city / "third.plan").exists()
+
+    without = run(city, "first")
+    assert (without.returncode, "error[E0896]: the account of data set `city` is not named" in without.stderr) == (
+        1,
+        True,
+    )
+    assert not (city / "first.csv").exists()
+    assert run(city, "first", "--account", "city.account").returncode == 0
+    assert run(city, "first", "--account", "city.account").returncode == 0
+    found = shown(city)
+    assert found["spent"] == pytest.approx(1.0, abs=1e-3)
+    assert [entry["what"] for entry in found["entries"]] == ["requested", "requested", "spent"]  # type: ignore[attr-defined]
+
+    assert policyc(city, "compile", "third.policy").returncode == 0  # a plan that nobody has entered
+    refused = run(city, "third", "--account", "city.account")
+    assert (refused.returncode, "E0894" in refused.stderr) == (1, True)
+    assert not (city / "third.csv").exists()
+
+    second = next(one["plan"] for one in found["plans"] if one["policy"] == "second")  # type: ignore[attr-defined]
+    assert policyc(city, "account", "withdraw", "city.account", second[:12]).returncode == 0
+    assert shown(city)["requested"] == 0
+    told = policyc(city, "account", "show", "city.account").stdout
+    assert "first: rides of a day" in told
+    assert "second" not in told
+
+
+def test_verify_adds_up_again(city: Path) -> None:
+    policyc(city, "compile", "first.policy", "--account", "city.account")
+    run(city, "first", "--account", "city.account")
+    held = policyc(city, "verify", "first.plan", "--account", "city.account")
+    assert held.returncode == 0, held.stderr
+    assert "together keep its promise" in held.stdout
+    unnamed = policyc(city, "verify", "first.plan")
+    assert (unnamed.returncode, "not checked  all plans on data set `city`" in unnamed.stdout) == (1, True)
+    assert policyc(city, "account", "verify", "city.account").returncode == 0
+
+    policyc(city, "account", "new", "other.account", "--dataset", "city", "--promise", PROMISE)
+    other = policyc(city, "verify", "first.plan", "--account", "other.account")
+    assert (other.returncode, "E0891" in other.stderr) == (1, True)
+    late = run(city, "first", "--account", "other.account")
+    assert (late.returncode, "does not know of what this plan has released" in late.stderr) == (1, True)
+
+
+def test_simulated_events_spend_nothing(city: Path) -> None:
+    policyc(city, "compile", "first.policy")
+    assert policyc(city, "simulate", "first.plan", "--events", "made.csv").returncode == 0
+    made = policyc(city, "run", "first.plan", "--input", "made.csv", "--output", "made_out.csv")
+    assert made.returncode == 0, made.stderr
+    assert shown(city)["entries"] == []
+
+
+def test_a_killed_run_is_charged_once(city: Path) -> None:
+    """Killed anywhere between the account's commit and the end: the next run goes on, and nothing is charged twice."""
+    policyc(city, "compile", "first.policy")
+    command = [*"run first.plan --input trips.csv --output first.csv --account city.account".split()]
+    for wait in (0.0, 0.02, 0.05):
+        process = subprocess.Popen([sys.executable, "-m", "policyc", *command], cwd=city, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not _charged(city) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(wait)
+        os.kill(process.pid, signal.SIGKILL) if process.poll() is None else None
+        process.wait()
+    assert run(city, "first", "--account", "city.account").returncode == 0
+    assert len(shown(city)["entries"]) == 1  # type: ignore[arg-type]
+    assert policyc(city, "verify", "first.plan", "--account", "city.account", "--release", "first.csv").returncode == 0
+
+
+def _charged(folder: Path) -> int:
+    connection = sqlite3.connect(f"{(folder / 'city.account').as_uri()}?mode=ro", uri=True, timeout=30)
+    try:
+        return int(connection.execute("SELECT count(*) FROM entry").fetchone()[0])
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("new", "a", "--dataset", "city", "--promise", "alpha_dpt(alpha = 1.0)"), "E0896"),
+        (("new", "a", "--dataset", "city", "--promise", "user_level(epsilon = 1)"), "E02"),
+        (("new", "a", "--dataset", "city", "--promise", "nothing"), "error["),
+        (("new", "a", "--dataset", "city", "--promise", "event_level(epsilon = 1)\nrelease a = count(b)"), "error["),
+        (("new", "a", "--dataset", "c ty", "--promise", "event_level(epsilon = 1)"), "E0103"),
+        (("new", "city.account", "--dataset", "city", "--promise", "event_level(epsilon = 1)"), "E0890"),
+        (("new", "no/where", "--dataset", "city", "--promise", "event_level(epsilon = 1)"), "make the directory"),
+        (("show", "first.policy"), "E0890"),
+        (("show", "missing"), "E0890"),
+        (("withdraw", "city.account", "00"), "E0895"),
+    ],
+)
+def test_what_cannot_be_done_is_said(city: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = policyc(city, "account", *arguments)
+    assert done.returncode == 1, done.stdout
+    assert said in done.stderr
+    assert "help" in done.stderr
+    assert not (city / "a").exists()
+
+
+def test_a_policy_without_a_data_set_has_no_account(city: Path) -> None:
+    (city / "first.policy").write_text((city / "first.policy").read_text().replace("  dataset  city\n", ""))
+    done = policyc(city, "compile", "first.policy", "--account", "city.account")
+    assert (done.returncode, "error[E0896]: the policy names no data set" in done.stderr) == (1, True)
+
+
+def test_another_data_set_is_a_difference(city: Path) -> None:
+    (city / "third.policy").write_text((city / "first.policy").read_text().replace("  dataset  city\n", ""))
+    policyc(city, "compile", "first.policy", "-o", "with.plan")
+    policyc(city, "compile", "third.policy", "-o", "without.plan")
+    for old, new, word in (("with.plan", "without.plan", "weaker"), ("without.plan", "with.plan", "stronger")):
+        told = policyc(city, "diff", old, new).stdout
+        assert any("whose account it shares" in line and word in line.lower() for line in told.splitlines()), told
