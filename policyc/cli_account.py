@@ -39,9 +39,8 @@ def new(
     """Begin the account of a data set, with the promise that all its plans keep together.
 
     \b
-    policyc account new trips.account --dataset trips \\
-        --promise "user_level(epsilon = 3.0, delta = 1e-6, neighbors = add_remove)"
-    policyc account new trips.account --dataset trips --promise "user_level(rho = 0.1, neighbors = replace, per = 1d)"
+    policyc account new a.account --dataset trips --promise "user_level(epsilon = 3, delta = 1e-6, neighbors = replace)"
+    policyc account new a.account --dataset trips --promise "user_level(rho = 0.1, neighbors = add_remove, per = 1d)"
     policyc account new road.account --dataset road --promise "event_level(epsilon = 1.0)"
     """
     from policyc.planning.joint_promise import joint_promise

@@ -401,7 +401,9 @@ def test_a_claim_whose_check_did_not_run_is_not_counted_as_one_that_holds(fleet)
 def examples() -> list[str]:
     """Every line of every help text that is a command."""
     group = get_command(app)
-    texts = [group.help or "", *(command.help or "" for command in group.commands.values())]
+    commands = list(group.commands.values())
+    commands += [command for one in commands for command in getattr(one, "commands", {}).values()]
+    texts = [group.help or "", *(command.help or "" for command in commands)]
     return [line.strip() for text in texts for line in text.splitlines() if line.strip().startswith("policyc ")]
 
 
@@ -410,6 +412,9 @@ def test_the_examples_of_the_help_are_commands(line: str) -> None:
     """Every line that the help shows has all that its command asks for, and nothing that it does not know."""
     name, *arguments = shlex.split(re.split(r"   +| > ", line)[0])[1:]
     command = get_command(app).commands[name]
+    while hasattr(command, "commands"):
+        name, *arguments = arguments
+        command = command.commands[name]
     context = command.make_context(name, arguments)
     assert context.params
 
