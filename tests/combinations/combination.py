@@ -95,6 +95,7 @@ MECHANISMS = (
     "subsample(rate = 0.5, sampling = fixed_size)",
     "subsample(rate = 0.25, sampling = stratified)",
     "filter_subsample(rate = 0.5)",
+    "filter_subsample(rate = 0.5, filter = average)",
     "lmmse()",
     "lmmse(weight = 0.5)",
     "lmmse(weight = 0.6, decay = 0.95)",

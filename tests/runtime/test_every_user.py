@@ -29,7 +29,11 @@ LINEAR: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "binomial": [("binomial", {})],
     "binary_tree": [("binary_tree", {})],
     "toeplitz": [("toeplitz", {})],
-    "filter_subsample": [("filter_subsample", {"rate": Decimal(rate)}) for rate in ("0.3", "0.5", "1")],
+    "filter_subsample": [
+        ("filter_subsample", {"rate": Decimal(rate), "filter": kind})
+        for kind in ("triangle", "average")
+        for rate in ("0.3", "0.5", "1")
+    ],
     "dft": [("dft", {"coefficients": c, "choose": choose}) for c, choose in ((None, False), (1, False), (2, True))],
     "dft, laplace": [("dft", {"noise": "laplace", "coefficients": c}) for c in (None, 1, 2, 3)],
     "lmmse": [

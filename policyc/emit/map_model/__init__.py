@@ -112,6 +112,7 @@ def render_map_model(plan: Plan) -> str:
                 release.prior.kind == "autoregression" or release.likelihood.options.get("predicts")
                 for release in releases
             ),
+            averages=any(release.likelihood.options.get("average") for release in releases),
             named=any(release.likelihood.combines for release in releases),
             gaps=any(release.gaps for release in releases),
         )

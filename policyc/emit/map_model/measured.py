@@ -201,7 +201,8 @@ def _(mechanism: FilterSubsample, where: Measured) -> Likelihood:
         "(mean - noisy)^2 / (2 stddev^2)"
     )
     grid, block = f"GRID{where.suffix} = {mechanism.grid}", f"BLOCK{where.suffix} = {max(1, round(1 / mechanism.rate))}"
-    return where.normal("filtered", words, mechanism.stddev, grid, block)
+    options = {"average": mechanism.filter == "average"}
+    return where.normal("filtered", words, mechanism.stddev, grid, block, options=options)
 
 
 @stated.register

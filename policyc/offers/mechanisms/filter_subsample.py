@@ -21,7 +21,10 @@ class FilterSubsampleOffer(GridOffer):
 
     name = "filter_subsample"
     says = "noise on weighted means around few steps"
-    options = (Option("rate", "fraction", "rate = 0.1", required=True),)
+    options = (
+        Option("rate", "fraction", "rate = 0.1", required=True),
+        Option("filter", ("triangle", "average"), "filter = average"),
+    )
     whole_stream = "the series is filtered from both sides"
     leaves_gaps = True
 
@@ -30,8 +33,9 @@ class FilterSubsampleOffer(GridOffer):
         return tuple({"rate": Decimal(rate)} for rate in ("0.1", "0.3"))
 
     def fixed(self, setting: Setting, options: Options) -> dict[str, Any]:  # noqa: ARG002
-        """The rate."""
-        return {"rate": options.get("rate", USUAL_RATE)}
+        """The rate, and a filter that is not the usual triangle."""
+        average = {"filter": "average"} if options.get("filter") == "average" else {}
+        return {"rate": options.get("rate", USUAL_RATE), **average}
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
         """The least noise for this rate."""

@@ -15,7 +15,6 @@ from policyc_check.users.setting import Setting
 from policyc_check.users.strategies import Whole, general_l2_square, largest_sum, row_bounds
 
 SHORT = 256  # steps, whose matrix is looked at as a whole
-ROOM = 2**22  # numbers that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -25,15 +24,18 @@ class Means(NonNegative):
     horizon: int
     block: int
     grid: int
+    filter: str = "triangle"
 
     @property
     def places(self) -> Whole:
         """The measured steps, at least one."""
         return np.arange(min(self.block // 2, self.horizon - 1), self.horizon, self.block)
 
-    def weights(self, near: Whole) -> Whole:
-        """Of steps so far from a place: none from the next place on."""
+    def weights(self, near: Whole | int) -> Whole:
+        """Of steps so far from a place: falling to none at the next place, or alike of all that are nearest to it."""
         away = np.maximum(self.block - np.abs(near), 0)
+        if self.filter == "average":
+            away = np.where((near >= -(self.block // 2)) & (near < (self.block + 1) // 2), self.block, 0)
         return np.asarray((2 * self.grid * away + self.block**2) // (2 * self.block**2))  # to the nearest
 
     def measured(self, raw: Whole, first: int) -> Numbers:
@@ -50,25 +52,23 @@ class Means(NonNegative):
         """The general bound; of many steps every row of A' A is taken for one between two places: no other has more."""
         if self.horizon <= SHORT:
             return general_l2_square(self.measured(np.eye(self.horizon, dtype=np.int64), 0)[0], participation)
-        columns, steps = np.arange(1 - self.block, 2 * self.block), np.arange(self.block)
-        found = []
-        for some in np.array_split(steps[:, None], -(-columns.size * self.block // ROOM)):
-            rows = self.weights(some) * self.weights(columns)
-            rows += self.weights(some - self.block) * self.weights(columns - self.block)
-            found.append(row_bounds(rows, participation))
-        between = (np.arange(self.horizon) - self.places[0]) % self.block
-        return largest_sum(np.concatenate(found)[between], participation)
+        columns, block = np.arange(1 - self.block, 2 * self.block), self.block
+        rows = (sum(self.weights(t - p) * self.weights(columns - p) for p in (0, block)) for t in range(block))
+        found = np.array([row_bounds(np.atleast_2d(row), participation)[0] for row in rows])
+        between = (np.arange(self.horizon) - self.places[0]) % block
+        return largest_sum(found[between], participation)
 
 
 class FilterSubsample(GridMechanism):
     """Measures weighted means of the steps around every (1 / rate)-th step, under discrete Gaussian noise.
 
-    Weights fall in a straight line to zero at the measured steps before and after; they are whole numbers of a grid.
+    Weights, whole numbers of a grid, fall in a line to zero at the measured steps beside, or are alike around each.
     """
 
     name: Literal["filter_subsample"] = "filter_subsample"
     grid: ClassVar[int] = 2**12
     rate: Annotated[Decimal, Field(gt=0, le=1, allow_inf_nan=False)]
+    filter: Literal["triangle", "average"] = Field(default="triangle", exclude_if=lambda value: value == "triangle")
 
     @property
     def _block(self) -> int:
@@ -77,4 +77,4 @@ class FilterSubsample(GridMechanism):
     def strategy(self, setting: Setting) -> Means:
         """Of all steps, once all are there."""
         assert setting.horizon is not None, "it does not apply to endless streams"
-        return Means(setting.horizon, self._block, self.grid)
+        return Means(setting.horizon, self._block, self.grid, self.filter)

@@ -25,7 +25,8 @@ class FilterSubsample(checked.FilterSubsample, GridMechanism):
 
     KOGA22 draws the measured steps at random and bounds what they show of one user before they are drawn, which may
     fail. Here noise is made for the steps that are measured, exactly, with nothing that may fail; chance then protects
-    nobody, so that the steps are evenly spaced and public. The estimator fills the rest.
+    nobody, so that the steps are evenly spaced and public. Its filter is a bell 10 steps wide whatever the rate; here
+    it is a triangle as wide as the steps are apart, or their plain average. The estimator fills the rest.
 
     Source: KOGA22, BW18, CKS20
     """
@@ -39,7 +40,8 @@ class FilterSubsample(checked.FilterSubsample, GridMechanism):
 
     def described(self) -> str:
         """With what it was told."""
-        return f"filter_subsample(rate = {self.rate})"
+        said = "" if self.filter == "triangle" else f", filter = {self.filter}"
+        return f"filter_subsample(rate = {self.rate}{said})"
 
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:

@@ -60,6 +60,7 @@ NUMBERS = {  # the cost expected: half the number of numbers with normal noise, 
     "sampled and filtered": ("mechanism fast(samples = 20, process_sd = 10)", "", "realtime", 20),
     "subsample": ("mechanism subsample(rate = 0.5)", "", "offline", None),
     "means of few steps": ("mechanism filter_subsample(rate = 0.34)", "", "offline", STEPS / 3 / 2),
+    "averages": ("mechanism filter_subsample(rate = 0.25, filter = average)", "", "offline", STEPS / 4 / 2),
 }  # fmt: skip
 
 

@@ -4,42 +4,72 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from stream_settings import run, simulated
 
+from policyc_check.mechanisms import filter_subsample
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms.filter_subsample import FilterSubsample
 
 
-def made(rate: str) -> FilterSubsample:
-    return FilterSubsample(rate=Decimal(rate), stddev=Decimal(1))
+def made(rate: str, filter_: str = "triangle") -> FilterSubsample:
+    return FilterSubsample(rate=Decimal(rate), stddev=Decimal(1), filter=filter_)
 
 
-def moved_square(rate: str, setting: Setting) -> int:
-    return made(rate).strategy(setting).moves(setting).l2_square
+def moved_square(rate: str, setting: Setting, filter_: str = "triangle") -> int:
+    return made(rate, filter_).strategy(setting).moves(setting).l2_square
 
 
-def weights_of(rate: str, steps: int) -> np.ndarray:
+def weights_of(rate: str, steps: int, filter_: str = "triangle") -> np.ndarray:
     """A as a matrix, (measured, steps)."""
     setting = Setting(Participation(1, steps), wait=None)
-    return made(rate).strategy(setting).measured(np.eye(steps, dtype=np.int64), 0)[0]
+    return made(rate, filter_).strategy(setting).measured(np.eye(steps, dtype=np.int64), 0)[0]
 
 
-@pytest.mark.parametrize("rate", ["0.5", "0.34", "0.2", "1"])
-@pytest.mark.parametrize("bound", [1, 2, 3])
-def test_nobody_moves_the_means_further(rate, bound):
-    """Over all ways to take part, the squared distance is at most the bound; for one step it is the bound."""
-    matrix = weights_of(rate, 13)
-    claimed = moved_square(rate, Setting(Participation(bound, 13), wait=None))
-    largest = max(int((matrix[:, list(places)].sum(axis=1) ** 2).sum()) for places in combinations(range(13), bound))
+@pytest.mark.parametrize("filter_", ["triangle", "average"])
+@pytest.mark.parametrize("short", [True, False])
+@pytest.mark.parametrize("rate", ["0.5", "0.34", "0.25", "0.2", "1"])
+@pytest.mark.parametrize(("bound", "spacing"), [(1, 1), (2, 1), (3, 1), (3, 2), (2, 5)])
+def test_nobody_moves_the_means_further(rate, bound, spacing, short, filter_, monkeypatch):
+    """Over all ways to take part, the squared distance is at most the bound, of short streams and long ones.
+
+    For one step it is the bound, and so it is of averages wherever blocks are whole.
+    """
+    if not short:
+        monkeypatch.setattr(filter_subsample, "SHORT", 0)
+    matrix = weights_of(rate, 13, filter_)
+    claimed = moved_square(rate, Setting(Participation(bound, 13, spacing), wait=None), filter_)
+    largest = max(
+        int((matrix[:, list(places)].sum(axis=1) ** 2).sum())
+        for places in combinations(range(13), bound)
+        if all(after - before >= spacing for before, after in pairwise(places))
+    )
     assert largest <= claimed
-    if bound == 1:
+    if bound == 1 or (filter_ == "average" and rate in ("1", "0.25") and spacing == 1):
         assert largest == claimed
+
+
+@pytest.mark.parametrize("rate", ["0.5", "0.34", "0.25", "0.2", "1"])
+def test_averages_are_of_blocks_that_do_not_overlap(rate):
+    """Each step counts once, but for those at the end that are nearer to a step beyond it."""
+    matrix = weights_of(rate, 23, "average")
+    block = round(1 / float(rate))
+    assert ((matrix > 0).sum(axis=0)[: 23 - block] == 1).all()
+    assert set(np.unique(matrix)) <= {0, round(FilterSubsample.grid / block)}
+    assert matrix[:-1].sum(axis=1) == pytest.approx(np.full(len(matrix) - 1, FilterSubsample.grid), rel=1e-3)
+
+
+def test_old_plans_say_nothing_of_the_filter():
+    """A triangle is what a plan without the word means, and what is written without it."""
+    assert made("0.5") == FilterSubsample.model_validate({"rate": "0.5", "stddev": "1"})
+    assert "filter" not in made("0.5").model_dump()
+    assert made("0.5", "average").model_dump()["filter"] == "average"
+    assert made("0.5", "average").described() == "filter_subsample(rate = 0.5, filter = average)"
 
 
 def dense_bound(matrix, bound):
