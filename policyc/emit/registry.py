@@ -94,7 +94,7 @@ def _variant(promises: list[Any]) -> str:
     kinds = {promise["kind"] for promise in promises}
     if kinds == {"user_level_rho"}:
         return "Zero-concentrated DP"
-    if kinds == {"user_level"}:
+    if kinds <= {"user_level", "event_level", "w_event"}:
         return "Approximate DP" if any("delta" in promise for promise in promises) else "Pure DP"
     return "Pure DP" if kinds <= PURE else "Custom"
 

@@ -55,12 +55,12 @@ def step_rows(plan: Plan) -> StepTable:
     columns["forward_leakage"] = leakage.forward.tolist()
     columns["total_leakage"] = leakage.total.tolist()
     if single:
-        columns[_error_name(first)] = first.schedule.expected_errors(steps)
+        columns[_error_name(first)] = first.schedule.column("expected_errors", steps)
         return StepTable(columns)
     for release in plan.scheduled:
         columns[f"epsilon:{release.name}"] = texts[release.name]
         columns[f"scale:{release.name}"] = _texts(release.schedule.scales(steps))
-        columns[f"{_error_name(release)}:{release.name}"] = release.schedule.expected_errors(steps)
+        columns[f"{_error_name(release)}:{release.name}"] = release.schedule.column("expected_errors", steps)
     return StepTable(columns)
 
 

@@ -8,12 +8,18 @@ from policyc.emit.blocks.accuracy import alone_words, dropped, stretch_words, ty
 from policyc.emit.blocks.made import formula
 from policyc.emit.blocks.made_errors import made_error
 from policyc.emit.blocks.suppression import left_out_words
-from policyc.emit.blocks.user_limits import amount, at_delta, number_of
+from policyc.emit.blocks.user_limits import amount, at_delta, kind_of, number_of
 from policyc.emit.blocks.wording import chance, in_period
 from policyc_check.plan.targets import AlphaDPT, UserPromise, WEvent
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
 
+KINDS = {
+    "user_level": "user level",
+    "user_level_rho": "user level",
+    "event_level": "event level",
+    "w_event": "w-event",
+}
 HEADERS = {"at_least": "error at least", "unconstrained": "before constraints", "noise": "error of the noise"}
 
 
@@ -51,8 +57,8 @@ def _promise(plan: Plan, index: int) -> str:
     if isinstance(target, UserPromise):
         claim = plan.claims.user_level[index]
         return (
-            f"user level: at most {amount(target)} about all events of one user{in_period(plan)}, over {_span(plan)}"
-            f"{at_delta(target) and ',' + at_delta(target)} (recomputed: {number_of(claim)})"
+            f"{KINDS[kind_of(target)]}: at most {amount(target)} about all events of one user{in_period(plan)}, over "
+            f"{_span(plan)}{at_delta(target) and ',' + at_delta(target)} (recomputed: {number_of(claim)})"
         )
     kind = "w-event" if isinstance(target, WEvent) else "event level"
     return f"{kind}: at most {target.epsilon} nats {about}, steps taken as independent"

@@ -204,7 +204,7 @@ class Predictor:
             self.delay,
             self.objective,
             integer=self.constraints.integer,
-            balanced=self.mechanism.balanced,
+            balanced=self.balanced,
         )
 
     def prior_alone(self, steps: int | None) -> float | None:
@@ -225,6 +225,11 @@ class Predictor:
         return self.mechanism.variance(exact(scale)) if squared else self.mechanism.absolute_error(exact(scale))
 
     @property
+    def balanced(self) -> bool:
+        """Whether the noise of a step's cells adds up to zero."""
+        return getattr(self.mechanism, "balanced_cells", None) is not None
+
+    @property
     def _modelled(self) -> bool:
         return self.population is not None and bool(self.chains)
 
@@ -235,7 +240,7 @@ class Predictor:
 
     def _unmodelled(self, scale: float) -> float:
         total = self.constraints.simplex is not None and self.constraints.simplex.total is not None
-        known = total and self.cells > 1 and not self.mechanism.balanced
+        known = total and self.cells > 1 and not self.balanced
         left = (self.cells - 1) / self.cells if known else 1.0  # a known sum removes the mean noise
         return self.noise_error(scale) * (left if self.objective == "mean_squared_error" else float(np.sqrt(left)))
 
@@ -245,7 +250,7 @@ class Predictor:
         key = law.tobytes()
         if key not in self._models:
             points = spread_points(self._rows, 2 * self.cells - 1)
-            self._models[key] = StepModel(law, self.population, points, self.mechanism.balanced)
+            self._models[key] = StepModel(law, self.population, points, self.balanced)
         return self._models[key]
 
     def _prior(self, estimator: Estimator, step: int, first_scale: float) -> Array | None:

@@ -280,7 +280,9 @@ def _user_promise(target: UserLevelTarget) -> promised.AnyUserPromise:
         return promised.UserRho(rho=target.rho, relation=relation, per=target.per)
     assert target.epsilon is not None, "read with a delta"
     assert target.delta is not None, "read with an epsilon"
-    return promised.UserLevel(epsilon=target.epsilon, delta=target.delta, relation=relation, per=target.per)
+    return promised.UserLevel(
+        epsilon=target.epsilon, delta=target.delta, relation=relation, per=target.per, window=target.window
+    )
 
 
 def correlation_record(policy: Policy, lags: Mapping[str | None, tuple[int, ...]]) -> Correlation:

@@ -46,8 +46,20 @@ def grid_of(low: Decimal, high: Decimal) -> Decimal:
 
 
 def participation_of(policy: Policy) -> ParticipationRecord:
-    """How far one user can take part; without a statement in every step, once, which the run itself makes true."""
+    """How far one user can take part; without a statement in every step, once, which the run itself makes true.
+
+    Of a promise about windows it is said of every step by itself.
+    """
     stated = policy.participation
+    if policy.window is not None:
+        assumed = None if stated is None else stated.assumed
+        return ParticipationRecord(
+            bound=1,
+            per_step=1 if stated is None else stated.per_step,
+            spacing=1,
+            enforced="keep_first" if assumed is None else None,
+            assumed=assumed,
+        )
     if stated is None:
         assert policy.longest_part is not None, "an endless stream without a bound was refused before"
         return ParticipationRecord(

@@ -159,12 +159,14 @@ class AlphaDPTTarget:
 class UserLevelTarget:
     """All events of one user: epsilon at a delta, which may be 0, or rho in place of both.
 
-    With `per`: all of one user in one such period.
+    With `per`: all of one user in one such period. With `window`: in so many steps in a row, as `event_level` and
+    `w_event` have it.
     """
 
     neighbors: Literal["add_remove", "replace"]
     span: Span
     per: Length | None = None
+    window: int | None = None
     epsilon: Decimal | None = None
     delta: Decimal | None = None
     rho: Decimal | None = None
@@ -180,19 +182,23 @@ class UserLevelTarget:
 
 @dataclass(frozen=True)
 class EventLevelTarget:
-    """One event of one user, no correlation."""
+    """One event of one user, no correlation; delta None or 0 leaves nothing to chance."""
 
     epsilon: Decimal
     span: Span
+    delta: Decimal | None = None
+    neighbors: Literal["add_remove", "replace"] = "replace"
 
 
 @dataclass(frozen=True)
 class WEventTarget:
-    """Any window of that many steps (Kellaris et al. 2014)."""
+    """Any window of that many steps (Kellaris et al. 2014); delta None or 0 leaves nothing to chance."""
 
     epsilon: Decimal
     window: int
     span: Span
+    delta: Decimal | None = None
+    neighbors: Literal["add_remove", "replace"] = "replace"
 
 
 Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget
@@ -377,6 +383,11 @@ class Policy:
     def period(self) -> Length | None:
         """The length of the period whose events are promised together; None for promises about all of them."""
         return next((target.per for target in self.targets if isinstance(target, UserLevelTarget)), None)
+
+    @property
+    def window(self) -> int | None:
+        """The steps in a row whose events are promised together; None for promises of another kind."""
+        return next((target.window for target in self.targets if isinstance(target, UserLevelTarget)), None)
 
     @property
     def longest_part(self) -> int | None:

@@ -28,6 +28,7 @@ from policyc.semantics.statements import (
     resolve_wish,
 )
 from policyc.semantics.streams import resolve_stream
+from policyc.semantics.windows import with_window
 from policyc.syntax import tree as syntax
 from policyc.syntax.tree import CallStatement, CellField, Correlation, Name, PolicyHeader, Tree, WordStatement
 
@@ -81,7 +82,7 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
     postprocess = _postprocess(scope, statements, releases, made, stream)
     if stream is None or not header:
         return None
-    return Policy(
+    policy = Policy(
         source=tree.source,
         name=header[0].name.text,
         purpose=header[0].purpose.value,
@@ -102,6 +103,7 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
         files=tuple(scope.files[name] for name in sorted(scope.files)),
         made=tuple(made),
     )
+    return with_window(policy)
 
 
 def _keyword(statement: syntax.Statement) -> str:

@@ -26,6 +26,8 @@ Signature = Mapping[str, tuple[Parameter, ...]]
 _EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", because="it is the promise itself")
 _NEIGHBORS = reading.word("add_remove", "replace")
 
+_STEP_NEIGHBORS = Parameter("neighbors", _NEIGHBORS, "neighbors = replace", required=False)
+_DELTA = Parameter("delta", reading.number, "delta = 1e-6", required=False)
 _PER = Parameter("per", reading.length, "per = 1d", required=False)
 _RHO = Parameter("rho", reading.privacy_parameter, "rho = 0.015", required=False)
 _USER_NEIGHBORS = Parameter(
@@ -44,7 +46,7 @@ _TARGETS: Signature = {
     "alpha_dpt": (
         Parameter("alpha", reading.privacy_parameter, "alpha = 1.0", because="it is the promise itself"),
         Parameter("window", reading.step_count, "window = 1 step", required=False),
-        Parameter("neighbors", _NEIGHBORS, "neighbors = replace", required=False),
+        _STEP_NEIGHBORS,
     ),
     "user_level": (
         _EPSILON,
@@ -55,10 +57,12 @@ _TARGETS: Signature = {
         _PER,
         _RHO,
     ),
-    "event_level": (_EPSILON,),
+    "event_level": (_EPSILON, _DELTA, _STEP_NEIGHBORS),
     "w_event": (
         _EPSILON,
         Parameter("window", reading.step_count, "window = 12 steps", because="it says what is protected together"),
+        _DELTA,
+        _STEP_NEIGHBORS,
     ),
 }  # fmt: skip
 

@@ -20,7 +20,6 @@ LONGEST_TEXT = 2**20  # a policy has no more
 LONGEST_NAME = 1000
 LONGEST_STREAM = 10_000_000  # steps
 LARGEST_COUNT = 10**12
-LARGEST_SCALE = 2**55  # noise of this scale still fits 64-bit integers together with any count
 MOST_COINS = 2**25  # of one draw of binomial noise: a standard deviation of 2,900, and 4 MB of random bits
 
 # Control characters, and characters that change how the rest of a line is shown: an auditor must see what is there.

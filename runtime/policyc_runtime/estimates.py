@@ -48,7 +48,7 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         _only_chain(plan),
         release.constraint_set,
         plan.delivery.longest_wait,
-        balanced=release.mechanism.balanced,
+        balanced=release.balanced,
     )
 
 
@@ -68,7 +68,7 @@ def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Seque
         _only_chain(plan),
         release.constraint_set,
         plan.delivery.longest_wait,
-        balanced=release.mechanism.balanced,
+        balanced=release.balanced,
     )
 
 
@@ -118,7 +118,7 @@ def estimate_release(
             constraints,
             previous,
             plan.delivery.longest_wait,
-            balanced=release.mechanism.balanced,
+            balanced=release.balanced,
             processes=processes,
             offset=_offset(plan, release),
         )

@@ -189,7 +189,6 @@ def _drawn_at_steps(plan: Plan, release: BudgetedRelease, rows: Sequence[Any]) -
 
     Balanced noise adds up to zero, so that the cells of a step add up to the public population.
     """
-    balanced = getattr(release.mechanism, "balanced_cells", None) is not None
     for row, epsilon in zip(rows, release.schedule.epsilons(len(rows)), strict=True):
         if epsilon == 0:
             if row is not None:
@@ -197,6 +196,6 @@ def _drawn_at_steps(plan: Plan, release: BudgetedRelease, rows: Sequence[Any]) -
             continue
         if row is None or len(row) != len(release.cells) or any(type(number) is not int for number in row):
             return False
-        if balanced and sum(row) != plan.stream.population:
+        if release.balanced and sum(row) != plan.stream.population:
             return False
     return True

@@ -42,10 +42,15 @@ class ReleasePlan(checked_release.ReleasePlan):
         """What its published values must satisfy, as arrays."""
         return ConstraintSet(self.constraints, len(self.cells), integer=self.integer)
 
+    @property
+    def balanced(self) -> bool:
+        """Whether the noise of a step's cells adds up to zero."""
+        return getattr(self.mechanism, "balanced_cells", None) is not None
+
     def errors(self, steps: int) -> list[float]:
         """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
         if self.schedule is not None:
-            return self.schedule.expected_errors(steps)
+            return self.schedule.column("expected_errors", steps)
         values: list[float] = []
         for run in self.expected_errors:
             values += [run.error] * min(steps - len(values), steps if run.steps is None else run.steps)

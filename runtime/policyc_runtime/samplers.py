@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from policyc_check.errors import KernelError
-from policyc_check.records import LARGEST_SCALE, MOST_COINS
+from policyc_check.records import MOST_COINS
 from policyc_runtime.randomness import LONGEST_RUN, WORD_BITS, Coin, broken
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from policyc_runtime.randomness import Randomness
 
+LARGEST_SCALE = 2**55  # noise of this scale still fits 64-bit integers together with any count
 BATCH = 2**16  # draws at a time, so that memory stays small and warm
 UNCLEAR = 2.0**-40  # distance of a uniform number to a probability below which floating point does not decide
 

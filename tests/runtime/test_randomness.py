@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
 from policyc_check.errors import KernelError
-from policyc_check.records import LARGEST_SCALE
 from policyc_runtime.randomness import Coin, Randomness, SimulationRandomness, SystemRandomness
-from policyc_runtime.samplers import UNCLEAR, _keep, discrete_gaussian, discrete_laplace
+from policyc_runtime.samplers import LARGEST_SCALE, UNCLEAR, _keep, discrete_gaussian, discrete_laplace
 
 SCALES = ["0.3", "1", "2.5", "20.000000000000004", "1000"]
 

@@ -61,6 +61,12 @@ def _meaning(plan: Plan, target: Target, index: int) -> Json:
 
 
 def _method(target: Target) -> str:
+    if isinstance(target, UserPromise) and target.window is not None:
+        return (
+            "Beliefs are how often the best guess between two courses of these events, all else being known, is right, "
+            "after a prior belief of 10 or 50 % in one of them; both follow from the exact privacy curve of all noise "
+            "together."
+        )
     if isinstance(target, UserPromise):
         return (
             "Beliefs are how often the best guess whether the user is in the data is right, after a prior belief of 10 "

@@ -7,18 +7,35 @@ from policyc.emit.blocks.wording import JsonValue, in_period, period_length
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import DAY, MONTH
-from policyc_check.users.claims import STRETCHES, own_bound, periods_in, periods_of_horizon, promised_user_level
+from policyc_check.users.claims import (
+    STRETCHES,
+    own_bound,
+    periods_in,
+    periods_of_horizon,
+    promised_user_level,
+    window_of,
+)
 from policyc_runtime.plan import Plan
 
 
 def other_periods(plan: Plan) -> str:
     """What else an adversary may know, of a promise about periods."""
-    return ", and all that this user does in other periods" if in_period(plan) else ""
+    others = "periods" if window_of(plan) is None else "steps"
+    return f", and all that this user does in other {others}" if in_period(plan) else ""
 
 
 def habits(plan: Plan) -> list[JsonValue]:
     """What a promise about periods leaves of more than one of them."""
     (claim, *_), (target, *_) = plan.claims.user_level, promised_user_level(plan)
+    if target.window is not None:
+        return [
+            {
+                "title": "What a user does in more steps",
+                "text": "A habit shows in many steps, and the promise is for "
+                f"{counted(target.window, 'step')} at a time. Of what a user does in more is promised: "
+                f"{more_steps(claim)}{at_delta(claim) and ',' + at_delta(claim)}.",
+            }
+        ]
     if target.per is None:
         return []
     length, any_length = period_length(plan, target.per), duration(target.per)
@@ -32,6 +49,12 @@ def habits(plan: Plan) -> list[JsonValue]:
             f"{for_ever if plan.stream.horizon is None else ''}.",
         }
     ]
+
+
+def more_steps(claim: UserLevelClaim | UserRhoClaim) -> str:
+    """What is left of what a user does in more steps: `2 nats at 2 steps, ...`."""
+    left = [f"{left_words(point)} at {counted(point.participation, 'step')}" for point in claim.beyond]
+    return ", ".join(left) or "as much, as there are no more"
 
 
 def several_periods(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:

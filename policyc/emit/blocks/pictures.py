@@ -14,7 +14,7 @@ from policyc.emit.numbers import about, exact, round_up
 from policyc.emit.pictures import thinned
 from policyc_check.plan.claims import UserRhoClaim
 from policyc_check.plan.targets import AlphaDPT
-from policyc_check.users.claims import own_bound, promised_user_level
+from policyc_check.users.claims import own_bound, promised_user_level, window_of
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 
@@ -43,14 +43,17 @@ def user_level_pictures(plan: Plan) -> Json:
         content["example"] = example
     claim, record = plan.claims.user_level[0], plan.participation
     if claim.beyond and record is not None:
-        points = [(own_bound(plan), number_of(claim)), *((p.participation, number_of(p)) for p in claim.beyond)]
+        own = own_bound(plan) * (window_of(plan) or 1)
+        points = [(own, number_of(claim)), *((p.participation, number_of(p)) for p in claim.beyond)]
         pairs = [(bound, number) for bound, number in points if number is not None]
         name, y = ("rho", "rho") if isinstance(claim, UserRhoClaim) else ("epsilon", "epsilon, nats")
         (target, *_) = promised_user_level(plan)
         described = f"{'Rho' if name == 'rho' else 'Epsilon in nats'}{at_delta(claim)}"
         content["participation"] = {
             "id": "participation",
-            "title": "What is left of several periods" if in_period(plan) else "If a user takes part more often",
+            "title": f"What is left of {'several periods' if window_of(plan) is None else 'more steps'}"
+            if in_period(plan)
+            else "If a user takes part more often",
             "description": f"{described}, against steps in which a user takes part.",
             "x": "steps in which a user takes part",
             "y": y,

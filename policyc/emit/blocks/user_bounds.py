@@ -10,34 +10,22 @@ from policyc.emit.blocks.user_limits import (
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, span
 from policyc.emit.numbers import counted
 from policyc_check.plan.claims import UserRhoClaim
-from policyc_check.users.claims import own_bound
+from policyc_check.users.claims import own_bound, window_of
 from policyc_runtime.plan import Plan
-
-NAMES = {
-    "user_level": "user-level differential privacy",
-    "user_level_rho": "user-level zero-concentrated differential privacy",
-}
-SOURCES: dict[str, list[JsonValue]] = {"user_level": ["BW18", "DR14"], "user_level_rho": ["BS16", "CKS20"]}
-
-KEPT = {
-    "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
-    "is drawn; what is kept never depends on later steps",
-    "keep_sample": "the run keeps a sample of a user's steps that fits the bound and drops the others before any noise "
-    "is drawn",
-}
 
 
 def implied_bounds(plan: Plan, groups: Groups) -> Json:
     """A table of what is left of the promise for them; `groups` as `user_level_blocks` found them."""
     rows: list[JsonValue] = []
-    first = plan.claims.user_level[0]
+    first, window = plan.claims.user_level[0], window_of(plan)
+    periods = in_period(plan) and window is None
     rho = isinstance(first, UserRhoClaim)
     delta = f",{at_delta(first)}".replace(" at", "") if at_delta(first) else ""
     for claim in plan.claims.user_level:
-        own = own_bound(plan)
+        own = own_bound(plan) * (window or 1)
         for bound, stated in ((own, claim), *((point.participation, point) for point in claim.beyond)):
             words = f"all of {counted(bound, 'step')} in which a user takes part"
-            if in_period(plan):
+            if periods:
                 words = f"all of {counted(bound // own, 'period')} in which a user takes part"
             rows.append(
                 {
@@ -50,20 +38,26 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
         rows.append(
             {
                 "words": f"all of {counted(size, 'user')} who act together, or of one with {counted(size, 'name')}",
-                "steps": f"{own_bound(plan)} each",
+                "steps": f"{own_bound(plan) * (window or 1)} each",
                 "any": "no limit" if kept == "nothing" else _cell(kept, delta),
             }
         )
     return {
         "unit": "rho, and nats at a delta," if rho else "nats",
-        "unit_of_privacy": f"everything that one user does in so many {'periods' if in_period(plan) else 'steps'}, "
+        "unit_of_privacy": f"everything that one user does in so many {'periods' if periods else 'steps'}, "
         "wherever they lie",
         "time_scope": span(plan),
-        "adversaries": [{"key": "any", "words": "knows any correlation whatever"}],
+        "adversaries": [
+            {
+                "key": "any",
+                "words": "knows any correlation whatever" if window is None else "knows what happens in all others",
+            }
+        ],
         "rows": rows,
-        "from": "The same noise, for users who take part more often than the bound says; a single event, and any "
-        "window "
-        f"of steps{' within one period' if in_period(plan) else ''}, is protected at least as well as the first row "
+        "from": "The same noise, for all that a user does in more steps than are promised together."
+        if window is not None
+        else "The same noise, for users who take part more often than the bound says; a single event, and any "
+        f"window of steps{' within one period' if periods else ''}, is protected at least as well as the first row "
         "says.",
     }
 

@@ -15,6 +15,7 @@ from policyc.emit.blocks.user_limits import (
     beyond,
     first_point,
     in_odds,
+    kind_of,
     left_words,
     number_of,
     recomputed,
@@ -29,16 +30,26 @@ from policyc_check.plan.claims import Degradation, RhoLeft, UserLevelClaim, User
 from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
-from policyc_check.users.claims import own_bound, promised_user_level, setting_of, spread_of
+from policyc_check.users.claims import own_bound, promised_user_level, setting_of, spread_of, window_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
 
 NAMES = {
     "user_level": "user-level differential privacy",
     "user_level_rho": "user-level zero-concentrated differential privacy",
+    "event_level": "event-level differential privacy",
+    "w_event": "w-event differential privacy",
 }
-SOURCES: dict[str, list[JsonValue]] = {"user_level": ["BW18", "DR14"], "user_level_rho": ["BS16", "CKS20"]}
+SOURCES: dict[str, list[JsonValue]] = {
+    "user_level": ["BW18", "DR14"],
+    "user_level_rho": ["BS16", "CKS20"],
+    "event_level": ["BW18", "DR14"],
+    "w_event": ["BW18", "KELLARIS14"],
+}
 
+KEPT_OF_A_STEP = (
+    "of a user's events in each step it keeps those that count and drops the others before any noise is drawn"
+)
 KEPT = {
     "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
     "is drawn; what is kept never depends on later steps",
@@ -60,7 +71,10 @@ def user_level_blocks(plan: Plan) -> Json:
             "growth": [],
             "tolerance": [],
             "evidence": plan.correlation.evidence,
-            "words": "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
+            "words": "Steps of one user are taken as independent: who knows how they depend on each other can learn "
+            "more."
+            if window_of(plan) is not None
+            else "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
             f"other, because it covers all of them{in_period(plan)} together.",
         },
         "implied_bounds": implied_bounds(plan, groups),
@@ -79,6 +93,8 @@ def record_of(plan: Plan) -> ParticipationRecord:
 def bound_words(plan: Plan) -> str:
     """`in at most 100 steps, once in each`, with the spacing where there is one."""
     record = record_of(plan)
+    if window_of(plan) is not None:
+        return f"in any number of steps, {_in_a_step(plan)}"
     apart = f", any two of them at least {counted(record.spacing, 'step')} apart" if record.spacing > 1 else ""
     of = " of a period" if in_period(plan) else ""
     return f"in at most {counted(own_bound(plan), 'step')}{of}{apart}, {_in_a_step(plan)}"
@@ -102,6 +118,8 @@ def _in_a_step(plan: Plan) -> str:
 
 def _steps_words(plan: Plan) -> str:
     record = record_of(plan)
+    if window_of(plan) is not None:
+        return f"what counts {_in_a_step(plan)} is published" if record.enforced else _in_a_step(plan)
     if record.enforced:
         of = " of the period" if in_period(plan) else ""
         return f"at most {counted(own_bound(plan), 'step')}{of} count, {bound_words(plan).split(', ', 1)[1]}"
@@ -110,7 +128,7 @@ def _steps_words(plan: Plan) -> str:
 
 def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     record = record_of(plan)
-    others = "any other" if target.per is not None else "those of any other user"
+    others = "any other" if in_period(plan) else "those of any other user"
     other = f"with {others} in their place" if target.relation.value == "replace_one" else "without"
     bounded = "of whom only" if record.enforced else "who, as is assumed, counts"
     sentence = (
@@ -122,8 +140,8 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     delta: Json = {"delta": exact(target.delta)} if isinstance(target, UserLevel) and target.delta > 0 else {}
     return {
         "id": f"P{index + 1}",
-        "kind": target.kind,
-        "name": NAMES[target.kind],
+        "kind": kind_of(target),
+        "name": NAMES[kind_of(target)],
         "value": exact(target.rho if isinstance(target, UserRho) else target.epsilon),
         **delta,
         "unit": "rho" if isinstance(target, UserRho) else "nats",
@@ -138,15 +156,15 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
         "sentence": sentence,
         "in_odds": in_odds(plan, index, span(plan)),
         **({} if numbers is None else {"factor": likelihood_factor(numbers[0])}),
-        "adversary": f"knows all about every other user{other_periods(plan)}, and however this user's steps depend on "
-        "each other",
+        "adversary": f"knows all about every other user{other_periods(plan)}"
+        + (", and however this user's steps depend on each other" if target.window is None else ""),
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{recomputed(plan, index)}, over {span(plan)}",
         "theorem": f"the noise on all steps together hides one user's part in all of them{in_period(plan)}; releases "
         "compose",
         "derivation": f"{_derivation(target)} The plan was found by one algorithm and checked by another, with every "
         "rounding against it.",
-        "sources": SOURCES[target.kind],
+        "sources": SOURCES[kind_of(target)],
         "conditional_on": [str(entry["title"]) for entry in user_level_assumptions(plan) if isinstance(entry, dict)],
     }
 
@@ -181,14 +199,30 @@ def user_level_assumptions(plan: Plan, groups: Groups = ()) -> list[JsonValue]:
         plan: with such a promise.
         groups: what users who act together are promised; only what remains when an assumption fails names it.
     """
-    return [_bound(plan, groups), public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
+    steps = [] if window_of(plan) is None else [_independent_steps(plan)]
+    return [*steps, _bound(plan, groups), public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
+
+
+def _independent_steps(plan: Plan) -> Json:
+    (claim, *_) = plan.claims.user_level
+    left = left_words(claim.beyond[-1] if claim.beyond else claim)
+    whole = f"{left}{at_delta(claim)} for all events of one user over {span(plan)}"
+    endless = "nothing for the stream as a whole, which has no end"
+    return {
+        "id": "correlation",
+        "title": "Independent steps",
+        "statement": "The steps of one user tell nothing of each other.",
+        "vouched_by": f"the policy: {said(plan.correlation.evidence or 'no evidence given')}",
+        "if_it_fails": f"Against any correlation there remains {endless if plan.stream.horizon is None else whole}.",
+    }
 
 
 def _bound(plan: Plan, groups: Groups) -> Json:
     record = record_of(plan)
     (claim, *_) = plan.claims.user_level
     if record.enforced:
-        vouched = f"the run: {KEPT[record.enforced]}; it needs events, and refuses ready counts"
+        how = KEPT[record.enforced] if window_of(plan) is None else KEPT_OF_A_STEP
+        vouched = f"the run: {how}; it needs events, and refuses ready counts"
         return {
             "id": "participation",
             "title": "Limited participation",
@@ -213,6 +247,8 @@ def _bound(plan: Plan, groups: Groups) -> Json:
 def _left(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
     if not claim.beyond:
         return "Nobody can take part in more steps than there are."
+    if window_of(plan) is not None:
+        return "A user who counts m times as often in a step is m users who act together."
     if in_period(plan):
         return f"A user who takes part more often in a period is promised as much less: {several_periods(plan, claim)}."
     left = [f"{left_words(point)} at {counted(point.participation, 'step')}" for point in claim.beyond]
@@ -272,7 +308,8 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
     else:
         setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
         step = counted(setting.contribution, "unit")
-        hides = f"at most {step} in a step, {about(l2_sensitivity(setting))} in L2 norm over all steps"
+        over = "all steps" if window_of(plan) is None else counted(setting.participation.steps, "step")
+        hides = f"at most {step} in a step, {about(l2_sensitivity(setting))} in L2 norm over {over}"
     lost = released_loss(plan, release) if isinstance(release, MeasuredRelease) else None
     return {
         "release": release.name,
@@ -292,7 +329,8 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
 
 def _participation(plan: Plan) -> Json:
     record = record_of(plan)
-    how = f"by the run: {KEPT[record.enforced]}" if record.enforced else "by nobody: it is assumed"
+    kept = KEPT_OF_A_STEP if window_of(plan) is not None else KEPT.get(record.enforced or "")
+    how = f"by the run: {kept}" if record.enforced else "by nobody: it is assumed"
     return {
         "bound": f"a user takes part {bound_words(plan)}",
         "per_step": str(record.per_step),

@@ -34,6 +34,11 @@ def amount(stated: AnyUserPromise | UserLevelClaim | UserRhoClaim) -> str:
     return f"{exact(stated.epsilon)} nats"
 
 
+def kind_of(target: AnyUserPromise) -> str:
+    """What is promised, as policies name it."""
+    return target.kind if target.window is None else "event_level" if target.window == 1 else "w_event"
+
+
 def at_delta(stated: AnyUserPromise | UserLevelClaim | UserRhoClaim) -> str:
     """` at delta 0.000001`, where there is one."""
     delta = stated.delta if isinstance(stated, UserLevel | UserLevelClaim) else Decimal(0)
@@ -159,6 +164,8 @@ def said_to_be_learned(plan: Plan, index: int, other: str) -> str:
     """The end of the promise's sentence: how much is learned at most, and what that says of sets of results."""
     target, point = promised_user_level(plan)[index], first_point(plan, index)
     results, of_period = "", "" if target.per is None else " of the period"
+    if target.window is not None:
+        of_period = " of that step" if target.window == 1 else " of those steps"
     if point is not None:
         plus = f", plus {exact(point[1])}" if point[1] > 0 else ""
         results = (
@@ -177,6 +184,11 @@ def in_odds(plan: Plan, index: int, span: str) -> str:
     """What a promise says about odds, and how often it does not."""
     target, point = promised_user_level(plan)[index], first_point(plan, index)
     believed = "Whatever the adversary believed before, and however the steps of a user depend on each other, the odds"
+    if target.window is not None:
+        believed = (
+            "Whatever the adversary believed before, as long as the steps of one user tell nothing of each other, the "
+            "odds"
+        )
     if point is None:
         return f"{believed} between the two have no limit that could be told, over {span}."
     told = f"{believed} between the two change by a factor of at most {likelihood_factor(point[0])}, over {span}"

@@ -113,9 +113,16 @@ def user(plan: Plan) -> str:
 
 
 def in_period(plan: Plan) -> str:
-    """`` in one period of 1 day``, where the promise is about periods; else nothing."""
-    per = next((t.per for t in plan.targets if isinstance(t, UserLevel | UserRho)), None)
+    """`` in one period of 1 day``, or of a window `` in one step of 1 day``; nothing of all that a user does."""
+    per, window = next(((t.per, t.window) for t in plan.targets if isinstance(t, UserLevel | UserRho)), (None, None))
+    if window is not None:
+        return f" in {step(plan) if window == 1 else f'any {in_a_row(plan, window)}'}"
     return "" if per is None else f" in one period of {period_length(plan, per)}"
+
+
+def in_a_row(plan: Plan, window: int) -> str:
+    """`12 steps in a row (1 hour)`."""
+    return f"{counted(window, 'step')} in a row ({lasting(plan, window)})"
 
 
 def span(plan: Plan) -> str:
@@ -140,8 +147,7 @@ def event(plan: Plan, window: int) -> str:
     """What a promise is about: one event, or all that one user does in a window of steps."""
     if window == 1:
         return f"one event, {secret(plan)} of {user(plan)} in {step(plan)}"
-    length = f"{counted(window, 'step')} in a row ({lasting(plan, window)})"
-    return f"{secret(plan)} of {user(plan)} throughout any {length}"
+    return f"{secret(plan)} of {user(plan)} throughout any {in_a_row(plan, window)}"
 
 
 def group_name(record: ChainRecord | IndependentGroup) -> str:
@@ -161,10 +167,12 @@ def believed_of(plan: Plan) -> str:
 
 def relation_words(plan: Plan, target: Target) -> str:
     """Which two data sets must be hard to tell apart."""
-    if isinstance(target, UserPromise) and target.per is not None:
-        period = f"one period of {period_length(plan, target.per)}"
+    if isinstance(target, UserPromise) and (target.per is not None or target.window is not None):
+        period = f"one period of {period_length(plan, target.per)}" if target.per is not None else step(plan)
+        if target.window is not None and target.window > 1:
+            period = in_a_row(plan, target.window)
         if target.relation is NeighboringRelation.REPLACE_ONE:
-            return f"two data sets that differ in {period} of one user: all events in it are replaced by others"
+            return f"two data sets that differ in {period} of one user: all events there are replaced by others"
         return f"two data sets, one of which has all events of one user in {period} more than the other"
     if isinstance(target, UserPromise):
         if target.relation is NeighboringRelation.REPLACE_ONE:

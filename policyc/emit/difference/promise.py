@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from decimal import Decimal
 from hashlib import sha256
 
-from policyc.emit.blocks.user_limits import number_of
+from policyc.emit.blocks.user_limits import kind_of, number_of
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted, duration, exact
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import DAY, MONTH, CellRecord, StreamRecord
-from policyc_check.plan.targets import AlphaDPT, Target, UserLevel, UserPromise, UserRho, window_of
+from policyc_check.plan.targets import (
+    AlphaDPT,
+    NeighboringRelation,
+    Target,
+    UserLevel,
+    UserPromise,
+    UserRho,
+    window_of,
+)
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources.calendar import step_of
 
@@ -34,7 +42,9 @@ def _numbers(target: Target) -> tuple[Decimal, Decimal]:
 
 def _kind(target: Target) -> str:
     """What a promise is about, whatever its number: those of one kind stand for each other."""
-    return "user_level" if isinstance(target, UserPromise) else target.kind
+    if isinstance(target, UserPromise):
+        return "user_level" if target.window is None else kind_of(target)
+    return target.kind
 
 
 def _target_words(target: Target) -> str:
@@ -44,8 +54,8 @@ def _target_words(target: Target) -> str:
         words += [*([f"delta {exact(delta)}"] if isinstance(target, UserLevel) else []), target.relation.value]
         if target.per is not None:
             words.append(f"one period of {duration(target.per)}")
-    elif window_of(target) > 1:
-        words.append(f"any {window_of(target):,} steps in a row")
+    if _window(target) > 1:
+        words.append(f"any {_window(target):,} steps in a row")
     return ", ".join(words)
 
 
@@ -55,14 +65,19 @@ def _implies(new: Target, old: Target) -> bool:
         return False
     if isinstance(old, UserRho) and isinstance(new, UserLevel):  # a largest loss is a rho, half of its square (BS16)
         return new.delta == 0 and new.epsilon**2 <= 2 * old.rho
-    if new.kind != old.kind:
+    if isinstance(new, UserRho) != isinstance(old, UserRho):
         return False
     (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
-    return number <= before and delta <= delta_before and window_of(new) >= window_of(old)
+    return number <= before and delta <= delta_before and _window(new) >= _window(old)
+
+
+def _window(target: Target) -> int:
+    """The steps in a row that a target covers together; 1 for one that is not about windows."""
+    return target.window or 1 if isinstance(target, UserPromise) else window_of(target)
 
 
 def _relation(target: Target) -> object:
-    return target.relation if isinstance(target, UserPromise) else None
+    return target.relation if isinstance(target, UserPromise) else NeighboringRelation.REPLACE_ONE
 
 
 def _covers(new: Target, old: Target) -> bool:
@@ -93,13 +108,13 @@ def _loss(old: Target, same: list[Target]) -> str:
     if not same:
         return "a promise was dropped; no other kind of promise is taken for it"
     new = same[0]
-    if new.kind != old.kind:
+    if isinstance(new, UserRho) != isinstance(old, UserRho):
         return "an epsilon and a rho are other measures of what is told, and cannot be compared"
     (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
     reasons = [
         (number > before, "a larger number promises less"),
         (delta > delta_before, "a larger delta promises less"),
-        (window_of(new) < window_of(old), "fewer steps are covered together"),
+        (_window(new) < _window(old), "fewer steps are covered together"),
         (_relation(new) != _relation(old), "other data sets are compared"),
         (not _covers(new, old), "less of a user is covered together"),
     ]

@@ -47,7 +47,7 @@ def _of_steps(release: Scheduled, suffix: str) -> Likelihood:
     """Discrete Laplace noise whose scale follows from the budget of every step."""
     schedule = release.schedule
     words = "discrete Laplace noise of a known scale a step: sum of |r - noisy| / scale"
-    if release.mechanism.balanced:
+    if release.balanced:
         words += "; it adds up to zero over the cells of a step, which changes nothing where the sum is known"
     if isinstance(release, AdaptiveRelease):
         words = (

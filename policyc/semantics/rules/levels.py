@@ -20,6 +20,6 @@ def check_levels(policy: Policy) -> Iterator[Diagnostic]:
                 f"`{release.name}` counts at the level `{release.by}`, and this promise is planned for cells",
                 release.span,
                 because="how users move, and what the population adds up to, is said of cells",
-                help=f"release by `{cell.column}`, and add values up; or promise all events of a user, "
-                "`target user_level(...)`, for which every level is counted by itself",
+                help=f"release by `{cell.column}`, and add values up; or promise `user_level(...)`, or where steps are "
+                "independent `event_level(...)` or `w_event(...)` alone: there every level is counted by itself",
             )

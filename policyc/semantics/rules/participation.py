@@ -18,6 +18,10 @@ PERIODS = tuple(86_400_000 * days for days in (365, 28, 7, 1))  # milliseconds
 def check_participation(policy: Policy) -> Iterator[Diagnostic]:
     """Whether user-level targets have a bound, and whether it fits the horizon."""
     most, bound = policy.longest_part, policy.participation
+    if policy.window is not None:
+        if bound is None or bound.enforced is not None:
+            yield from _dropping(policy, bound, policy.targets[0].span if bound is None else bound.span)
+        return
     if bound is not None:
         if most is not None and bound.steps > most:
             within = "the horizon" if most == policy.stream.horizon else "the period"
@@ -72,7 +76,7 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
     """W0502 where a user may take part more often, or with more events in a step, than an enforced bound lets count."""
     if bound is not None and bound.enforced == "keep_sample" and policy.delivery.kind != "offline":
         return  # refused: nobody can sample what is still to come
-    steps = None if bound is None else _steps_dropped(policy, bound)
+    steps = None if bound is None or policy.window is not None else _steps_dropped(policy, bound)
     cells, events = _cells_dropped(policy, bound), _events_dropped(policy, bound)
     found = [one for one in (steps, cells, events) if one is not None]
     if not found:
@@ -167,5 +171,6 @@ def _events_dropped(policy: Policy, bound: Participation | None) -> _Dropped | N
     more = "1 event" if events == 1 else f"{events:,} events"
     less = f"`per_step = {2 * events}`, or more, so that hardly anybody exceeds it"
     if bound is None:
-        less = f"`participation at_most({policy.stream.horizon} steps, per_step = 2, enforced = keep_first)`, or more"
+        most = 1 if policy.window is not None else policy.stream.horizon
+        less = f"`participation at_most({most} steps, per_step = 2, enforced = keep_first)`, or more"
     return _Dropped(f"have more than {more} in a step", kept, "", less)

@@ -14,7 +14,7 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
     """Whether a promise and its bound are about the same periods, made of whole steps, from a moment that is said."""
     bound, step = policy.participation, policy.stream.step
     for target in policy.targets:
-        if not isinstance(target, UserLevelTarget):
+        if not isinstance(target, UserLevelTarget) or target.window is not None:
             continue
         if bound is not None and bound.per != target.per:
             yield Diagnostic(

@@ -58,18 +58,17 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             "add `target w_event(epsilon = 1.0, window = 12 steps)`, whose windows it divides, or write "
             "`mechanism auto`",
         )
+    elif any(isinstance(t, AlphaDPTTarget) for t in policy.targets) and offer.noise(wish.arguments) != "laplace":
+        return  # as E0313 says
     elif not offer.promises & ({"user_level"} if _user_level(policy) else {"steps", "windows"}):
         yield f"mechanism `{wish.name}`", span, "write `mechanism auto`, or leave it out"
 
 
 def _instead_of_totals(policy: Policy) -> str:
-    """A promise about all events of a user plans sums and totals; the bound must be one that holds."""
-    if any(not isinstance(target, EventLevelTarget) for target in policy.targets):
-        return "publish `count(...)` meanwhile"
-    return (
-        "promise more, which plans them: all events of a user, `target user_level(epsilon = ..., delta = ..., "
-        "neighbors = ...)`, with a `participation` that holds or is enforced; or publish `count(...)`"
-    )
+    """A promise about steps plans sums and totals where it stands alone."""
+    if any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
+        return "publish `count(...)` meanwhile, and add up what is published of it, which costs no privacy"
+    return "keep one of these promises: a window of several steps covers each of them, at the smallest epsilon of all"
 
 
 def _user_level(policy: Policy) -> bool:

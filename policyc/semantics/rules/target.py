@@ -30,6 +30,17 @@ _KIND = {
 }
 
 
+def _kind(target: Target) -> str:
+    """A promise as policies name it."""
+    window = target.window if isinstance(target, UserLevelTarget) else None
+    return _KIND[type(target)] if window is None else "event_level" if window == 1 else "w_event"
+
+
+def _of_steps(target: Target) -> bool:
+    """Whether a promise is about one step or a window, steps taken as independent."""
+    return _kind(target) in ("event_level", "w_event")
+
+
 def check_targets(policy: Policy) -> Iterator[Diagnostic]:
     """All findings about the `target` lines."""
     if not policy.targets:
@@ -61,7 +72,7 @@ def _twice(policy: Policy) -> Iterator[Diagnostic]:
         if key in first:
             yield Diagnostic(
                 "E0306",
-                f"`{_KIND[type(target)]}` is promised twice",
+                f"`{_kind(target)}` is promised twice",
                 target.span,
                 because="only the stronger of the two would mean anything, and a reader could quote the weaker",
                 help="keep the one that is meant",
@@ -192,14 +203,14 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
 
 def _chain_without_use(policy: Policy) -> Iterator[Diagnostic]:
     """E0309: event-level and w-event promises take steps as independent; a declared chain says that they are not."""
-    if not policy.chains or any(not isinstance(target, EventLevelTarget | WEventTarget) for target in policy.targets):
+    if not policy.chains or not all(map(_of_steps, policy.targets)):
         return
     for target in policy.targets:
         yield Diagnostic(
             "E0309",
             "this promise takes steps as independent, and the policy declares how they depend on each other",
             target.span,
-            because=f"who knows the chain learns more than `{_KIND[type(target)]}` says",
+            because=f"who knows the chain learns more than `{_kind(target)}` says",
             help="promise `alpha_dpt(alpha = ...)`, or declare `correlation none(evidence = ...)`",
             labels=(Label(policy.chains[0].span, "declared here"),),
         )
@@ -273,7 +284,7 @@ def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
 
 
 def _no_start(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
-    if policy.stream.start is None and target.per is None:
+    if policy.stream.start is None and target.per is None and target.window is None:
         yield Diagnostic(
             "W0503",
             "the stream does not say when step 0 begins",
@@ -299,16 +310,23 @@ def _read_as_user_level(policy: Policy) -> Iterator[Diagnostic]:
     """A participation bound is how a user-level promise is made, so it is the sign of one that was meant."""
     if policy.participation is None or not policy.targets:
         return
-    if any(isinstance(target, UserLevelTarget) for target in policy.targets):
+    if any(isinstance(target, UserLevelTarget) and target.window is None for target in policy.targets):
         return
-    target = policy.targets[0]
+    target, used = policy.targets[0], "this"
+    if policy.window is not None:
+        if policy.participation.steps == policy.participation.spacing == 1:
+            return
+        used = "how many steps it says, and how far apart,"
     yield Diagnostic(
         "W0303",
-        f"`{_KIND[type(target)]}` does not protect all events of a user",
+        f"`{_kind(target)}` does not protect all events of a user",
         target.span,
         because="it protects single events or short windows; a reader who sees a participation bound may take it for "
         "a stronger promise",
         help="add `target user_level(epsilon = ..., delta = ..., neighbors = add_remove)` to state both, or drop "
-        "`participation`",
-        labels=(Label(policy.participation.span, "only a user-level promise uses this"),),
+        "`participation`"
+        if policy.window is None
+        else "promise all events of a user, `target user_level(epsilon = ..., delta = ..., neighbors = ...)`, or "
+        "write `at_most(1 steps, ...)`",
+        labels=(Label(policy.participation.span, f"only a user-level promise uses {used}"),),
     )

@@ -25,11 +25,6 @@ class Mechanism(Record):
     name: str
     accounting: str
 
-    @property
-    def balanced(self) -> bool:
-        """Whether the noise of a step's cells adds up to zero."""
-        return False
-
     def described(self) -> str:
         """The mechanism as tables name it."""
         return self.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -41,8 +41,9 @@ class Schedule(Record):
             raise ValueError("only the last segment of a schedule goes on for ever")
         return self
 
-    def _column(self, field: str, steps: int) -> list[Decimal | float]:
-        values: list[Decimal | float] = []
+    def column(self, field: str, steps: int) -> list[Any]:
+        """A field of the segments at the first `steps` steps."""
+        values: list[Any] = []
         for segment in self.segments:
             pattern = getattr(segment, field)
             needed = -(-(steps - len(values)) // len(pattern))
@@ -53,15 +54,11 @@ class Schedule(Record):
 
     def epsilons(self, steps: int) -> list[Decimal]:
         """Budgets of the first `steps` steps, in nats."""
-        return self._column("epsilons", steps)  # type: ignore[return-value]
+        return self.column("epsilons", steps)
 
     def scales(self, steps: int) -> list[Decimal]:
         """Noise scales of the first `steps` steps."""
-        return self._column("scales", steps)  # type: ignore[return-value]
-
-    def expected_errors(self, steps: int) -> list[float]:
-        """Predicted error of the published values at the first `steps` steps, in the objective's unit."""
-        return self._column("expected_errors", steps)  # type: ignore[return-value]
+        return self.column("scales", steps)
 
     @property
     def length(self) -> int | None:

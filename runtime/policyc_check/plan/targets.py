@@ -53,8 +53,8 @@ class WEvent(Record):
 class UserPromise(Record):
     """All events of one user, whatever their correlation, in everything released.
 
-    With a period, `per`: all events of one user in one period, counted from step 0 on. Fields are those of
-    the kinds, in the order in which plans of earlier versions have them.
+    With a period, `per`: of one user in one period, counted from step 0 on. With a `window`: of one user in so many
+    steps in a row (KELLARIS14). Fields are those of the kinds, in the order in which earlier plans have them.
     """
 
 
@@ -66,6 +66,7 @@ class UserLevel(UserPromise):
     delta: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)]
     relation: NeighboringRelation
     per: Length | None = UNSAID
+    window: Steps | None = UNSAID
 
 
 class UserRho(UserPromise):
@@ -75,6 +76,7 @@ class UserRho(UserPromise):
     rho: PositiveDecimal
     relation: NeighboringRelation
     per: Length | None = UNSAID
+    window: Steps | None = UNSAID
 
 
 AnyUserPromise = UserLevel | UserRho

@@ -71,14 +71,16 @@ def largest_units(query: SumQuery) -> int:
 def period_of(plan: Stated) -> Fraction | None:
     """How many steps the period has at most that a promise is about, or which part of one; None for all of it.
 
+    Where a promise is about windows it is one step: what is kept of a user is bounded in each by itself.
+
     Raises:
         ValueError: a period and a step overlap, or two promises are about different ones.
     """
-    per, *others = {target.per for target in promised_user_level(plan)} or {None}
-    if others:
+    (per, window), *others = {(target.per, target.window) for target in promised_user_level(plan)} or {(None, None)}
+    if others or None not in (per, window):
         raise ValueError("what is kept of one period cannot be bounded for two lengths")
     if per is None:
-        return None
+        return None if window is None else Fraction(1)
     stream, length = plan.stream, longest(per)
     step, months = stream.step_milliseconds, [per, stream.step_text].count(MONTH)
     unit = min(step, length)
@@ -99,6 +101,11 @@ def _all_as_long(plan: Stated) -> bool:
     return not hours and (per == MONTH) == (stream.step_text == MONTH)
 
 
+def window_of(plan: Stated) -> int | None:
+    """How many steps in a row a promise is about, wherever they begin; None for all of a user, or of a period."""
+    return next((target.window for target in promised_user_level(plan)), None)
+
+
 def own_bound(plan: Stated) -> int:
     """In how many steps a user takes part at most: in one period where the promise is about one."""
     record, period = plan.participation, period_of(plan)
@@ -111,15 +118,16 @@ def setting_of(plan: Stated, release: Asked, relation: NeighboringRelation, boun
     """What the noise of a release has to hide, in a plan with a participation bound, or under another bound.
 
     What a user does in one period moves the steps of that period alone. Several periods of one step add up there.
+    Steps in a row are so many periods of one step, and neighbors that replace them differ in no other.
     """
-    own, record, period = own_bound(plan), plan.participation, period_of(plan)
+    own, record, period, window = own_bound(plan), plan.participation, period_of(plan), window_of(plan)
     assert record is not None, "it has a bound"
     counted, query = source_release(plan, release).query, release.query
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
-    bound = bound or own
-    in_a_step = min(bound, math.ceil(1 / (period or 1)))
+    bound = bound or own * (window or 1)
+    in_a_step, spacing = min(bound, math.ceil(1 / (period or 1))), 1 if bound > own else record.spacing
     return Setting(
-        participation=Participation(-(-bound // in_a_step), plan.stream.horizon, 1 if bound > own else record.spacing),
+        participation=Participation(-(-bound // in_a_step), plan.stream.horizon, spacing, window and bound),
         contribution=contribution_of(counted, record.per_step) * in_a_step,
         per_step=record.per_step * in_a_step,
         replaced=relation is NeighboringRelation.REPLACE_ONE,
@@ -179,8 +187,9 @@ def beyond_bounds(plan: Stated) -> list[int]:
     """
     if plan.participation is None:
         return []
-    own, last = own_bound(plan), periods_of_horizon(plan)
-    if period_of(plan) is None:
+    own, last, window = own_bound(plan), periods_of_horizon(plan), window_of(plan)
+    if period_of(plan) is None or window is not None:
+        own *= window or 1
         last = plan.stream.horizon or 16 * own
         return sorted({min(2 * own, last), min(4 * own, last), last} - {own})
     periods = [2, *filter(lambda count: count > 1, (periods_in(plan, days) for days in STRETCHES))]
@@ -204,7 +213,7 @@ def check_user_level(plan: Plan) -> Iterator[Claim]:
 
 
 def _check_participation(plan: Plan) -> Iterator[Claim]:
-    record, horizon = plan.participation, plan.stream.horizon
+    record = plan.participation
     if record is None:
         yield Claim("a user takes part in a limited number of steps", False, "no bound is stated", "participation")
         return
@@ -213,12 +222,12 @@ def _check_participation(plan: Plan) -> Iterator[Claim]:
     except ValueError as error:
         yield Claim("all promises are about the same whole periods", False, str(error), "targets")
         return
-    fits = horizon is None or record.bound <= horizon
+    fits = record.bound <= (plan.stream.horizon or record.bound)
     early = record.enforced != "keep_sample" or plan.delivery.kind == "offline"
-    how = f"enforced by {record.enforced}" if record.enforced else "assumed, not enforced"
-    detail = how if fits else f"the horizon has {horizon} steps"
-    counted = f"in at most {record.bound:,} steps{'' if period is None else ' of a period'}"
-    yield Claim(f"a user takes part {counted}", fits and early, detail, "participation")
+    detail = f"enforced by {record.enforced}" if record.enforced else "assumed, not enforced"
+    counted = f"takes part in at most {record.bound:,} steps{'' if period is None else ' of a period'}"
+    counted = counted if window_of(plan) is None else f"counts in every step by at most {record.per_step:,} events"
+    yield Claim(f"a user {counted}", fits and early, detail, "participation")
 
 
 def _check_releases(plan: Plan) -> Iterator[Claim]:
@@ -280,8 +289,9 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
         holds, found = _kept(plan, claim, claim, None)
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
         length = target.per if target.per in (None, MONTH) else f"{target.per:,} ms"
-        one = "one user" if target.per is None else f"one user in one period of {length}"
-        name = f"all events of {one} together leak at most {_amount(claim)}"
+        where = "" if target.per is None else f" in one period of {length}"
+        where = where if target.window is None else f" in any {target.window:,} steps in a row"
+        name = f"all events of one user{where} together leak at most {_amount(claim)}"
         yield Claim(name, holds, f"{found}{more}", place, "E0843")
         yield _check_beyond(plan, index)
 

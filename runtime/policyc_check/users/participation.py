@@ -13,11 +13,13 @@ class Participation:
         participation_bound: steps a user takes part in at most, >= 1.
         horizon: steps of the stream, >= 1; None when it has no end.
         spacing: steps between the starts of two participations at least, >= 1; 1 says nothing.
+        window: steps in a row in which neighbors differ at most, >= the bound; None where they differ anywhere.
     """
 
     participation_bound: int
     horizon: int | None = None
     spacing: int = 1
+    window: int | None = None
 
     def __post_init__(self) -> None:
         if min(self.participation_bound, self.spacing, 1 if self.horizon is None else self.horizon) < 1:
@@ -33,7 +35,8 @@ class Participation:
     @property
     def steps_of_two(self) -> int:
         """Steps in which at least one of two users takes part, at most."""
-        m, T, b = self.steps, self.horizon, self.spacing
+        m, b = self.steps, self.spacing
+        T = self.horizon if self.window is None else min(self.window, self.horizon or self.window)
         if T is None:
             return 2 * m
         if b == 1:

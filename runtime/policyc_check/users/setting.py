@@ -92,10 +92,8 @@ class Setting:
         """The steps of the `changes`, as early as they can be: the worst for noise that grows from step to step."""
         k, spacing = self.participation.steps, self.participation.spacing
         first = [spacing * n for n in range(k)]
-        if not self.replaced or self.signed:
-            return sorted(first * self.spread)
-        if self.cells > 1:  # both users in the same steps, in different cells: nowhere can more be as early
-            return sorted(first * (2 * self.spread))
+        if not self.replaced or self.signed or self.cells > 1:  # of two, in different cells of the same steps
+            return sorted(first * self.spread * (2 if self.replaced and not self.signed else 1))
         if spacing == 1:
             return list(range(self.changes))
         return sorted(first + [step + 1 for step in first[: self.changes - k]])

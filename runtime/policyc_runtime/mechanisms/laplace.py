@@ -12,9 +12,8 @@ import numpy as np
 
 from policyc_check.errors import KernelError
 from policyc_check.mechanisms import laplace as checked
-from policyc_check.records import LARGEST_SCALE
 from policyc_runtime.mechanisms.mechanism import StepMechanism
-from policyc_runtime.samplers import balanced_laplace, discrete_laplace
+from policyc_runtime.samplers import LARGEST_SCALE, balanced_laplace, discrete_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,11 +25,6 @@ COARSE = 64.0  # a scale from which the discrete law is as good as continuous
 
 class Laplace(checked.Laplace, StepMechanism):
     """`Laplace` of the check, drawn."""
-
-    @property
-    def balanced(self) -> bool:
-        """Whether the noise of a step's cells adds up to zero."""
-        return self.balanced_cells is not None
 
     def described(self) -> str:
         """The mechanism as tables name it."""

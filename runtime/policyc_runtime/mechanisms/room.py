@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from policyc_check.errors import KernelError
-from policyc_check.records import LARGEST_SCALE, MOST_COINS
+from policyc_check.records import MOST_COINS
+from policyc_runtime.samplers import LARGEST_SCALE
 
 ROOM = 64  # standard deviations of noise, and sums of it, that must fit 64-bit integers
 

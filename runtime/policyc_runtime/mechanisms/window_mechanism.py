@@ -98,7 +98,7 @@ class WindowMechanism(checked.WindowMechanism):
 
     def distance_scale(self) -> Fraction:
         """The scale of the noise of every distance; KernelError (E0831) where it would not fit 64-bit integers."""
-        from policyc_check.records import LARGEST_SCALE
+        from policyc_runtime.samplers import LARGEST_SCALE
 
         scale = Fraction(self.l1_sensitivity) * 2 * self.window / Fraction(self.epsilon)
         if 2 * scale > LARGEST_SCALE:
@@ -112,7 +112,7 @@ class WindowMechanism(checked.WindowMechanism):
 
     def publishes(self, distance: int, units: int, cells: int) -> bool:
         """Whether a distance, summed over cells, exceeds what the noise of a publication would make of it."""
-        from policyc_check.records import LARGEST_SCALE
+        from policyc_runtime.samplers import LARGEST_SCALE
 
         budget = units * self.unit()
         sensitivity = Fraction(self.l1_sensitivity)

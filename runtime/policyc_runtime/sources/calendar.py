@@ -175,9 +175,8 @@ def calendar_of(plan: Stated, start: int) -> Calendar:
     steps = Division.into(step_of(stream), stream, start)
     periods = None
     if period_of(plan) is not None:
-        per = promised_user_level(plan)[0].per
-        assert per is not None, "it is about periods"
-        periods = Division.into(per, stream, start)
+        per = promised_user_level(plan)[0].per  # none of windows, in which every step is a period
+        periods = steps if per is None else Division.into(per, stream, start)
     return Calendar(steps, periods)
 
 

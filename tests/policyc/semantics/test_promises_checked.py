@@ -96,14 +96,21 @@ def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
     assert not findings(text.replace(matrix, ring).replace("unbounded", "288 steps"))[1]
 
 
-def test_what_is_not_planned_yet_is_refused_once(findings, count_policy):
+def test_what_is_not_planned_yet_is_refused_once(findings, rooms_policy):
     """All that cannot be planned yet is one finding."""
-    text = count_policy + "release total = prefix(r)\n"
-    text += "mechanism gaussian()\n"
-    _, found = findings(text)
+    text = rooms_policy + "release total = prefix(r)\n"
+    _, found = findings(text + "mechanism dft(noise = laplace)\ndeliver offline\n")
     assert codes(found) == ["E0702"]
-    for missing in ("running totals", "mechanism `gaussian`"):
+    for missing in ("running totals", "mechanism `dft`"):
         assert missing in found[0].message
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian()", "binomial()", "toeplitz()", "subsample(rate = 0.5)"])
+def test_noise_without_a_largest_factor_keeps_no_chain(mechanism, findings, rooms_policy):
+    """Under alpha-DP_T such noise is refused for good, with the reason, and not as something to come."""
+    _, found = findings(rooms_policy + f"mechanism {mechanism}\ndeliver offline\n")
+    assert codes(found) == ["E0313"]
+    assert "largest factor" in found[0].because
 
 
 def test_a_chain_that_no_promise_uses_is_refused(findings, rooms_policy):

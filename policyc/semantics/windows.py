@@ -1,0 +1,47 @@
+"""Promises about one step or a window of steps, where the noise of the whole stream is accounted for.
+
+Counts of users under an epsilon alone have a budget for every step. Whatever else a step can hold (sums, totals, noise
+with a delta, levels, several cells) is planned as under a promise about all events of a user, of which those in so many
+steps in a row are a part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from policyc.offers import mechanism_offers
+from policyc.semantics.policy import EventLevelTarget, Policy, UserLevelTarget, WEventTarget
+
+
+def with_window(policy: Policy) -> Policy:
+    """The same policy, its one promise about steps as one about all that a user does in a window, where it must be."""
+    if len(policy.targets) != 1:
+        return policy
+    (target,) = policy.targets
+    if not isinstance(target, EventLevelTarget | WEventTarget) or not _measured(policy, target):
+        return policy
+    horizon = policy.stream.horizon
+    width = target.window if isinstance(target, WEventTarget) else 1
+    promise = UserLevelTarget(
+        neighbors=target.neighbors,
+        span=target.span,
+        epsilon=target.epsilon,
+        delta=target.delta or Decimal(0),
+        window=min(width, horizon or width),
+    )
+    return replace(policy, targets=(promise,))
+
+
+def _measured(policy: Policy, target: EventLevelTarget | WEventTarget) -> bool:
+    """Whether budgets of steps cannot say what is asked."""
+    bound, cell, offer = policy.participation, policy.stream.cell, mechanism_offers().get(policy.mechanism.name)
+    usual = (None, cell.column if cell is not None else None)
+    return (
+        target.delta is not None
+        or target.neighbors == "add_remove"
+        or (offer is not None and not offer.promises & {"steps", "windows"})
+        or (bound is not None and (bound.per_step > 1 or bound.cells_per_step is not None))
+        or any(one.kind != "count" or one.cells_per_step is not None or one.by not in usual for one in policy.releases)
+        or any(block.agreements for block in policy.postprocess)
+    )
