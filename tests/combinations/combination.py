@@ -30,6 +30,9 @@ TARGETS = {
     "alpha, window": ("alpha_dpt(alpha = 1.0, window = 3 steps)",),
     "event": ("event_level(epsilon = 1.0)",),
     "w_event": ("w_event(epsilon = 1.0, window = 3 steps)",),
+    "event, delta": ("event_level(epsilon = 1.0, delta = 1e-4)",),
+    "w_event, delta": ("w_event(epsilon = 1.0, window = 3 steps, delta = 1e-4)",),
+    "event, added": ("event_level(epsilon = 1.0, neighbors = add_remove)",),
     "alpha + event": ("alpha_dpt(alpha = 1.0)", "event_level(epsilon = 0.5)"),
     "alpha + w_event": ("alpha_dpt(alpha = 1.0)", "w_event(epsilon = 1.0, window = 3 steps)"),
     "alpha + window": ("alpha_dpt(alpha = 1.0)", "alpha_dpt(alpha = 1.5, window = 3 steps)"),
@@ -44,7 +47,12 @@ TARGETS = {
 }
 USER_LEVEL = ("add_remove", "replace")
 ADDED = ("pure", "pure, replaced", "rho", "rho, replaced")  # whose losses add up
-SINGLE_STEPS = tuple(name for name in TARGETS if not any("user_level" in text for text in TARGETS[name]))
+MEASURED = ("event, delta", "w_event, delta", "event, added")  # whose noise is accounted for as that of a whole user
+WINDOWS = ("event", "w_event", *MEASURED)
+PURE = ("pure", "pure, replaced", "event", "w_event", "event, added")
+SINGLE_STEPS = tuple(
+    name for name in TARGETS if name not in MEASURED and not any("user_level" in text for text in TARGETS[name])
+)
 LEAKS = tuple(name for name in TARGETS if "alpha" in name)
 
 RELEASES = {
@@ -103,6 +111,8 @@ MECHANISMS = (
     "toeplitz()",
     "common_noise()",
 )
+BUDGETED, ADAPTIVE = ("auto", "laplace()"), ("budget_distribution()", "budget_absorption()")
+GAUSSIAN = ("dft()", "dft(coefficients = 4)", "dft(choose = true)")
 BUDGETS = ("auto", "uniform()", "bounded()", "quantified()", "optimal()", "sparse(every = 3 steps)")
 ESTIMATES = (
     "auto",
@@ -188,27 +198,52 @@ class Combination:
         return "; ".join(differs)
 
     @property
+    def windowed(self) -> bool:
+        """Whether a promise about steps is accounted for as one about all of a user, since budgets cannot say it."""
+        if self.target not in WINDOWS:
+            return False
+        asked = any(word in text for text in RELEASES[self.release] for word in ("sum(s", "prefix", "window", "zone"))
+        return asked or self.target in MEASURED or self.mechanism not in (*BUDGETED, *ADAPTIVE)
+
+    @property
     def user_level(self) -> bool:
-        """Whether all events of a user are promised."""
-        return any("user_level" in text for text in TARGETS[self.target])
+        """Whether all events of a user are promised, be it in a window."""
+        return self.windowed or any("user_level" in text for text in TARGETS[self.target])
+
+    @property
+    def several(self) -> bool:
+        """Whether a user counts in several cells."""
+        return self.user_level and not self.windowed and CELLS_PER_STEP in self.participation
+
+    @property
+    def periods(self) -> bool:
+        """Whether a promise is about periods of a user."""
+        return not self.windowed and PER in self.participation
 
     @property
     def replaced(self) -> bool:
         """Whether neighbors replace a user."""
-        return any("neighbors = replace" in text for text in TARGETS[self.target])
+        replaced = any("neighbors = replace" in text for text in TARGETS[self.target])
+        return replaced or (self.windowed and self.target != "event, added")
 
     @property
     def unable(self) -> bool:
         """Whether the noise of the mechanism that is named cannot keep the promise."""
         gaussian = ("gaussian", "binary_tree", "filter_subsample", "lmmse", "toeplitz", "common_noise")
-        if self.target not in ADDED or "budget_" in self.mechanism:
+        if "budget_" in self.mechanism:
             return False
         unknown = "binomial" in self.mechanism or self.mechanism.startswith("subsample")
-        return unknown or (self.target.startswith("pure") and self.mechanism.startswith(gaussian))
+        if self.target in LEAKS:
+            return unknown or self.mechanism.startswith(gaussian) or self.mechanism in GAUSSIAN
+        if self.target not in ADDED and not (self.windowed and self.target in PURE):
+            return False
+        return unknown or (self.target in PURE and self.mechanism.startswith(gaussian))
 
     @property
     def unasked(self) -> tuple[str, ...]:
         """Dimensions that mean nothing under this target."""
+        if self.windowed:
+            return ("participation", "chain")
         if self.user_level:
             return ("chain",)
         return ("participation", "signal") if self.target in LEAKS else ("participation", "signal", "chain")
@@ -260,7 +295,7 @@ class Combination:
             *(f"release {text}" for text in RELEASES[self.release]),
             *(f"target {text}" for text in self._targets()),
             *(self._chains() if self.target in LEAKS else ()),
-            *([f"participation at_most({self.participation})"] if self.user_level else ()),
+            *([f"participation at_most({self.participation})"] if self.user_level and not self.windowed else ()),
             *([f"signal {SIGNALS[self.signal]}"] if SIGNALS[self.signal] else ()),
             f"deliver {self.deliver}",
             f"objective {self.objective}",
@@ -309,9 +344,10 @@ def _unfit(one: Combination) -> Iterator[str]:
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
     steps = not one.user_level
     adaptive = mechanism in ("budget_distribution", "budget_absorption")
-    if one.target == "user + event" or (steps and one.release not in COUNTS_AND_MADE):
+    if one.target == "user + event" or (steps and one.release not in (*COUNTS_AND_MADE, "agreeing levels")):
         yield "E0702"
-    if steps and not (mechanism in ("auto", "laplace") or (adaptive and "w_event" in one.target)):
+    budgets = mechanism in ("auto", "laplace") or (adaptive and "w_event" in one.target)
+    if steps and not budgets and not (one.target in LEAKS and one.unable):
         yield "E0702"
     if one.user_level and (one.budget != "auto" or adaptive or one.release == "by cell, otherwise"):
         yield "E0702"
@@ -325,7 +361,7 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0704"
     if one.wait is None and one.horizon == "unbounded":
         yield "E0705"
-    several = one.user_level and CELLS_PER_STEP in one.participation
+    several = one.several
     if one.agrees and several:
         yield "E0722"
     elif one.agrees and (steps or one.constraint != "none" or estimate not in ("auto", "none")):
@@ -389,14 +425,14 @@ def _planned(one: Combination) -> Iterator[str]:
         yield "E0755"
     if one.agrees and mechanism not in ("auto", "laplace", "gaussian", "binomial"):
         yield "E0755"
-    still = one.replaced or one.release == "signed sum" or (one.horizon != "ends" and PER not in one.participation)
+    still = one.replaced or one.release == "signed sum" or (one.horizon != "ends" and not one.periods)
     if mechanism == "common_noise" and still:  # the number of users tells nothing, or nobody knows of how many steps
         yield "E0755"
     if mechanism == "subsample" and one.replaced and (one.by_cell or one.release == "signed sum"):
         yield "E0755"
-    if mechanism == "subsample" and one.by_cell and CELLS_PER_STEP in one.participation:
+    if mechanism == "subsample" and one.by_cell and one.several:
         yield "E0755"
-    if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism) and not one.target.startswith("pure"):
+    if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism) and one.target not in PURE:
         yield "E0755"  # more coins, or more different losses, than fit a machine
 
 
@@ -438,6 +474,8 @@ def every_combination() -> list[Combination]:
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "signal": SIGNALS},
         {"target": USER_LEVEL, "signal": SIGNALS, "constraint": CONSTRAINTS, "deliver": DELIVERIES},
         {"target": ADDED, "release": RELEASES, "mechanism": MECHANISMS},
+        {"target": WINDOWS, "release": RELEASES, "mechanism": MECHANISMS},
+        {"target": WINDOWS, "mechanism": MECHANISMS, "deliver": DELIVERIES, "signal": ("none", "declared", "learned")},
         {"target": ADDED, "mechanism": MECHANISMS, "deliver": DELIVERIES},
         {"target": ADDED, "estimate": ESTIMATES, "signal": SIGNALS},
         {"participation": OF_PERIODS, "horizon": HORIZONS, "mechanism": DENSE, "estimate": SERIES, "signal": SIGNALS}

@@ -88,6 +88,16 @@ POLICIES = {
         "sum(trips.height, clamp = -2 .. 2)",
         USER.format(e="2.0", n="replace") + "\ndeliver realtime\nmechanism gaussian()",
     ),
+    "sums of one step": (
+        CELLS.removesuffix(' otherwise "away"'),
+        "sum(trips.height, clamp = 0 .. 2) by place",
+        f"target event_level(epsilon = 2.0)\n{NO_CHAIN}",
+    ),
+    "a window with a delta": (
+        "",
+        "count(trips)",
+        f"target w_event(epsilon = 2.0, window = 3 steps, delta = 0.009)\n{NO_CHAIN}mechanism gaussian()",
+    ),
     "sampled steps": (
         "",
         "count(trips)",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import own_bound, period_of, source_release, unit_of
+from policyc_check.users.claims import own_bound, period_of, source_release, unit_of, window_of
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.estimation import Estimator
 from policyc_runtime.estimation.linear import Linear
@@ -243,7 +243,8 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
 
     often = min(most, -(-min(steps, plan.longest_part or steps) // spacing))
     of = "" if period_of(plan) is None else " of every period"
-    said = f"{users:,} users, each in 1 to {often:,} steps{of} at random; the policy does not say how values move"
+    where = f"1 to {often:,} steps{of} at random" if window_of(plan) is None else "every step"
+    said = f"{users:,} users, each in {where}; the policy does not say how values move"
     if plan.drops:
         said += (
             f"; {counted_words(plan, crowded=crowded)} count, and errors are against the values with all events: "

@@ -347,7 +347,8 @@ def lost(told: Told, steps: int | None = None) -> float:
         setting = setting_of(told.plan, release, told.user_level.relation)
         size, k = release.mechanism.noise_size, steps or setting.participation.steps
         squared = k * setting.contribution**2 / (2 * size**2)
-        total += squared if isinstance(told.user_level, UserRho) else k * setting.contribution / size
+        twice = 2 if setting.replaced and (setting.signed or setting.cells > 1) else 1  # in one cell, or in two
+        total += squared if isinstance(told.user_level, UserRho) else twice * k * setting.contribution / size
     return total
 
 
@@ -383,6 +384,9 @@ def rho_of_several(told: Told, rho: str, size: str) -> None:
 
 def all_budgets(told: Told, found: str) -> None:
     """The budgets of all steps, or what the rule of a mechanism lets as many windows as there are spend."""
+    if promised_user_level(told.plan):  # all steps of the stream, beside a promise about some in a row
+        more_steps(told, found, str(told.plan.stream.horizon))
+        return
     whole = float(sum(told.budgets))
     windows = [target.window for target in told.plan.targets if isinstance(target, WEvent)]
     if any(isinstance(release, AdaptiveRelease) for release in told.plan.releases):
@@ -392,7 +396,7 @@ def all_budgets(told: Told, found: str) -> None:
 
 def takes_part(told: Told, found: str) -> None:
     assert told.plan.participation is not None
-    assert number(found) == told.plan.participation.bound
+    assert number(found) == told.plan.participation.bound * (told.user_level.window or 1)
 
 
 def spacing(told: Told, found: str) -> None:
@@ -584,7 +588,7 @@ def window(told: Told, steps: str) -> None:
     assert number(steps) in {getattr(target, "window", 1) for target in told.plan.targets}
 
 
-def hidden(told: Told, contribution: str, l2: str) -> None:
+def hidden(told: Told, contribution: str, l2: str, in_a_row: str = "1") -> None:
     """What one user moves, from its bounds: by so much in each of k steps, twice as many where users are replaced."""
     release = release_told(told)
     setting = setting_of(told.plan, release, told.user_level.relation)
@@ -597,6 +601,8 @@ def hidden(told: Told, contribution: str, l2: str) -> None:
             sizes = [abs(float(query.low)) / float(query.grid), abs(float(query.high)) / float(query.grid)]
         assert number(contribution) == math.ceil(max(sizes) - 1e-9) * record.per_step
     steps = min(record.bound, -(-(told.plan.stream.horizon or 10**9) // record.spacing))
+    steps *= int(number(in_a_row))
+    assert int(number(in_a_row)) == (told.user_level.window or 1)
     one = number(contribution) * math.sqrt(steps)
     assert one * 0.99 <= number(l2) <= 2.01 * one
     near(number(l2), l2_sensitivity(setting))
@@ -952,7 +958,10 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"with {N} changes? until (\d{{4}}-\d\d-\d\d)", changes_of_clock),
     (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
     (rf"all of {N} periods? in which a user takes part", so_many_periods),
-    (rf"(?:any|what happens within|about|user at|over windows of) {N} steps(?: in a row)?", a_window),
+    (rf"(?:any|what happens within|about|user at|user in|over windows of) {N} steps(?: in a row)?", a_window),
+    (rf"in {N} steps in a row \({LENGTH}\) of one user", lambda told, steps, *_: a_window(told, steps)),
+    (rf"the promise is for {N} steps? at a time", a_window),
+    (rf"counts in every step by at most {N} events", per_step),
     (rf"largest sum of {N} budgets in a row, all", window),
     (rf"over the last {N} steps", last_steps),
     (rf"at most {N} steps? after", delay),
@@ -977,6 +986,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
         rf"(?:at most|remains|remains m times|at most m times) {N} nats (?=for (?:all events|one user)|over)",
         all_budgets,
     ),
+    (rf"remains {N} nats at delta {N} for all events", lambda told, found, _: all_budgets(told, found)),
     (rf"(?:in|only) at most {N} steps?", takes_part),
     (
         rf"^{N} each$|only {N} of these count|[sS]teps of one user beyond {N}",
@@ -1032,7 +1042,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (r"powers ((?:\d+(?:, )?)+)", lambda told, found: lags(told, found.rstrip(", "))),
     (rf"^{N} nats(?:, the sum of all budgets)?$", tolerated),
     (rf"^{N} steps?$", growth_row),
-    (rf"^all of {N} steps in which", steps_row),
+    (rf"^all of {N} steps? in which", steps_row),
     (rf"^all of {N} users who act together, or of one with {N} names$", users_row),
     (rf"^{N}, delta {N}$", lambda told, _, found: delta(told, found)),
     # choice and accuracy
@@ -1043,7 +1053,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"of one user at most {N} in a step", per_step),
     (rf"Only {N} of {N} steps", lambda told, some, every: (with_noise(told, some), whole(told, every))),
     (rf"with a season of {N} steps on top", parameter),
-    (rf"events of one user beyond {N} in a step", per_step),
+    (rf"[eE]vents of one user beyond {N} in a step", per_step),
     (rf"have more than {N} events? in a step", per_step),
     (rf"the first {N} events of a step", per_step),
     (rf"only .*(?:and|count:?) {N} events? in a step count", per_step),
@@ -1067,6 +1077,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"{N} % to\s+\({N} values? a step\)", share),
     # what one user moves, and noise
     (rf"at most {N} units? in a step, {N} in L2 norm over all steps", hidden),
+    (rf"at most {N} units? in a step, {N} in L2 norm over {N} steps?", hidden),
     (rf"^{N} to {N}, every {N} steps$", stretch),
     (rf"^{N} on, every {N} steps$", onward),
     (
@@ -1092,6 +1103,8 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"^less than {N}$", seldom),
     # simulated examples
     (rf"{N} users, each in {N} to {N} steps", simulated),
+    (rf"{N} users, each in every step", lambda told, users: simulated(told, users, "1", "1")),
+    (rf"only {N} events? in a step count", per_step),
     (rf"among {N} groups", groups),
     (rf"from step {N}", parameter),
     *((formula, holds_nothing) for formula in FORMULAS),

@@ -45,6 +45,18 @@ PLACES = HEAD.replace("@", ROOMS) + "release there = count(visits) by room\n"
 MOVING = PLACES + "target alpha_dpt(alpha = 1.0)\n" + CHAIN
 SUMMED = MOVING + "postprocess there { sum(there) == population, there >= 0, integer(there) }\n"
 WINDOWED = PLACES + "target w_event(epsilon = 1.0, window = 4 steps)\n" + ALONE
+IN_A_ROW = (
+    HEAD.replace("@", "")
+    + "release there = count(visits)\n"
+    + "target w_event(epsilon = 1.0, window = 4 steps, delta = 1e-6, neighbors = add_remove)\n"
+    + ALONE
+)
+ONE_STEP = (
+    HEAD.replace("@", 'cell room in {"a", "b"}')
+    + "release spent = sum(visits.price, clamp = -5 .. 50) by room\n"
+    + "target event_level(epsilon = 0.5)\nparticipation at_most(1 steps, per_step = 3, enforced = keep_first)\n"
+    + ALONE
+)
 TOTALS = "release so_far = prefix(there)\nrelease lately = window(there, 6 steps)\n"
 SPEEDS = ADDED.replace("count(visits)", "sum(visits.speed, clamp = -20 .. 130)")
 OFTEN = ADDED.replace("at_most(4 steps", "at_most(4 steps, per_step = 2, spacing = 3 steps")
@@ -79,6 +91,9 @@ WRITTEN = {
     "leakage of windows": PLACES + "target alpha_dpt(alpha = 1.0, window = 4 steps)\n" + CHAIN,
     "independent": PLACES + "target event_level(epsilon = 0.5)\n" + ALONE,
     "window": WINDOWED,
+    "sums of an event": ONE_STEP + "deliver realtime",
+    "sums of an event, assumed": ONE_STEP.replace("enforced = keep_first", 'assumed = "a gate"') + "deliver realtime",
+    "totals in a window": IN_A_ROW + TOTALS + "mechanism gaussian()\ndeliver realtime",
     "distributed": WINDOWED + "deliver realtime\nmechanism budget_distribution()",
     "absorbed": WINDOWED + "deliver realtime\nmechanism budget_absorption()",
     "sparse": SUMMED + "deliver offline\nbudget sparse(every = 4 steps)",
