@@ -45,7 +45,7 @@ def render_summary(plan: Plan, directory: Path) -> str:
 
 def _promise(plan: Plan, index: int) -> str:
     target = plan.targets[index]
-    window = getattr(target, "window", 1)
+    window = getattr(target, "window", None) or 1
     about = "about one user at one step" if window == 1 else f"about one user in any {window:,} steps in a row"
     claims = {claim.kind: claim.nats for claim in plan.claims.windows if claim.window == window}
     if isinstance(target, AlphaDPT):

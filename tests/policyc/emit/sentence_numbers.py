@@ -585,7 +585,7 @@ def dispersion(told: Told, found: str) -> None:
 
 
 def window(told: Told, steps: str) -> None:
-    assert number(steps) in {getattr(target, "window", 1) for target in told.plan.targets}
+    assert number(steps) in {getattr(target, "window", None) or 1 for target in told.plan.targets}
 
 
 def hidden(told: Told, contribution: str, l2: str, in_a_row: str = "1") -> None:
@@ -768,7 +768,7 @@ def a_window(told: Told, steps: str) -> None:
 
 
 def window_lasts(told: Told, size: str, unit: str) -> None:
-    lengths = {getattr(t, "window", 1) * told.plan.stream.step_milliseconds for t in told.plan.targets}
+    lengths = {(getattr(t, "window", None) or 1) * told.plan.stream.step_milliseconds for t in told.plan.targets}
     assert number(size) * UNITS[unit] in lengths
 
 
