@@ -187,9 +187,8 @@ def beyond_bounds(plan: Stated) -> list[int]:
     """
     if plan.participation is None:
         return []
-    own, last, window = own_bound(plan), periods_of_horizon(plan), window_of(plan)
+    own, last, window = own_bound(plan) * (window_of(plan) or 1), periods_of_horizon(plan), window_of(plan)
     if period_of(plan) is None or window is not None:
-        own *= window or 1
         last = plan.stream.horizon or 16 * own
         return sorted({min(2 * own, last), min(4 * own, last), last} - {own})
     periods = [2, *filter(lambda count: count > 1, (periods_in(plan, days) for days in STRETCHES))]
@@ -222,12 +221,11 @@ def _check_participation(plan: Plan) -> Iterator[Claim]:
     except ValueError as error:
         yield Claim("all promises are about the same whole periods", False, str(error), "targets")
         return
-    fits = record.bound <= (plan.stream.horizon or record.bound)
-    early = record.enforced != "keep_sample" or plan.delivery.kind == "offline"
+    late = record.enforced == "keep_sample" and plan.delivery.kind != "offline"
+    fits = record.bound <= (plan.stream.horizon or record.bound) and not late
     detail = f"enforced by {record.enforced}" if record.enforced else "assumed, not enforced"
-    counted = f"takes part in at most {record.bound:,} steps{'' if period is None else ' of a period'}"
-    counted = counted if window_of(plan) is None else f"counts in every step by at most {record.per_step:,} events"
-    yield Claim(f"a user {counted}", fits and early, detail, "participation")
+    part = "" if period is None else " of a period" if window_of(plan) is None else " of a period of 1 step"
+    yield Claim(f"a user takes part in at most {record.bound:,} steps{part}", fits, detail, "participation")
 
 
 def _check_releases(plan: Plan) -> Iterator[Claim]:
@@ -289,9 +287,9 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
         holds, found = _kept(plan, claim, claim, None)
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
         length = target.per if target.per in (None, MONTH) else f"{target.per:,} ms"
-        where = "" if target.per is None else f" in one period of {length}"
-        where = where if target.window is None else f" in any {target.window:,} steps in a row"
-        name = f"all events of one user{where} together leak at most {_amount(claim)}"
+        part = f"one period of {length}" if target.per else f"any {target.window} steps in a row"
+        part = f" in {part}" if target.per or target.window else ""
+        name = f"all events of one user{part} together leak at most {_amount(claim)}"
         yield Claim(name, holds, f"{found}{more}", place, "E0843")
         yield _check_beyond(plan, index)
 

@@ -396,7 +396,8 @@ def all_budgets(told: Told, found: str) -> None:
 
 def takes_part(told: Told, found: str) -> None:
     assert told.plan.participation is not None
-    assert number(found) == told.plan.participation.bound * (told.user_level.window or 1)
+    bound, window = told.plan.participation.bound, told.user_level.window or 1
+    assert number(found) in (bound, bound * window)
 
 
 def spacing(told: Told, found: str) -> None:
@@ -961,7 +962,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"(?:any|what happens within|about|user at|user in|over windows of) {N} steps(?: in a row)?", a_window),
     (rf"in {N} steps in a row \({LENGTH}\) of one user", lambda told, steps, *_: a_window(told, steps)),
     (rf"the promise is for {N} steps? at a time", a_window),
-    (rf"counts in every step by at most {N} events", per_step),
+    (rf"takes part in at most {N} steps of a period of {N} step", lambda told, *both: assert_in(both, ("1",))),
     (rf"largest sum of {N} budgets in a row, all", window),
     (rf"over the last {N} steps", last_steps),
     (rf"at most {N} steps? after", delay),
