@@ -8,7 +8,7 @@ from typing import cast
 
 from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
 from policyc.planning.draft import target_record
-from policyc.semantics.policy import AlphaDPTTarget
+from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, WEventTarget
 from policyc.semantics.scope import Scope
 from policyc.semantics.statements import resolve_target
 from policyc.syntax import parse_policy
@@ -49,6 +49,20 @@ def joint_promise(dataset: str, text: str) -> Bound:
                     "the sum, and follows from all budgets of a step",
                     help="write `event_level(epsilon = ...)` or `w_event(...)`, which hold budgets; to promise "
                     "`alpha_dpt` of several series, write them as releases of one policy",
+                )
+            ],
+        )
+    if isinstance(target, EventLevelTarget | WEventTarget) and (target.delta or target.neighbors == "add_remove"):
+        raise PolicyError(
+            source,
+            [
+                Diagnostic(
+                    "E0896",
+                    "budgets of steps have neither a delta nor neighbors of their own",
+                    tree.statements[0].span,
+                    because="budgets add up to what is told about any two values of a step, and nothing is left to "
+                    "chance",
+                    help="leave them out, or promise `user_level(epsilon = ..., delta = ..., neighbors = ...)`",
                 )
             ],
         )

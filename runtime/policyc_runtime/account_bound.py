@@ -69,6 +69,8 @@ class Bound(Record):
                 f"`{first.stream.user_column}`: nobody can tell that they are the same"
             )
         users = promised_user_level(plan)
+        if any(target.window is not None for target in users):
+            yield "its promise is about steps in a row without budgets of their own, which nobody can add to others"
         if isinstance(promise, UserLevel | UserRho):
             if not users:
                 yield "its promise is about single steps, and the account's about all events of a user"

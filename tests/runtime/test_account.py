@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from policyc import compile_policy
+from policyc import PolicyError, compile_policy
 from policyc.planning.joint_promise import joint_promise
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.targets import NeighboringRelation
@@ -108,6 +108,14 @@ def test_budgets_of_steps_add_up(folder: Path, tmp_path: Path) -> None:
             account.request(plans[2])
 
 
+def test_budgets_have_no_delta() -> None:
+    """An account of budgets that names a delta or neighbors would say something else than it holds."""
+    for more in ("delta = 1e-6", "neighbors = add_remove"):
+        with pytest.raises(PolicyError) as refused:
+            joint_promise("city", f"event_level(epsilon = 1.0, {more})")
+        assert [finding.code for finding in refused.value.diagnostics] == ["E0896"]
+
+
 def gaussian_curve(variance: float, changes: int, epsilon: float, reach: int = 400) -> float:
     """The delta of so many numbers, each moved by one under discrete Gaussian noise, by adding up every result."""
     noise = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * variance))
@@ -173,6 +181,13 @@ def test_rho_adds_up(folder: Path, tmp_path: Path) -> None:
     [
         ("event_level(epsilon = 9)", users(), {}, "about all events of a user"),
         ("user_level(epsilon = 9, delta = 1e-6, neighbors = replace)", "target event_level(epsilon = 1)", {}, "single"),
+        ("event_level(epsilon = 9)", "target event_level(epsilon = 1, delta = 1e-6)", {}, "without budgets"),
+        (
+            "user_level(epsilon = 9, delta = 1e-6, neighbors = replace)",
+            "target event_level(epsilon = 1, delta = 1e-6)",
+            {},
+            "without budgets",
+        ),
         ("event_level(epsilon = 9)", "target event_level(epsilon = 1)", {"dataset  city": ""}, "names no data set"),
         ("event_level(epsilon = 9)", "target event_level(epsilon = 1)", {"  city": "  town"}, "data set `town`"),
         (

@@ -287,8 +287,8 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
         holds, found = _kept(plan, claim, claim, None)
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
         length = target.per if target.per in (None, MONTH) else f"{target.per:,} ms"
-        part = f"one period of {length}" if target.per else f"any {target.window} steps in a row"
-        part = f" in {part}" if target.per or target.window else ""
+        part = f" in one period of {length}" if length else ""
+        part = f" in any {target.window} steps in a row" if target.window else part
         name = f"all events of one user{part} together leak at most {_amount(claim)}"
         yield Claim(name, holds, f"{found}{more}", place, "E0843")
         yield _check_beyond(plan, index)

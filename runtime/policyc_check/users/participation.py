@@ -35,8 +35,7 @@ class Participation:
     @property
     def steps_of_two(self) -> int:
         """Steps in which at least one of two users takes part, at most."""
-        m, b = self.steps, self.spacing
-        T = self.horizon if self.window is None else min(self.window, self.horizon or self.window)
+        m, T, b = self.steps, self.window or self.horizon, self.spacing
         if T is None:
             return 2 * m
         if b == 1:
