@@ -50,3 +50,19 @@ def test_the_gate_runs_the_readmes_test_command():
     assert always == "--durations=10"
     assert laws == "-m law --durations=10"
     assert "`.venv/bin/pytest -n 2 -m law`" in README
+
+
+def test_the_leakage_of_a_given_release_is_what_the_readme_shows(tmp_path):
+    """The example of `policyc leakage` prints every line that the README shows, in this order; exit 1 above alpha."""
+    shutil.copytree(ROOT / "policies", tmp_path / "policies")
+    (tmp_path / "spent.csv").write_text("epsilon\n" + "0.5\n" * 365)
+    (command,) = (command for command in commands() if command.startswith("policyc leakage"))
+    program = Path(sys.executable).with_name("policyc")
+    done = subprocess.run(
+        [program, *shlex.split(command)[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    shown = README.partition(command)[2].partition("```text\n")[2].partition("```")[0]
+    before, after = shown.split("  ...\n")
+    assert done.stdout.startswith(before)
+    assert done.stdout.endswith(after)

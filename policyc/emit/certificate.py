@@ -60,12 +60,12 @@ NOTHING_BESIDE = Beside()
 
 def render_html(content: Json, beside: Beside = NOTHING_BESIDE) -> str:
     """One self-contained page: no script, no network, pictures inside."""
-    return _templates().get_template("certificate.html.jinja").render(c=content, beside=beside) + "\n"
+    return templates().get_template("certificate.html.jinja").render(c=content, beside=beside) + "\n"
 
 
 def render_markdown(content: Json, beside: Beside = NOTHING_BESIDE) -> str:
     """The same words without pictures."""
-    text = _templates().get_template("certificate.md.jinja").render(c=content, beside=beside)
+    text = templates().get_template("certificate.md.jinja").render(c=content, beside=beside)
     pages = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
     return pages if beside.policy is None else f"{pages}\n{_appendix(beside.policy)}"
 
@@ -80,7 +80,8 @@ def _appendix(policy: PolicyText) -> str:
 
 
 @cache
-def _templates() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
+    """All templates of this package, and how numbers and words are shown in them."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("policyc.emit"),
         autoescape=jinja2.select_autoescape(["html.jinja"], default_for_string=True, default=False),

@@ -38,6 +38,14 @@ def read_matrix(scope: Scope, value: Value, what: str, states: tuple[str, ...] |
         what: `forward` or `backward`.
         states: the stream's states, or None when the stream is broken (their number is then not checked).
     """
+    found = read_named_matrix(scope, value, what, states)
+    return None if found is None else found[0]
+
+
+def read_named_matrix(
+    scope: Scope, value: Value, what: str, states: tuple[str, ...] | None
+) -> tuple[Matrix, tuple[str, ...] | None] | None:
+    """The same, and the names of its states, where they are known or stand in a header."""
     written = _inline(scope, value, what) if isinstance(value, Sequence) else _from_file(scope, value, what)
     if written is None:
         return None
@@ -46,7 +54,7 @@ def read_matrix(scope: Scope, value: Value, what: str, states: tuple[str, ...] |
     if not square or (states is not None and not _check_states(scope, value, what, written, states)):
         scope.broken = True
         return None
-    return _in_state_order(written, states)
+    return _in_state_order(written, states), states or written.header
 
 
 def read_vector(scope: Scope, value: Value, what: str, states: tuple[str, ...] | None) -> Vector | None:

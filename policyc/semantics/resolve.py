@@ -5,7 +5,7 @@ What cannot be given a meaning is reported, and everything else is still resolve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -43,7 +43,7 @@ ByKeyword = dict[str, list[syntax.Statement]]
 
 
 def resolve_policy(
-    tree: Tree, directory: Path, known_clock: Clock | None = None
+    tree: Tree, directory: Path, known_clock: Clock | None = None, needed: Mapping[str, str] = _NEEDED
 ) -> tuple[Policy | None, list[Diagnostic]]:
     """What a tree means.
 
@@ -51,19 +51,20 @@ def resolve_policy(
         tree: the policy as written.
         directory: the policy's folder; files are looked up in it.
         known_clock: that of a plan that is held against this policy: its table counts, as zone rules change.
+        needed: keywords of the statements that there must be, each with what to write.
 
     Returns:
         The policy, or None when some part of it has no meaning, and the findings in source order. A policy that comes
         with errors (a matrix row that does not sum to 1) can still be checked, but not planned.
     """
     scope = Scope(tree.source, directory, known_clock)
-    policy = _resolve(scope, tree)
+    policy = _resolve(scope, tree, needed)
     findings = sorted(scope.findings, key=lambda d: (d.span.start, d.span.end, d.code))
     return (None if scope.broken else policy), findings
 
 
-def _resolve(scope: Scope, tree: Tree) -> Policy | None:
-    statements = _by_keyword(scope, tree)
+def _resolve(scope: Scope, tree: Tree, needed: Mapping[str, str]) -> Policy | None:
+    statements = _by_keyword(scope, tree, needed)
     header = cast(list[PolicyHeader], statements.get("policy", []))
     stream_trees = cast(list[syntax.Stream], statements.get("stream", []))
     stream = resolve_stream(scope, stream_trees[0]) if stream_trees else None
@@ -80,12 +81,12 @@ def _resolve(scope: Scope, tree: Tree) -> Policy | None:
     mechanism = _one(scope, statements, "mechanism", resolve_wish) or Wish("auto")
     estimate = _one(scope, statements, "estimate", resolve_wish) or Wish("auto")
     postprocess = _postprocess(scope, statements, releases, made, stream)
-    if stream is None or not header:
+    if stream is None or scope.broken:
         return None
     policy = Policy(
         source=tree.source,
-        name=header[0].name.text,
-        purpose=header[0].purpose.value,
+        name=header[0].name.text if header else stream.name,
+        purpose=header[0].purpose.value if header else "",
         stream=stream,
         releases=tuple(releases),
         targets=tuple(t for t in targets if t is not None),
@@ -114,7 +115,7 @@ def _keyword(statement: syntax.Statement) -> str:
     }.get(type(statement), "postprocess")  # fmt: skip
 
 
-def _by_keyword(scope: Scope, tree: Tree) -> ByKeyword:
+def _by_keyword(scope: Scope, tree: Tree, needed: Mapping[str, str]) -> ByKeyword:
     """Statements by keyword, in order; too many (E0202) and too few (E0201) are reported."""
     statements: ByKeyword = {}
     for statement in tree.statements:
@@ -128,7 +129,7 @@ def _by_keyword(scope: Scope, tree: Tree) -> ByKeyword:
             )  # fmt: skip
         else:
             earlier.append(statement)
-    for keyword, hint in _NEEDED.items():
+    for keyword, hint in needed.items():
         if keyword not in statements:
             place = tree.statements[0].span if tree.statements else Span(0, 0)
             scope.refuse("E0201", f"the policy has no `{keyword}`", place, hint=hint)

@@ -38,8 +38,10 @@ def test_start_up(gallery):
         print(f"{name:<30} {median:6.3f} s   {median / medians['import numpy']:5.2f} of numpy")
 
 
-def test_help_and_check_import_only_what_they_use(gallery):
-    """Neither loads arrays, databases, solvers or plans; `--help` not even the grammar."""
+def test_commands_import_only_what_they_use(gallery, tmp_path):
+    """Help and `check` load no arrays, databases, solvers or plans, help not even the grammar; `leakage` arrays."""
+    (tmp_path / "spent.csv").write_text("0.1\n0.2\n")
+    leakage = ["leakage", "--budgets", str(tmp_path / "spent.csv"), "--policy", str(gallery / "traffic.policy")]
     heavy = {"numpy", "scipy", "duckdb", "pyomo", "highspy", "pydantic", "jinja2"}
     script = (
         "import sys; from policyc.cli import app\n"
@@ -47,7 +49,12 @@ def test_help_and_check_import_only_what_they_use(gallery):
         "except SystemExit: pass\n"
         "print(','.join(sys.modules), file=sys.stderr)"
     )
-    for arguments, banned in ((["--help"], {*heavy, "lark"}), (["check", str(gallery / "traffic.policy")], heavy)):
+    for arguments, banned in (
+        (["--help"], {*heavy, "lark"}),
+        (["check", str(gallery / "traffic.policy")], heavy),
+        (["leakage", "--help"], {*heavy, "lark"}),
+        (leakage, heavy - {"numpy", "pydantic"}),
+    ):
         done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
         loaded = {name.partition(".")[0] for name in done.stderr.strip().splitlines()[-1].split(",")}
         assert not loaded & banned

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -229,6 +230,7 @@ def _proposed(loss: LossFunction, leakage: float) -> float:
     return min(leakage, value)
 
 
+@cache
 def _outward(width: int) -> float:
     """The factor that lifts a proposed value just above what rounding against us takes from it in the audit."""
     return 1 + (2 * roundings(width) + 64) * UNIT

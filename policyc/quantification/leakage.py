@@ -1,0 +1,280 @@
+"""What given budgets tell through chains: upper bounds by step, window and horizon, for each kind of adversary.
+
+Every number is of `accepted_inheritance`: proposed by the hull, rounded up, and shown by the inequality of the check.
+
+Source: CAO17 (BPL, FPL and TPL, Theorems 2 and 5)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.planning.leakage.inheritance import accepted_inheritance
+from policyc.planning.leakage.lags import useful_lags
+from policyc.quantification.budgets import Spent
+from policyc.quantification.knowledge import Knowledge, Known
+from policyc_check.errors import InvalidMatrixError
+from policyc_check.rounding import rounded_down
+from policyc_check.steps.budgets import LONGEST_PERIOD, all_up
+from policyc_check.steps.chains import Chain
+from policyc_check.steps.inheritance import GroupLeakage
+
+Floats = NDArray[np.float64]
+Adversary = Literal["none", "backward", "forward", "both"]
+Progress = Callable[[int, int], None]
+
+ADVERSARIES: tuple[Adversary, ...] = ("none", "backward", "forward", "both")
+"""What is known of a chain: nothing, where one was before, where one goes next, or both; weakest first."""
+
+FEW = 20  # chains up to which every horizon and every pattern is computed
+_PROBE = 1_000  # budgets that are compared first
+
+
+@dataclass(frozen=True)
+class Largest:
+    """A leakage in nats, rounded up, and the step it is about, or the first of the steps."""
+
+    nats: float
+    step: int
+
+
+@dataclass(frozen=True)
+class ChainLeakage:
+    """What is told about those who share a chain, for each adversary.
+
+    Args:
+        name: of the group or person.
+        windows: by width in steps.
+        limits: what a step's leakage never exceeds if the budgets go on; inf for no known bound, None where it is not
+            computed.
+        lags: of the bounds.
+    """
+
+    name: str | None
+    windows: Mapping[Adversary, Mapping[int, Largest]]
+    limits: Mapping[Adversary, float] | None
+    lags: tuple[int, ...]
+
+    def at_step(self, adversary: Adversary) -> Largest:
+        """The largest leakage about one step."""
+        return self.windows[adversary][1]
+
+
+@dataclass(frozen=True)
+class GivenLeakage:
+    """The leakage of a given release.
+
+    Args:
+        spent: the budgets.
+        knowledge: the chains.
+        chains: what is told about those of each, in the same order.
+        backward, forward, total: about every step, the largest over chains, nats, rounded up, (T,): BPL, FPL and TPL,
+            which are what an adversary learns who knows the chains backward, forward, and both ways.
+        horizons: the largest about one step if the release had ended after so many steps; empty for many chains.
+        pattern: how many budgets repeat in the limits; 0 where every further step is taken to spend the largest.
+    """
+
+    spent: Spent
+    knowledge: Knowledge
+    chains: tuple[ChainLeakage, ...]
+    backward: Floats
+    forward: Floats
+    total: Floats
+    horizons: Mapping[int, Mapping[Adversary, float]]
+    pattern: int
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The windows, in steps."""
+        return tuple(self.chains[0].windows["none"])
+
+    def window(self, adversary: Adversary, width: int) -> Largest:
+        """The largest leakage about so many steps in a row, over all chains."""
+        return max((chain.windows[adversary][width] for chain in self.chains), key=lambda found: found.nats)
+
+    def limit(self, adversary: Adversary) -> float | None:
+        """What the leakage about one step never exceeds if the budgets go on, over all chains."""
+        limits = [None if chain.limits is None else chain.limits[adversary] for chain in self.chains]
+        return None if None in limits else max(limit for limit in limits if limit is not None)
+
+    @cached_property
+    def spent_in_all(self) -> Decimal | None:
+        """All budgets, exact: what all steps of a person together tell at most, whatever is known."""
+        return None if self.spent.endless else self.spent.exact.largest(len(self.spent.budgets), endless=False)
+
+    @property
+    def worst(self) -> ChainLeakage:
+        """The chain with the largest leakage about one step, to who knows it both ways."""
+        return max(self.chains, key=lambda chain: chain.at_step("both").nats)
+
+
+def quantify(
+    spent: Spent,
+    knowledge: Knowledge,
+    widths: Iterable[int],
+    lags: Sequence[int] | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> GivenLeakage:
+    """The leakage of a given release.
+
+    Args:
+        spent: the budgets.
+        knowledge: the chains.
+        widths: windows of so many steps; those longer than the stream are left out.
+        lags: of the bounds, for all chains; (1,) is the paper's recursion. None: those that tell less.
+        progress: told how many chains are done, of how many.
+
+    Raises:
+        KernelError: a chain has no law backward or forward.
+    """
+    budgets = spent.budgets
+    shown = sorted({1, *(w for w in widths if spent.endless or w < len(budgets))})
+    within = {width: spent.sums(width) for width in shown}
+    pattern = _pattern(spent, len(knowledge.known))
+    going_on = budgets[:pattern] if pattern else budgets.max(keepdims=True)
+    horizons = _horizons(spent) if len(knowledge.known) <= FEW else ()
+    backward, forward, total = budgets.copy(), budgets.copy(), budgets.copy()
+    by_horizon: dict[int, dict[Adversary, float]] = {}
+    done: dict[int, ChainLeakage] = {}
+    chains = []
+    for number, known in enumerate(knowledge.known):
+        if id(known.chain) not in done:
+            own = lags or _useful(known, len(knowledge.known))
+            group = _of_group(spent, known.chain, own)
+            np.maximum(backward, all_up(group.before, budgets), out=backward)
+            np.maximum(forward, all_up(budgets, group.after), out=forward)
+            np.maximum(total, group.windows(1), out=total)
+            windows = {a: _windows(_as_known(group, a), within, spent.first) for a in ADVERSARIES}
+            limits = _limits(going_on, known.chain, own)
+            done[id(known.chain)] = ChainLeakage(None, windows, limits, tuple(own))
+            for steps in horizons:
+                of_chain = _after(group, known.chain, own, steps)
+                so_far = by_horizon.setdefault(steps, dict(of_chain))
+                so_far.update({a: max(so_far[a], of_chain[a]) for a in ADVERSARIES})
+        found = done[id(known.chain)]
+        chains.append(ChainLeakage(known.name, found.windows, found.limits, found.lags))
+        progress(number + 1, len(knowledge.known))
+    return GivenLeakage(spent, knowledge, tuple(chains), backward, forward, total, by_horizon, pattern)
+
+
+def steps_kept(found: GivenLeakage, alpha: Decimal, adversary: Adversary) -> int:
+    """For how many steps from the first the leakage about each of them stays within alpha, T for all of them.
+
+    What would have been told if the release had ended there; it only grows with every later step.
+    """
+    bound, horizon = rounded_down(alpha), len(found.spent.budgets)
+    kept = horizon
+    seen: set[int] = set()
+    for known, chain in zip(found.knowledge.known, found.chains, strict=True):
+        if chain.at_step(adversary).nats <= bound or id(known.chain) in seen:
+            continue
+        seen.add(id(known.chain))
+        group = _of_group(found.spent, known.chain, chain.lags)
+        within, beyond, tried = 0, kept + 1, 1
+        while within + 1 < beyond:
+            tried = min(max(tried, within + 1), beyond - 1)
+            if _after(group, known.chain, chain.lags, tried)[adversary] <= bound:
+                within, tried = tried, 2 * tried
+            else:
+                beyond, tried = tried, (within + tried) // 2
+        kept = within
+    return kept
+
+
+def _of_group(spent: Spent, chain: Chain | None, lags: Sequence[int] = (1,)) -> GroupLeakage:
+    """What every step inherits, for who knows the chain both ways."""
+    return _accepted(spent.budgets, chain, lags, endless=spent.endless)
+
+
+def _accepted(budgets: Floats, chain: Chain | None, lags: Sequence[int], *, endless: bool) -> GroupLeakage:
+    if chain is None:
+        nothing = np.zeros(len(budgets))
+        return GroupLeakage(budgets, nothing, nothing, endless)
+    (before, _), (after, _) = accepted_inheritance(budgets, chain, lags, endless=endless)
+    return GroupLeakage(budgets, before, after, endless)
+
+
+def _as_known(group: GroupLeakage, adversary: Adversary) -> GroupLeakage:
+    """The same for an adversary who may know less."""
+    nothing = np.zeros(len(group.budgets))
+    before = group.before if adversary in {"backward", "both"} else nothing
+    after = group.after if adversary in {"forward", "both"} else nothing
+    return GroupLeakage(group.budgets, before, after, group.endless)
+
+
+def _windows(group: GroupLeakage, within: Mapping[int, Floats], first: int) -> dict[int, Largest]:
+    """The largest leakage about so many steps in a row: what is spent within, and inherited from both sides."""
+    found = {}
+    for width, spent in within.items():
+        before, after = group.before[: len(spent)], np.roll(group.after, 1 - width)[: len(spent)]
+        if math.inf in (before.max(), after.max()):
+            found[width] = Largest(math.inf, first)
+            continue
+        leakage = all_up(all_up(before, spent), after)
+        found[width] = Largest(float(leakage.max()), first + int(leakage.argmax()))
+    return found
+
+
+def _useful(known: Known, chains: int) -> tuple[int, ...]:
+    """Lags that are worth their time, and those of a plan; of many chains, whose bounds they only tighten, one."""
+    if known.chain is None or chains > FEW:
+        return (1,)
+    try:
+        return tuple(sorted({*known.lags, *useful_lags(known.chain)}))
+    except InvalidMatrixError:  # the law of a state that fades is lost long after these budgets
+        return known.lags
+
+
+def _limits(pattern: Floats, chain: Chain | None, lags: Sequence[int]) -> dict[Adversary, float] | None:
+    """What never is exceeded if the pattern repeats for ever; None where the law changes from step to step.
+
+    Less budget never tells more: what holds if every step spends the largest budget holds for the pattern too.
+    """
+    if chain is not None and (chain.backward_side().settled or chain.forward_side().settled):
+        return None
+    found = dict.fromkeys(ADVERSARIES, math.inf)
+    for repeated in (pattern, pattern.max(keepdims=True))[: len(pattern)]:
+        group = _accepted(repeated, chain, lags, endless=True)
+        for a in ADVERSARIES:
+            found[a] = min(found[a], _windows(_as_known(group, a), {1: repeated}, 0)[1].nats)
+    return found
+
+
+def _after(group: GroupLeakage, chain: Chain | None, lags: Sequence[int], steps: int) -> dict[Adversary, float]:
+    """The largest leakage about one step if the release had ended after so many: what comes before stays as it is."""
+    budgets, after = group.budgets[:steps], group.after[:steps]
+    if chain is not None and steps < len(group.budgets):
+        _, (after, _) = accepted_inheritance(budgets, (None, chain.forward_side()), lags, endless=False)
+    ended = GroupLeakage(budgets, group.before[:steps], after, False)
+    return {a: _as_known(ended, a).largest(1)[0] for a in ADVERSARIES}
+
+
+def _pattern(spent: Spent, chains: int) -> int:
+    """The shortest stretch that the budgets repeat; all of them where they do not; 0 where that takes too long."""
+    budgets = spent.budgets
+    if spent.endless:
+        return len(budgets)
+    longest = LONGEST_PERIOD if chains <= FEW else 1
+    for period in range(1, min(longest, len(budgets) // 2) + 1):
+        probe = budgets[: period + _PROBE]
+        if (probe[period:] == probe[:-period]).all() and (budgets[period:] == budgets[:-period]).all():
+            return period
+    return len(budgets) if len(budgets) <= longest else 0
+
+
+def _horizons(spent: Spent) -> tuple[int, ...]:
+    """1, 2, 5, 10, ... steps, and all; of long streams powers of ten."""
+    if spent.endless:
+        return ()
+    steps = len(spent.budgets)
+    leading = (1, 2, 5) if steps <= LONGEST_PERIOD else (1,)
+    powers = range(int(math.log10(steps)) + 1)
+    return tuple(sorted({steps, *(n * 10**k for k in powers for n in leading if n * 10**k < steps)}))
