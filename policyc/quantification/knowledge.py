@@ -65,7 +65,8 @@ class Knowledge:
 def of_plan(plan: Plan, path: str) -> Knowledge:
     """What a plan says about how users move."""
     known = tuple(Known(record.group, record.chain(), record.lags) for record in plan.correlation.chains)
-    return Knowledge(known or (Known(None, None),), path, plan.policy.name)
+    independent = tuple(Known(one.group, None) for one in plan.correlation.independent)
+    return Knowledge((*known, *independent) or (Known(None, None),), path, plan.policy.name)
 
 
 def of_policy(
@@ -96,7 +97,7 @@ def of_policy(
             chain = _chain(said.forward, said.backward, said.initial)
             known.append(Known(said.group, chain))
         else:
-            known.append(Known(None, None))
+            known.append(Known(said.group, None))
     return Knowledge(tuple(known), source.name, policy.name), states
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -35,6 +36,7 @@ ADVERSARIES: tuple[Adversary, ...] = ("none", "backward", "forward", "both")
 """What is known of a chain: nothing, where one was before, where one goes next, or both; weakest first."""
 
 FEW = 20  # chains up to which every horizon and every pattern is computed
+LONGEST_LAG = 64  # steps
 _PROBE = 1_000  # budgets that are compared first
 
 
@@ -77,7 +79,8 @@ class GivenLeakage:
         knowledge: the chains.
         chains: what is told about those of each, in the same order.
         backward, forward, total: about every step, the largest over chains, nats, rounded up, (T,): BPL, FPL and TPL,
-            which are what an adversary learns who knows the chains backward, forward, and both ways.
+            which are what an adversary learns who knows the chains backward, forward, and both ways. Of an endless
+            stream the last period stands for all later ones.
         horizons: the largest about one step if the release had ended after so many steps; empty for many chains.
         pattern: how many budgets repeat in the limits; 0 where every further step is taken to spend the largest.
     """
@@ -95,6 +98,11 @@ class GivenLeakage:
     def widths(self) -> tuple[int, ...]:
         """The windows, in steps."""
         return tuple(self.chains[0].windows["none"])
+
+    @property
+    def budgets(self) -> Floats:
+        """The budget of every step that has a leakage here, nats, rounded up, (T,)."""
+        return np.resize(self.spent.budgets, len(self.total))
 
     def window(self, adversary: Adversary, width: int) -> Largest:
         """The largest leakage about so many steps in a row, over all chains."""
@@ -141,17 +149,18 @@ def quantify(
     pattern = _pattern(spent, len(knowledge.known))
     going_on = budgets[:pattern] if pattern else budgets.max(keepdims=True)
     horizons = _horizons(spent) if len(knowledge.known) <= FEW else ()
-    backward, forward, total = budgets.copy(), budgets.copy(), budgets.copy()
+    largest: list[Floats] = [budgets, budgets, budgets]
     by_horizon: dict[int, dict[Adversary, float]] = {}
     done: dict[int, ChainLeakage] = {}
     chains = []
     for number, known in enumerate(knowledge.known):
         if id(known.chain) not in done:
-            own = lags or _useful(known, len(knowledge.known))
+            own = lags or _useful(known, len(knowledge.known), pattern)
             group = _of_group(spent, known.chain, own)
-            np.maximum(backward, all_up(group.before, budgets), out=backward)
-            np.maximum(forward, all_up(budgets, group.after), out=forward)
-            np.maximum(total, group.windows(1), out=total)
+            largest = [
+                np.maximum(*_as_long(so_far, of_chain, len(budgets)))
+                for so_far, of_chain in zip(largest, _by_step(group), strict=True)
+            ]
             windows = {a: _windows(_as_known(group, a), within, spent.first) for a in ADVERSARIES}
             limits = _limits(going_on, known.chain, own)
             done[id(known.chain)] = ChainLeakage(None, windows, limits, tuple(own))
@@ -162,7 +171,7 @@ def quantify(
         found = done[id(known.chain)]
         chains.append(ChainLeakage(known.name, found.windows, found.limits, found.lags))
         progress(number + 1, len(knowledge.known))
-    return GivenLeakage(spent, knowledge, tuple(chains), backward, forward, total, by_horizon, pattern)
+    return GivenLeakage(spent, knowledge, tuple(chains), largest[0], largest[1], largest[2], by_horizon, pattern)
 
 
 def steps_kept(found: GivenLeakage, alpha: Decimal, adversary: Adversary) -> int:
@@ -189,6 +198,18 @@ def steps_kept(found: GivenLeakage, alpha: Decimal, adversary: Adversary) -> int
     return kept
 
 
+def _by_step(group: GroupLeakage) -> tuple[Floats, Floats, Floats]:
+    """BPL, FPL and TPL of every step."""
+    return all_up(group.before, group.budgets), all_up(group.budgets, group.after), group.windows(1)
+
+
+def _as_long(a: Floats, b: Floats, period: int) -> tuple[Floats, Floats]:
+    """Two rows of an endless stream, of which the last period stands for all later ones, made equally long."""
+    longest = max(len(a), len(b))
+    long = [np.concatenate([row, np.resize(row[-period:], longest - len(row))]) for row in (a, b)]
+    return long[0], long[1]
+
+
 def _of_group(spent: Spent, chain: Chain | None, lags: Sequence[int] = (1,)) -> GroupLeakage:
     """What every step inherits, for who knows the chain both ways."""
     return _accepted(spent.budgets, chain, lags, endless=spent.endless)
@@ -199,7 +220,7 @@ def _accepted(budgets: Floats, chain: Chain | None, lags: Sequence[int], *, endl
         nothing = np.zeros(len(budgets))
         return GroupLeakage(budgets, nothing, nothing, endless)
     (before, _), (after, _) = accepted_inheritance(budgets, chain, lags, endless=endless)
-    return GroupLeakage(budgets, before, after, endless)
+    return GroupLeakage(np.resize(budgets, len(before)), before, after, endless)
 
 
 def _as_known(group: GroupLeakage, adversary: Adversary) -> GroupLeakage:
@@ -213,7 +234,8 @@ def _as_known(group: GroupLeakage, adversary: Adversary) -> GroupLeakage:
 def _windows(group: GroupLeakage, within: Mapping[int, Floats], first: int) -> dict[int, Largest]:
     """The largest leakage about so many steps in a row: what is spent within, and inherited from both sides."""
     found = {}
-    for width, spent in within.items():
+    for width, once in within.items():
+        spent = np.resize(once, len(group.before)) if group.endless else once
         before, after = group.before[: len(spent)], np.roll(group.after, 1 - width)[: len(spent)]
         if math.inf in (before.max(), after.max()):
             found[width] = Largest(math.inf, first)
@@ -223,28 +245,36 @@ def _windows(group: GroupLeakage, within: Mapping[int, Floats], first: int) -> d
     return found
 
 
-def _useful(known: Known, chains: int) -> tuple[int, ...]:
-    """Lags that are worth their time, and those of a plan; of many chains, whose bounds they only tighten, one."""
+def _useful(known: Known, chains: int, pattern: int) -> tuple[int, ...]:
+    """Lags that are worth their time, a plan's, and the period; of many chains, whose bounds they only tighten, one.
+
+    Limits go around by whole periods: what is told of these steps is then not said to be more than the limit.
+    """
     if known.chain is None or chains > FEW:
         return (1,)
-    try:
-        return tuple(sorted({*known.lags, *useful_lags(known.chain)}))
-    except InvalidMatrixError:  # the law of a state that fades is lost long after these budgets
-        return known.lags
+    told = {*known.lags, *([pattern] if 0 < pattern <= LONGEST_LAG else [])}
+    with suppress(InvalidMatrixError):  # as in `_limits`
+        told.update(useful_lags(known.chain))
+    return tuple(sorted({1, *told}))
 
 
 def _limits(pattern: Floats, chain: Chain | None, lags: Sequence[int]) -> dict[Adversary, float] | None:
-    """What never is exceeded if the pattern repeats for ever; None where the law changes from step to step.
+    """What never is exceeded if the pattern repeats for ever; None where the law of a state is not seen to settle.
 
     Less budget never tells more: what holds if every step spends the largest budget holds for the pattern too.
     """
-    if chain is not None and (chain.backward_side().settled or chain.forward_side().settled):
+    if not pattern.any():
+        return dict.fromkeys(ADVERSARIES, 0.0)
+    if chain is not None and chain.backward_side().settled == math.inf:
         return None
     found = dict.fromkeys(ADVERSARIES, math.inf)
-    for repeated in (pattern, pattern.max(keepdims=True))[: len(pattern)]:
-        group = _accepted(repeated, chain, lags, endless=True)
-        for a in ADVERSARIES:
-            found[a] = min(found[a], _windows(_as_known(group, a), {1: repeated}, 0)[1].nats)
+    try:
+        for repeated in (pattern, pattern.max(keepdims=True))[: len(pattern)]:
+            group = _accepted(repeated, chain, lags, endless=True)
+            for a in ADVERSARIES:
+                found[a] = min(found[a], _windows(_as_known(group, a), {1: repeated}, 0)[1].nats)
+    except InvalidMatrixError:  # the law of a state that fades is lost long after these budgets
+        return None
     return found
 
 

@@ -185,7 +185,7 @@ class Report:
     def columns(self) -> dict[Adversary, Floats]:
         """The leakage about every step for each adversary: its budget, BPL, FPL and TPL."""
         found = self.found
-        return {"none": found.spent.budgets, "backward": found.backward, "forward": found.forward, "both": found.total}
+        return {"none": found.budgets, "backward": found.backward, "forward": found.forward, "both": found.total}
 
     def json(self) -> dict[str, Any]:
         """For programs: nats as floats, rounded up; null where no bound is known or none was computed."""
@@ -216,7 +216,7 @@ class Report:
             "of_each_chain": [chain(one) for one in found.chains],
             "steps": {
                 "first": spent.first,
-                "epsilon": spent.budgets.tolist(),
+                "epsilon": found.budgets.tolist(),
                 "backward_leakage": _list(found.backward),
                 "forward_leakage": _list(found.forward),
                 "total_leakage": _list(found.total),

@@ -222,6 +222,27 @@ def test_a_limit_is_never_exceeded(endless, tmp_path):
         assert 0.999 * limits.limit(adversary) <= long.window(adversary, 1).nats <= limits.limit(adversary)
 
 
+def test_a_start_that_is_not_stationary(tmp_path):
+    """Of an endless stream whose law settles, first steps are told one by one, and later ones never exceed the last."""
+    told = files(tmp_path, forward=decimals("slide_F"))
+    start = Chain(of_matrices(told["forward"], None)[0].known[0].chain.forward, initial=[0.9, 0.05, 0.05])
+    steady = of_matrices(told["forward"], None)[0].known[0].chain
+    pattern = [Decimal("0.3"), Decimal("0.1")]
+    for knowledge in (
+        Knowledge((Known("a", start),), "told"),
+        Knowledge((Known("b", steady), Known("a", start)), "told"),
+    ):
+        endless = quantify(Spent.of(pattern, 0, "written", endless=True), knowledge, (3,))
+        long = quantify(Spent.of(pattern * 60, 0, "written"), knowledge, (3,))
+        assert len(endless.total) == len(endless.budgets) > 2
+        steps = len(endless.total)
+        assert (long.backward[:steps] <= endless.backward * (1 + 1e-12)).all()
+        assert (long.total[:steps] <= endless.total * (1 + 1e-12)).all()
+        assert long.total.max() <= endless.window("both", 1).nats <= long.total.max() * 1.01
+        assert long.window("both", 3).nats <= endless.window("both", 3).nats
+        assert long.limit("both") >= long.total.max()
+
+
 def test_horizons_are_what_shorter_releases_tell(tmp_path):
     """What would have been told if the release had ended is the leakage of the shorter list, to the last bit."""
     told = files(tmp_path, forward=decimals("slide_F"), backward=decimals("slide_B"))

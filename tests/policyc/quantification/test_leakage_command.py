@@ -143,6 +143,17 @@ def test_groups_and_their_largest(folder):
     assert f"`{names[largest.index(max(largest))]}`" in found["meaning"]
 
 
+def test_a_group_without_correlation(folder):
+    """Its steps leak what they spend, beside a group with a chain."""
+    page = PAGE.replace(")\n", ") for some\n") + 'correlation none(evidence = "drawn by lot") for others\n'
+    (folder / "mixed.policy").write_text(page)
+    found = numbers(folder, "--budgets", "spent.csv", "--policy", "mixed.policy")
+    some, others = found["of_each_chain"]
+    assert others["name"] == "others"
+    assert {adversary["nats"] for adversary in others["about_one_step"].values()} == {0.1}
+    assert found["windows"][0]["both"] == some["about_one_step"]["both"]
+
+
 def test_budgets_that_count_twice(folder):
     """Budgets for a person added or removed count twice where a value is replaced."""
     twice = numbers(folder, "--budgets", "spent.csv", "--policy", "wards.policy", "--neighbors", "add_remove")
