@@ -4,59 +4,100 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.draft import Draft
+from policyc.planning.expected_errors import BOUNDED, ROUNDED, Found
 from policyc.planning.measurements import Measurement, Objective, of_variances, parts
-from policyc.planning.trials import SEED, Estimated
+from policyc.planning.trials import SEED
 from policyc.semantics.policy import Policy
 from policyc_check.users.noise import DiscreteGaussian
 from policyc_runtime.agreement import Tree
+from policyc_runtime.estimation.parts import added_up
 from policyc_runtime.randomness import SimulationRandomness
 
 Array = NDArray[np.float64]
 
-MOST_VALUES = 400_000  # of noise that is drawn
+MOST_VALUES = 200_000  # of noise that is drawn
 
 
-def agreed_errors(draft: Draft, measured: Mapping[str, Measurement], objective: Objective) -> dict[str, Array]:
-    """By release that agrees with others, the mean error of its values at every step, (steps,), as far as computed.
-
-    Absolute errors of Laplace noise are not: what is added up of few draws is neither Laplace nor normal.
-    """
-    found: dict[str, Array] = {}
+def agreed_errors(draft: Draft, measured: Mapping[str, Measurement], objective: Objective) -> dict[str, Found]:
+    """By release that agrees with others, what is known of the errors of its values."""
+    found: dict[str, Found] = {}
     for tree in draft.trees:
         entries = [measured[name] for name in tree.names]
-        if objective == "mean_absolute_error" and not all(_normal(entry) for entry in entries):
-            continue
-        rows, steps = np.unique(np.stack([entry.variances() for entry in entries], axis=1), axis=0, return_inverse=True)
-        errors = np.array([_of_tree(tree, row, objective) for row in rows])  # (rows, releases)
-        found |= {name: errors[steps.ravel(), place] for place, name in enumerate(tree.names)}
+        normal = objective == "mean_squared_error" or all(_normal(entry) for entry in entries)
+        told = _computed(tree, entries, objective) if normal else None
+        if told is None or tree.whole:  # what is added up of few Laplace draws is neither Laplace nor normal
+            told = _drawn(tree, entries, objective, told)
+        found |= {name: _near_bounds(one) if tree.bounded else one for name, one in zip(tree.names, told, strict=True)}
     return found
 
 
-def drawn_errors(draft: Draft, measured: Mapping[str, Measurement]) -> dict[str, Estimated]:
-    """The mean absolute error of the others, of noise that is drawn."""
-    found: dict[str, Estimated] = {}
-    for tree in draft.trees:
-        entries = [measured[name] for name in tree.names]
-        if all(_normal(entry) for entry in entries):
-            continue
-        count = max(MOST_VALUES // len(tree.above[0]), 16)
-        noises, randomness = [], SimulationRandomness(SEED)
-        for entry in entries:
-            steps = min(count, entry.steps)
-            raw = np.zeros((steps, entry.setting.cells), np.int64)
-            turns = [entry.mechanism.measure(entry.setting, raw, (), randomness) for _ in range(-(-count // steps))]
-            values = [entry.mechanism.values(entry.setting, turn) for turn in turns]
-            noises.append(np.vstack(values)[:count] * float(entry.unit))
-        variances = [np.resize(entry.variances(), count) for entry in entries]
-        for name, missed in zip(tree.names, tree.nearest(noises, variances), strict=True):
-            means = np.abs(missed).mean(axis=1)
-            found[name] = Estimated(float(means.mean()), float(means.std(ddof=1) / math.sqrt(count)))
-    return found
+def _near_bounds(found: Found) -> Found:
+    """What holds far from all bounds: near them they take error away, as no level moves those above it."""
+    return replace(found, kind="unconstrained", because=BOUNDED)
+
+
+def _computed(tree: Tree, entries: Sequence[Measurement], objective: Objective) -> list[Found]:
+    """Of the values of each level, by their variances."""
+    rows, steps = np.unique(np.stack([entry.variances() for entry in entries], axis=1), axis=0, return_inverse=True)
+    errors = np.array([_of_tree(tree, row, objective) for row in rows])[steps.ravel()]  # (steps, releases)
+    method = "variance of the noise after the least squares of levels that agree"
+    return [Found("expected", method, level) for level in errors.T]
+
+
+def _drawn(
+    tree: Tree, entries: Sequence[Measurement], objective: Objective, computed: Sequence[Found] | None
+) -> list[Found]:
+    """The same of noise that is drawn, far from all bounds; of `computed` ones, what whole numbers add to them is."""
+    count = max(MOST_VALUES // len(tree.above[0]), 16)
+    noises, randomness = [], SimulationRandomness(SEED)
+    for entry in entries:
+        steps = min(count, entry.steps)
+        raw = np.zeros((steps, entry.setting.cells), np.int64)
+        turns = [entry.mechanism.measure(entry.setting, raw, (), randomness) for _ in range(-(-count // steps))]
+        values = [entry.mechanism.values(entry.setting, turn) for turn in turns]
+        noises.append(np.vstack(values)[:count] * float(entry.unit))
+    variances = [np.resize(entry.variances(), count) for entry in entries]
+    # anywhere, as what lies halfway between whole numbers goes to the even one
+    true: list[Array] = [np.rint(1_000 * np.random.default_rng(SEED).random(noises[0].shape)) * float(entries[0].unit)]
+    for own in tree.above:
+        true.append(added_up(true[-1], own))
+    found = tree.unbounded.nearest(
+        [value + noise for value, noise in zip(true, noises, strict=True)], variances, tree.units
+    )
+    missed = [value - one for value, one in zip(found, true, strict=True)]
+    real = None if computed is None else tree.unbounded.nearest(noises, variances)
+    method = "noise through the least squares of levels that agree, simulated"
+    if tree.whole:
+        method = "noise through the least squares of levels that agree and their whole numbers, simulated"
+    told = []
+    for level, entry in enumerate(entries):
+        means, known = _errors(missed[level], objective), 0.0
+        if computed is not None and real is not None and _typical(computed[level], objective) >= ROUNDED:
+            means, known = means - _errors(real[level], objective), _mean(computed[level])
+        error, stderr = known + float(means.mean()), float(means.std(ddof=1) / math.sqrt(count))
+        told.append(Found("simulated", method, np.full(entry.steps, error), stderr))
+    return told
+
+
+def _mean(found: Found) -> float:
+    """Over all steps."""
+    return 0.0 if found.errors is None else float(found.errors.mean())
+
+
+def _typical(found: Found, objective: Objective) -> float:
+    """The same in the unit of values."""
+    return math.sqrt(_mean(found)) if objective == "mean_squared_error" else _mean(found)
+
+
+def _errors(missed: Array, objective: Objective) -> Array:
+    """The mean error of each step, (steps,)."""
+    return np.asarray((missed**2 if objective == "mean_squared_error" else np.abs(missed)).mean(axis=1))
 
 
 def _normal(entry: Measurement) -> bool:

@@ -83,7 +83,7 @@ class Draft(Stated):
     @property
     def trees(self) -> list[Tree]:
         """The releases whose published values add up to each other's."""
-        return trees(self.stream.cell, {release.name: release.query.by for release in self.releases}, self.agreements)
+        return trees(self.stream.cell, self.releases, self.agreements)
 
     @property
     def expected_steps(self) -> int:
@@ -180,9 +180,15 @@ def sensitivity(release: Release) -> tuple[Decimal, str]:
 def constraint_rows(policy: Policy, release: Release) -> tuple[tuple[ConstraintRow, ...], bool]:
     """The policy's demands on a release's values, and whether they must be whole numbers."""
     demanded = policy.constraints_of(release.name)
-    if demanded is None:
-        return (), False
-    return tuple(constraint_row(constraint) for constraint in demanded.constraints), demanded.integer
+    rows = () if demanded is None else tuple(map(constraint_row, demanded.constraints))
+    return rows, _whole(policy, release.name)
+
+
+def _whole(policy: Policy, name: str) -> bool:
+    """Whether values are whole numbers: because that is asked of them, or of those that add up to them."""
+    demanded = policy.constraints_of(name)
+    parts = (block.release for block in policy.postprocess if any(one.parent == name for one in block.agreements))
+    return (demanded is not None and demanded.integer) or any(_whole(policy, part) for part in parts)
 
 
 def suppression_rules(policy: Policy, release: Release | Made) -> tuple[AnySuppressionRule, ...]:

@@ -121,15 +121,15 @@ class _Origin:
 
 
 def finished(
-    policy: Policy, one: PlannedRelease, planned: Sequence[PlannedRelease], agreed: Array | Estimated | None = None
+    policy: Policy, one: PlannedRelease, planned: Sequence[PlannedRelease], agreed: Found | None = None
 ) -> MeasuredRelease | DerivedRelease:
     """The release with its expected errors and everything that was considered; `planned` are all of the plan.
 
-    `agreed` are the errors of values that are made to agree with those of other releases, (steps,) or a mean.
+    `agreed` is what is known of values that are made to agree with those of other releases.
     """
     origin = _Origin.of(one, planned)
     noisy = _noise(policy, one, origin)
-    found = _published(policy, one, origin) if agreed is None else _agreed(agreed, origin.base.steps)
+    found = _published(policy, one, origin) if agreed is None else agreed
     errors = np.nan_to_num(noisy, nan=float(np.nanmean(noisy))) if found.errors is None else found.errors
     predicted = PredictedError(
         kind=found.kind,
@@ -154,7 +154,7 @@ def finished(
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     """What is known of the errors of published values; `errors` (steps,) None for those of the noisy ones."""
 
     kind: ErrorKind
@@ -164,15 +164,7 @@ class _Found:
     because: str | None = None
 
 
-def _agreed(errors: Array | Estimated, steps: int) -> _Found:
-    """Those of values that are made to agree, whatever they are: least squares only mix noises."""
-    if isinstance(errors, Estimated):
-        method = "noise through the least squares of levels that agree, simulated"
-        return _Found("simulated", method, np.full(steps, errors.error), errors.stderr)
-    return _Found("expected", "variance of the noise after the least squares of levels that agree", errors)
-
-
-def _published(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
+def _published(policy: Policy, one: PlannedRelease, origin: _Origin) -> Found:
     """What is known of the errors of what is published.
 
     What is found far from every bound holds there alone: it is stated as what it is before constraints, unless the
@@ -189,7 +181,7 @@ def _published(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
     return replace(found, kind="unconstrained", because=found.because or (BOUNDED if given is None else NO_MEAN))
 
 
-def _tried(policy: Policy, one: PlannedRelease, pair: Pair, origin: _Origin, given: Courses) -> _Found:
+def _tried(policy: Policy, one: PlannedRelease, pair: Pair, origin: _Origin, given: Courses) -> Found:
     """The same of one that was tried on courses: anew where it has a share of the promise only."""
     errors, estimated = pair.errors, Estimated(pair.error or 0.0, pair.stderr or 0.0)
     if one.measurement is not None and one.measurement != pair.measurement:
@@ -199,10 +191,10 @@ def _tried(policy: Policy, one: PlannedRelease, pair: Pair, origin: _Origin, giv
     if errors is None:
         return _simulated(given, origin.base.steps, estimated)
     computed = f"{given.said}: the covariance of what is missed follows from it and from the noise"
-    return _Found("expected", computed, errors)
+    return Found("expected", computed, errors)
 
 
-def _untried(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
+def _untried(policy: Policy, one: PlannedRelease, origin: _Origin) -> Found:
     """The same of a release that was not tried on courses of a signal while mechanisms were compared."""
     pair, given, mechanism, steps = one.pair, one.given, origin.base.mechanism, origin.base.steps
     constraints, coupled = one.draft.constraints, one.draft.constraint_set.couples_steps
@@ -215,12 +207,12 @@ def _untried(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
     if one.estimator.plain or coupled:
         open_gain = "what constraints between steps gain" if coupled else "what the estimator gains"
         method = f"variance of the noise alone: no signal says how values move, so {open_gain} is not known"
-        return _Found("noise", method, because=COUPLED if coupled else GAINS)
+        return Found("noise", method, because=COUPLED if coupled else GAINS)
     if mechanism.declared:
-        return _Found("expected", "errors of the declared process")
+        return Found("expected", "errors of the declared process")
     noise = "variance of the noise"
     may_lower = _may_lower(policy, one, origin)
-    return _Found("noise", noise, because=BOUNDED) if may_lower else _Found("expected", noise)
+    return Found("noise", noise, because=BOUNDED) if may_lower else Found("expected", noise)
 
 
 def _may_lower(policy: Policy, one: PlannedRelease, origin: _Origin, errors: Array | None = None) -> bool:
@@ -234,17 +226,17 @@ def _may_lower(policy: Policy, one: PlannedRelease, origin: _Origin, errors: Arr
     return bool(typical < ROUNDED)
 
 
-def _least(policy: Policy, one: PlannedRelease, origin: _Origin) -> _Found:
+def _least(policy: Policy, one: PlannedRelease, origin: _Origin) -> Found:
     """The errors of a stream that stands still."""
     base, steps = origin.base, origin.base.steps
     if base.mechanism.leaves_gaps:
         variance = base.variance_of_all()
         method = "variance of the mean of all measured values, which no estimate of a still stream is below"
-        return _Found("at_least", method, of_variances(np.full(steps, variance), policy.objective), because=MOVES)
+        return Found("at_least", method, of_variances(np.full(steps, variance), policy.objective), because=MOVES)
     error, stderr = _trial(policy, one, origin, still(policy, steps)).settled(FEW_STEPS)
     method = "errors of a stream that does not move, simulated; one that moves has larger errors"
     known = stderr if math.isfinite(stderr) else None
-    return _Found("at_least", method, np.full(steps, error), known, MOVES)
+    return Found("at_least", method, np.full(steps, error), known, MOVES)
 
 
 def _trial(policy: Policy, one: PlannedRelease, origin: _Origin, there: Courses) -> Trial:
@@ -254,13 +246,13 @@ def _trial(policy: Policy, one: PlannedRelease, origin: _Origin, there: Courses)
     return Trial(origin.base, one.estimator, constraints, policy.objective, there, origin.measured, origin.derive)
 
 
-def _simulated(given: Courses, steps: int, found: Estimated) -> _Found:
+def _simulated(given: Courses, steps: int, found: Estimated) -> Found:
     """What was found on courses."""
     if not math.isfinite(found.error):
-        return _Found("noise", "variance of the noise alone", because="no values of the signal keep the constraints")
+        return Found("noise", "variance of the noise alone", because="no values of the signal keep the constraints")
     known = found.stderr if math.isfinite(found.stderr) else None
     errors = np.full(steps, found.error)
-    return _Found("simulated", f"{given.said}, through mechanism and estimator, simulated", errors, known)
+    return Found("simulated", f"{given.said}, through mechanism and estimator, simulated", errors, known)
 
 
 def _noise(policy: Policy, one: PlannedRelease, origin: _Origin) -> Array:
@@ -270,7 +262,7 @@ def _noise(policy: Policy, one: PlannedRelease, origin: _Origin) -> Array:
     return of_variances(origin.variances(), policy.objective)
 
 
-def _alone(policy: Policy, one: PlannedRelease, origin: _Origin, found: _Found) -> float | None:
+def _alone(policy: Policy, one: PlannedRelease, origin: _Origin, found: Found) -> float | None:
     """Expected error of what the mechanism gives, as `none()` would publish it; None where no signal tells it.
 
     What is more than the truth and noise is tried on the courses that what is published was tried on; where only noises

@@ -18,18 +18,17 @@ from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers import AtDelta, Goal
 from policyc.offers.calibration import least_near, log_excess
 from policyc.offers.goals import Added, goal_of
-from policyc.planning.agreement import agreed_errors, drawn_errors, least_parts
+from policyc.planning.agreement import agreed_errors, least_parts
 from policyc.planning.assemble import built_plan
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
 from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.expected_errors import PlannedRelease, finished
-from policyc.planning.measurements import Array, Measurement, Objective, measurements, of_variances, with_signal
+from policyc.planning.measurements import Measurement, Objective, measurements, of_variances, with_signal
 from policyc.planning.series import Pair, pairs, series_estimators
 from policyc.planning.shown import shown_warnings
 from policyc.planning.total_errors import least_together, weights
-from policyc.planning.trials import Estimated
 from policyc.planning.usefulness import user_level_warnings
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
@@ -63,9 +62,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
     ]
     planned = _composed(policy, draft, goal, _measuring_totals(policy, goal, planned))
     measured = {one.draft.name: one.measurement for one in planned if one.measurement is not None}
-    agreeing: dict[str, Array | Estimated] = {**agreed_errors(draft, measured, policy.objective)}
-    if policy.objective == "mean_absolute_error":
-        agreeing |= drawn_errors(draft, measured)
+    agreeing = agreed_errors(draft, measured, policy.objective)
     releases = [finished(policy, one, planned, agreeing.get(one.draft.name)) for one in planned]
     claims = user_level_claims(draft, planned)
     more = list(user_level_warnings(policy, draft, planned, releases, claims))

@@ -52,11 +52,14 @@ class CellSchema:
         names = next((level.names for level in self.levels if level.column == column), self.cells)
         return names if self.otherwise is None else (*names, self.otherwise)
 
+    def of_cells(self, column: str) -> tuple[str, ...]:
+        """The name in a column of each cell, in order."""
+        return next((level.of_cells for level in self.levels if level.column == column), self.cells)
+
     def astride(self, child: str, parent: str) -> tuple[str, str, str] | None:
         """A name in one column that belongs to two in another, and these; None where each belongs to one."""
-        own = {self.column: self.cells, **{level.column: level.of_cells for level in self.levels}}
         found: dict[str, str] = {}
-        for name, above in zip(own[child], own[parent], strict=True):
+        for name, above in zip(self.of_cells(child), self.of_cells(parent), strict=True):
             if found.setdefault(name, above) != above:
                 return name, found[name], above
         return None

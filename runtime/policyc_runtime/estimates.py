@@ -165,9 +165,9 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
         if steps <= first:
             continue
         variances = [noise_stddevs(plan, part, steps)[first:] ** 2 for part in parts]
-        values = tree.nearest([np.asarray(noisy[part.name][first:], np.float64) for part in parts], variances)
+        values = [np.asarray(noisy[part.name][first:], np.float64) for part in parts]
         digits = digits_of(tree, {part.name: _typical_noise(plan, part) for part in parts})
-        for part, rows in zip(parts, tree.rounded(values, digits), strict=True):
+        for part, rows in zip(parts, tree.nearest(values, variances, digits), strict=True):
             found[part.name] = np.vstack([noisy[part.name][:first], rows])
     return found
 

@@ -166,10 +166,10 @@ class Plan(checked.Plan):
     @property
     def trees(self) -> list[Tree]:
         """The releases whose published values add up to each other's; ValueError where they cannot."""
-        columns = {release.name: release.query.by for release in self.releases}
-        if not columns.keys() >= {name for one in self.agreements for name in (one.child, one.parent)}:
+        names = {release.name for release in self.releases}
+        if not names >= {name for one in self.agreements for name in (one.child, one.parent)}:
             raise ValueError("what adds up to another is no release")
-        return trees(self.stream.cell, columns, self.agreements)
+        return trees(self.stream.cell, self.releases, self.agreements)
 
     def agrees(self, name: str) -> bool:
         """Whether the published values of a release add up to those of another, or others to them."""
@@ -178,11 +178,11 @@ class Plan(checked.Plan):
     def _reason_against_agreeing(self, name: str) -> str | None:
         """Why a release cannot agree with others, or None."""
         one = self.release_named(name)
-        plain = one.estimator.name == "none" and not (one.constraints or one.integer or one.suppressions)
+        plain = one.estimator.name in ("none", "mle") and not one.suppressions
         measured = isinstance(one, MeasuredRelease) and isinstance(one.query, CountQuery | SumQuery)
         if plain and measured and isinstance(one, MeasuredRelease) and one.mechanism.noisy_at_every_step:
             return None
-        return f"`{name}` is no count or sum with new noise at every step, to whose values nothing else is done"
+        return f"`{name}` agrees, and is no count or sum with new noise at every step, or is estimated, or left out"
 
     @model_validator(mode="after")
     def _shows_where_others_show(self) -> Plan:

@@ -364,7 +364,9 @@ def _unfit(one: Combination) -> Iterator[str]:
     several = one.several
     if one.agrees and several:
         yield "E0722"
-    elif one.agrees and (steps or one.constraint != "none" or estimate not in ("auto", "none")):
+    elif one.agrees and (
+        steps or one.constraint not in ("none", "nonnegative", "whole") or estimate not in ("auto", "none", "mle")
+    ):
         yield "E0724"
     if one.release == "blocks by cell" and "add_remove" in TARGETS[one.target][0]:
         yield "E0235"

@@ -5,83 +5,22 @@ from __future__ import annotations
 import csv
 import math
 from decimal import Decimal
-from itertools import pairwise
 
 import numpy as np
 import pytest
+from agreeing import AT_DELTA, NAMES, PLACES, POLICY, PURE, RHO, compiled, drawn_tree, written
 from prompt import policyc
 
-from policyc import compile_policy
 from policyc.diagnostics import PolicyError
 from policyc.planning.measurements import Measurement
 from policyc_check.users.claims import promised_user_level, setting_of, unit_of
 from policyc_check.verify import verified_claims
-from policyc_runtime.agreement import Tree, added_up
+from policyc_runtime.agreement import Tree
+from policyc_runtime.constraint_row import ConstraintRow
+from policyc_runtime.estimation.parts import added_up
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import load_plan
 from policyc_runtime.refusal import verify
-
-PLACES = """place,region,country,kind
-a,R1,X,old
-b,R1,X,new
-c,R1,X,old
-d,R2,X,new
-e,R3,Y,old
-f,R3,Y,new
-"""
-POLICY = """policy visits "Visits of places, regions and countries, which agree"
-
-stream visits {
-  user     account
-  time     at
-  cell     place in file("places.csv") levels(region, country, kind)
-  step     1h
-  horizon  40 steps
-  start    "2026-01-01"
-}
-
-release places    = count(visits) by place
-release regions   = count(visits) by region
-release countries = count(visits) by country
-release all       = count(visits)
-release kinds     = count(visits) by kind
-
-target user_level(TARGET, neighbors = add_remove)
-
-participation at_most(2 steps, assumed = "so it is")
-
-objective OBJECTIVE
-mechanism MECHANISM
-deliver   realtime
-
-postprocess places { sum(places) == regions }
-postprocess regions { countries == sum(regions) }
-postprocess countries { sum(countries) == all }
-"""
-RHO, PURE, AT_DELTA = "rho = 0.05", "epsilon = 1, delta = 0", "epsilon = 1, delta = 1e-6"
-NAMES = ("places", "regions", "countries", "all")
-
-
-def written(folder, target=RHO, mechanism="gaussian()", objective="mean_squared_error", text=POLICY):
-    (folder / "places.csv").write_text(PLACES)
-    for word, value in {"TARGET": target, "MECHANISM": mechanism, "OBJECTIVE": objective}.items():
-        text = text.replace(word, value)
-    (folder / "visits.policy").write_text(text)
-    return folder / "visits.policy"
-
-
-def compiled(folder, *arguments, **options):
-    return compile_policy(written(folder, *arguments, **options))
-
-
-def drawn_tree(generator, levels):
-    """A tree of so many levels, in which every value has something that belongs to it, in any order."""
-    sizes = np.sort(generator.integers(1, 9, levels))[::-1]
-    above = []
-    for size, parents in pairwise(sizes.tolist()):
-        own = np.concatenate([np.arange(parents), generator.integers(0, parents, size - parents)])
-        above.append(generator.permutation(own))
-    return Tree(tuple(f"r{level}" for level in range(levels)), tuple(above))
 
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
@@ -104,14 +43,15 @@ def test_two_passes_are_the_least_squares(levels, seed):
     assert np.allclose(np.hstack(found), best, rtol=1e-12, atol=1e-12)
     assert np.allclose(np.concatenate(tree.variances(variances.tolist())), np.diag(design @ covariance @ design.T))
     for digits in (1, 3, 6):
-        rounded = tree.rounded(found, digits)
+        rounded = tree.nearest(noisy, [np.full(3, v) for v in variances], [digits] * levels)
         for own, child, parent in zip(tree.above, rounded, rounded[1:], strict=False):
             for row in range(3):
                 sums = [Decimal(0)] * parent.shape[1]
                 for value, place in zip(child[row].tolist(), own.tolist(), strict=True):
                     sums[place] += Decimal(repr(value))
                 assert sums == [Decimal(repr(value)) for value in parent[row].tolist()]
-        assert np.abs(rounded[0] - found[0]).max() <= 0.5 * 10.0**-digits * (1 + 1e-9)
+        away = max(np.abs(level - exact).max() for level, exact in zip(rounded, found, strict=True))
+        assert away <= levels * 10.0**-digits * (1 + 1e-9)
 
 
 def test_two_levels_have_the_known_variances():
@@ -263,8 +203,8 @@ def test_a_plan_whose_releases_cannot_agree_is_none(alter, tmp_path):
         "no release": ((first.model_copy(update={"parent": "zones"}), *others), plan.releases),
         "astride": ((first.model_copy(update={"child": "kinds", "parent": "regions"}), *others), plan.releases),
         "same": ((first.model_copy(update={"child": "regions", "parent": "regions"}), *others[1:]), plan.releases),
-        "demand": (plan.agreements, (places.model_copy(update={"integer": True}), *plan.releases[1:])),
-        "mechanism": (plan.agreements, (places.model_copy(update={"estimator": MLE}), *plan.releases[1:])),
+        "demand": (plan.agreements, (places.model_copy(update={"constraints": STEADY}), *plan.releases[1:])),
+        "mechanism": (plan.agreements, (places.model_copy(update={"estimator": FILTER}), *plan.releases[1:])),
     }[alter]
     altered = plan.model_copy(update={"agreements": agreements, "releases": releases})
     content = altered.model_dump(mode="json")
@@ -272,7 +212,8 @@ def test_a_plan_whose_releases_cannot_agree_is_none(alter, tmp_path):
         type(plan).model_validate(content)
 
 
-MLE = {"name": "mle"}
+FILTER = {"name": "series_filter", "signal": {}}
+STEADY = (ConstraintRow(text="r <= 2", line=1, current=((0, 1), (1, 1)), previous=(), relation="<=", bound=2),)
 
 
 def test_a_plan_that_agrees_otherwise_than_its_policy_is_refused(tmp_path):
@@ -298,7 +239,10 @@ REFUSED = {
     "one number": ("sum(countries) == all", "sum(countries) == all }\npostprocess all { sum(all) == kinds", "E0723"),
     "twice": ("sum(places) == regions", "sum(places) == regions, sum(places) == all", "E0724"),
     "two ways": ("sum(countries) == all", "sum(countries) == all }\npostprocess kinds { sum(kinds) == all", "E0724"),
-    "bounds": ("sum(countries) == all", "sum(countries) == all }\npostprocess all { all >= 0", "E0724"),
+    "total": ("sum(countries) == all", "sum(countries) == all, sum(countries) <= 90", "E0724"),
+    "before": ("sum(countries) == all", "sum(countries) == all }\npostprocess all { all - previous(all) <= 4", "E0724"),
+    "half": ("sum(countries) == all", "sum(countries) == all, 2 * countries >= 3", "E0724"),
+    "reach": ("== sum(regions)", "== sum(regions), regions >= 9 }\npostprocess all { all <= 8", "E0607"),
     "left out": ("sum(places) == regions", "sum(places) == regions, suppress(places, below = 3)", "E0724"),
     "estimator": ("deliver   realtime", "deliver   realtime\nestimate  filter()", "E0724"),
     "steps": ("mechanism gaussian()", "mechanism binary_tree()", "E0755"),

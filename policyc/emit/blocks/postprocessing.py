@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from policyc.emit.blocks.accuracy import objective_words
 from policyc.emit.blocks.mechanism import described, parameters
 from policyc.emit.blocks.suppression import suppression
@@ -41,7 +43,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "integer": release.integer,
         "model": {"file": "map_model.py", "sha256": attachments.get("map_model.py")},
         "solver": _solver(plan, release),
-        "bias": _bias(release),
+        "bias": _bias(plan, release),
         "expected_error": {
             "objective": objective_words(plan, release),
             "smallest": least + about(min(errors)),
@@ -58,10 +60,17 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
     if tree is None:
         return ""
     words = listed([quoted(name) for name in tree.names])
-    return (
+    found = (
         f" Then the values of {words} of a step are made to agree: each is the sum of those that belong to it. They "
         "are the nearest such values, differences being measured in variances of the noise (least squares, HAY10), so "
-        "that every value gains from the noise of the others. They may be below 0, as noisy values are."
+        "that every value gains from the noise of the others."
+    )
+    if not tree.bounds:
+        return f"{found} They may be below 0, as noisy values are."
+    kept = listed([word for word, asked in (("bounds", tree.bounded), ("whole numbers", tree.whole)) if asked])
+    return (
+        f"{found} They keep {kept} from the top down: each level's are the nearest that do, and that add up to "
+        "what was found above, so no bound or rounding of a level moves values above it."
     )
 
 
@@ -89,7 +98,7 @@ def _check(release: ReleasePlan) -> Json | None:
 def _solver(plan: Plan, release: ReleasePlan) -> str:
     if plan.agrees(release.name):
         alone = "`map_model.py` finds the most probable values of this release alone, which do not agree with others"
-        return f"one pass up the releases that agree and one down, which is exact; {alone}"
+        return f"one pass up the releases that agree and one down, each level exactly; {alone}"
     own = "the kernel's own recursions, then its projection onto the constraints"
     if release.estimator.plain or release.estimator.name in {"filter", "smoother"}:
         instead = "joint_map()" if plan.delivery.kind == "offline" else "map(prior = initial)"
@@ -104,9 +113,9 @@ def _solver(plan: Plan, release: ReleasePlan) -> str:
     return "the kernel's own exact or convex solver; `map_model.py` states the same problem for any solver"
 
 
-def _bias(release: ReleasePlan) -> str | None:
+def _bias(plan: Plan, release: ReleasePlan) -> str | None:
     """What the estimator and a lower bound do to the mean; None when neither does anything."""
-    notes = [_pull(release), _floor(release)]
+    notes = [_pull(release), _floor(plan, release)]
     return " ".join(note for note in notes if note) or None
 
 
@@ -125,11 +134,16 @@ def _pull(release: ReleasePlan) -> str | None:
     )
 
 
-def _floor(release: ReleasePlan) -> str | None:
+def _floor(plan: Plan, release: ReleasePlan) -> str | None:
     """What a lower bound does to the mean."""
-    if not any(row.relation == ">=" for row in release.constraints):
-        return None
+    below = any(row.relation == ">=" for row in release.constraints)
     balanced = any(row.relation == "==" for row in release.constraints)
+    for tree in plan.trees:
+        for name, bounds in zip(tree.names, tree.bounds, strict=False):  # none where nothing is asked
+            below = below or (name == release.name and bool(np.isfinite(bounds.lower).any()))
+            balanced = balanced or (name == release.name and name != tree.names[-1])
+    if not below:
+        return None
     rest = "; since the values must add up, larger values come out somewhat too low" if balanced else ""
     return (
         "Values that must not be negative are biased: small true counts come out too high on average"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import Agreement, Policy, Postprocess, Release, UserLevelTarget
+from policyc.semantics.policy import Agreement, LinearConstraint, Policy, Postprocess, Release, UserLevelTarget
 
 NOISE = "least squares weigh noises of known variances that are new for every value"
+FREE = (Decimal("-Infinity"), Decimal("Infinity"))
+Bounds = list[tuple[Decimal, Decimal]]  # of the values of a release, in order
 
 
 def check_agreements(policy: Policy) -> Iterator[Diagnostic]:
-    """E0722, E0723, E0724: releases that do not add up, have no values of each other, or are not planned so."""
+    """E0722, E0723, E0724, E0607: releases that do not add up, share no values, are not planned, or contradict."""
     by_name = {release.name: release for release in policy.releases}
     adding: dict[str, Agreement] = {}
     for block in policy.postprocess:
@@ -29,6 +32,7 @@ def check_agreements(policy: Policy) -> Iterator[Diagnostic]:
             if found is not None:
                 yield found
                 return
+    yield from _out_of_reach(policy, by_name, adding)
 
 
 def _not_adding_up(policy: Policy, one: Agreement, child: Release, parent: Release | None) -> Diagnostic | None:
@@ -81,22 +85,94 @@ def _beside(policy: Policy, one: Agreement, child: Release, block: Postprocess) 
     if not any(isinstance(target, UserLevelTarget) for target in policy.targets):
         return _unplanned(one, "values agree under promises about all events of a user only", NOISE,
                           "promise `user_level(...)`, or drop the constraint")  # fmt: skip
-    if policy.estimate.name not in ("auto", "none"):
+    if policy.estimate.name not in ("auto", "none", "mle"):
         return _unplanned(one, f"values that agree are not estimated by `{policy.estimate.name}`", NOISE,
-                          "write `estimate none()` or `estimate auto`", policy.estimate.span or one.span)  # fmt: skip
+                          "write `estimate auto`", policy.estimate.span or one.span)  # fmt: skip
     if len(block.agreements) > 1:
         return _unplanned(one, f"`{child.name}` adds up to two releases", "values would have to agree along two ways",
                           "let it add up to the finer of the two, and that to the other")  # fmt: skip
     if child.name in _sums_of(policy, one.parent):
         return _unplanned(one, f"`{one.parent}` adds up to `{child.name}` already", "a sum is of parts, not of itself",
                           "drop one of the two constraints")  # fmt: skip
-    for name in (child.name, one.parent):
-        demanded = policy.constraints_of(name)
-        if demanded is not None and (demanded.constraints or demanded.integer or demanded.suppressions):
-            return _unplanned(one, f"more is asked of `{name}` than that it agrees", "bounds and whole numbers at one "
-                              "level move values at the others, and a value that is left out can be added up again",
-                              f"drop the other constraints of `{name}`, or this one", demanded.span)  # fmt: skip
+    return next(filter(None, (_asked_beside(policy, one, name) for name in (child.name, one.parent))), None)
+
+
+def _asked_beside(policy: Policy, one: Agreement, name: str) -> Diagnostic | None:
+    """E0724: what is asked of the values of one of two releases that agree."""
+    demanded = policy.constraints_of(name)
+    if demanded is not None and demanded.suppressions:
+        return _unplanned(one, f"values of `{name}` agree, and some are left out",
+                          "a value that is left out can be added up again",
+                          f"drop `suppress({name}, ...)`, or this constraint", demanded.span)  # fmt: skip
+    for row in () if demanded is None else demanded.constraints:
+        if len(row.current) > 1 or row.previous or _limit(row) % 1:
+            return _unplanned(one, f"more is asked of `{name}` than bounds of single values in whole numbers",
+                              "values that agree are found from the top down, each level within its bounds",
+                              f"write bounds as `{name} >= 0`, or drop one of the two constraints",
+                              row.span)  # fmt: skip
     return None
+
+
+def _limit(row: LinearConstraint) -> Decimal:
+    """The bound of a constraint on one value."""
+    (coefficient,) = row.current.values()
+    return row.bound / coefficient
+
+
+def _out_of_reach(
+    policy: Policy, releases: Mapping[str, Release], adding: Mapping[str, Agreement]
+) -> Iterator[Diagnostic]:
+    """E0607: bounds of one level that no sums of values within those of the next finer one keep."""
+    child_of = {one.parent: block.release for block in policy.postprocess for one in block.agreements}
+    found: dict[str, Bounds] = {}
+
+    def bounds(name: str) -> Bounds:
+        if name not in found:
+            found[name] = _own_bounds(policy, releases[name])
+            if name in child_of:
+                pairs = zip(found[name], _sums(policy, releases[child_of[name]], releases[name], bounds), strict=True)
+                found[name] = [(max(low, least), min(high, most)) for (low, high), (least, most) in pairs]
+        return found[name]
+
+    for name, one in adding.items():
+        if any(low > high for low, high in bounds(name)):
+            yield Diagnostic(
+                "E0607",
+                f"no values of `{name}` keep its bounds and are sums of those of `{child_of[name]}` within theirs",
+                one.span,
+                because="no values satisfy these together, so nothing could be published",
+                help="widen the bounds of one of the two",
+            )
+            return
+
+
+def _own_bounds(policy: Policy, release: Release) -> Bounds:
+    """What is asked of each value of a release."""
+    found = [FREE] * len(policy.stream.values_by(release.by))
+    demanded = policy.constraints_of(release.name)
+    for row in () if demanded is None else demanded.constraints:
+        ((place, coefficient),) = row.current.items()
+        low, high = found[place]
+        if row.relation == "==" or (row.relation == ">=") == (coefficient > 0):
+            low = max(low, _limit(row))
+        if row.relation == "==" or (row.relation == "<=") == (coefficient > 0):
+            high = min(high, _limit(row))
+        found[place] = low, high
+    return found
+
+
+def _sums(policy: Policy, child: Release, parent: Release, bounds: Callable[[str], Bounds]) -> Bounds:
+    """Between what the values of `child` add up to, by values of `parent`."""
+    cell = policy.stream.cell
+    names = policy.stream.values_by(parent.by)
+    assert cell is not None, "the child is split by one of its columns"
+    assert child.by is not None, "checked before"
+    above = {} if parent.by is None else dict(zip(cell.of_cells(child.by), cell.of_cells(parent.by), strict=True))
+    found = {name: (Decimal(0), Decimal(0)) for name in names}
+    for name, (low, high) in zip(policy.stream.values_by(child.by), bounds(child.name), strict=True):
+        own = above.get(name, names[-1])
+        found[own] = found[own][0] + low, found[own][1] + high
+    return list(found.values())
 
 
 def _sums_of(policy: Policy, name: str) -> set[str]:

@@ -172,7 +172,7 @@ class ConstraintSet:
         """Lower and upper (m,) of single cells; whole numbers where values are."""
         lower, upper = np.full(self.cells, -np.inf), np.full(self.cells, np.inf)
         for cell, coefficient, relation, least in zip(*self.single, strict=True):
-            bound = _exact(least) / _exact(coefficient)
+            bound = least if coefficient == 1 else _exact(least) / _exact(coefficient)
             if relation == "==" or (relation == ">=") == (coefficient > 0):
                 lower[cell] = max(lower[cell], math.ceil(bound) if self.integer else bound)
             if relation == "==" or (relation == "<=") == (coefficient > 0):
