@@ -41,6 +41,10 @@ class Option:
     required: bool = False
 
 
+WINDOW = Option("window", "steps", "window = 12 steps")
+"""Over how many steps in a row a mechanism divides a budget that it spends as counts move."""
+
+
 class Offer:
     """What a policy may name.
 

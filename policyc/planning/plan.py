@@ -140,7 +140,9 @@ def _rule(policy: Policy, release: Release) -> WindowMechanism | None:
     kind = window_mechanism_kinds().get(policy.mechanism.name)
     if kind is None:
         return None
-    window = max(target.window for target in policy.targets if isinstance(target, WEventTarget))
+    given = policy.mechanism.arguments.get("window")
+    targets = [target.window for target in policy.targets if isinstance(target, WEventTarget)]
+    window = max(targets) if given is None else int(str(given))
     least = sensitivity(release)[0]
     name, cells = policy.mechanism.name, len(release_cells(policy, release))
     error = still_error(name, window, cells, policy.stream.horizon, policy.objective)

@@ -98,6 +98,7 @@ MECHANISMS = (
     "fast(samples = 5, process_sd = 3)",
     "budget_distribution()",
     "budget_absorption()",
+    "budget_absorption(window = 4 steps)",
     "binary_tree()",
     "subsample(rate = 0.5)",
     "subsample(rate = 0.5, sampling = fixed_size)",
@@ -111,7 +112,10 @@ MECHANISMS = (
     "toeplitz()",
     "common_noise()",
 )
-BUDGETED, ADAPTIVE = ("auto", "laplace()"), ("budget_distribution()", "budget_absorption()")
+BUDGETED, ADAPTIVE = (
+    ("auto", "laplace()"),
+    ("budget_distribution()", "budget_absorption()", "budget_absorption(window = 4 steps)"),
+)
 GAUSSIAN = ("dft()", "dft(coefficients = 4)", "dft(choose = true)")
 BUDGETS = ("auto", "uniform()", "bounded()", "quantified()", "optimal()", "sparse(every = 3 steps)")
 ESTIMATES = (
@@ -346,7 +350,7 @@ def _unfit(one: Combination) -> Iterator[str]:
     adaptive = mechanism in ("budget_distribution", "budget_absorption")
     if one.target == "user + event" or (steps and one.release not in (*COUNTS_AND_MADE, "agreeing levels")):
         yield "E0702"
-    budgets = mechanism in ("auto", "laplace") or (adaptive and "w_event" in one.target)
+    budgets = mechanism in ("auto", "laplace") or (adaptive and ("w_event" in one.target or "window" in one.mechanism))
     if steps and not budgets and not (one.target in LEAKS and one.unable):
         yield "E0702"
     if one.user_level and (one.budget != "auto" or adaptive or one.release == "by cell, otherwise"):

@@ -58,6 +58,11 @@ POLICIES = {
         "count(trips) by place",
         W_EVENT + "mechanism budget_absorption()",
     ),
+    "a step that absorbs": (
+        CELLS,
+        "count(trips) by place",
+        f"target event_level(epsilon = 1.0)\n{NO_CHAIN}mechanism budget_absorption(window = 3 steps)",
+    ),
     "w-event that distributes": (
         CELLS,
         "count(trips) by place",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from policyc.offers.offer import MechanismOffer
+from policyc.offers.offer import WINDOW, MechanismOffer
 
 
 class BudgetAbsorptionOffer(MechanismOffer):
-    """For windows of steps (KPXP14); there are no options."""
+    """For windows of steps (KPXP14): those of a `w_event` target, or its own."""
 
     name = "budget_absorption"
     says = "publishes when counts have moved, with what steps before did not use"
+    options = (WINDOW,)
     promises = frozenset({"windows"})

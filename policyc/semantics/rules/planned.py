@@ -51,12 +51,13 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     offer, span = mechanism_offers().get(wish.name), wish.span or policy.stream.span
     if offer is None:
         return
+    windows = windows or wish.arguments.get("window") is not None
     if "windows" in offer.promises and "steps" not in offer.promises and not windows:
         yield (
-            f"mechanism `{wish.name}` without a w-event target",
+            f"mechanism `{wish.name}` without a window",
             span,
-            "add `target w_event(epsilon = 1.0, window = 12 steps)`, whose windows it divides, or write "
-            "`mechanism auto`",
+            f"write `{wish.name}(window = 12 steps)`, over which it divides what steps may spend, or add "
+            "`target w_event(epsilon = 1.0, window = 12 steps)`, whose windows it divides",
         )
     elif any(isinstance(t, AlphaDPTTarget) for t in policy.targets) and offer.noise(wish.arguments) != "laplace":
         return  # as E0313 says

@@ -25,7 +25,7 @@ from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.claims import Witness
 from policyc_check.plan.stream import MONTH, ParticipationRecord, longest
-from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, WEvent
+from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho
 from policyc_check.records import MOST_COINS
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
 from policyc_runtime.estimation import flows, safeguard
@@ -388,9 +388,9 @@ def all_budgets(told: Told, found: str) -> None:
         more_steps(told, found, str(told.plan.stream.horizon))
         return
     whole = float(sum(told.budgets))
-    windows = [target.window for target in told.plan.targets if isinstance(target, WEvent)]
-    if any(isinstance(release, AdaptiveRelease) for release in told.plan.releases):
-        whole = min(whole, -(-len(told.budgets) // windows[0]) * told.epsilons[0])
+    rules = [release.mechanism for release in told.plan.releases if isinstance(release, AdaptiveRelease)]
+    if rules:  # a window after the other, each with all of what the rule divides
+        whole = min(whole, sum(-(-len(told.budgets) // rule.window) * float(rule.epsilon) for rule in rules))
     up(number(found), whole, 6)
 
 

@@ -95,6 +95,10 @@ WRITTEN = {
     "sums of an event, assumed": ONE_STEP.replace("enforced = keep_first", 'assumed = "a gate"') + "deliver realtime",
     "totals in a window": IN_A_ROW + TOTALS + "mechanism gaussian()\ndeliver realtime",
     "distributed": WINDOWED + "deliver realtime\nmechanism budget_distribution()",
+    "absorbed in steps": PLACES
+    + "target event_level(epsilon = 0.5)\n"
+    + ALONE
+    + "deliver realtime\nmechanism budget_absorption(window = 4 steps)",
     "absorbed": WINDOWED + "deliver realtime\nmechanism budget_absorption()",
     "sparse": SUMMED + "deliver offline\nbudget sparse(every = 4 steps)",
     "flows": SUMMED + "deliver offline\nestimate joint_map()",

@@ -35,7 +35,7 @@ release occupancy = count(seen) by room
 {more}
 deliver realtime
 objective mean_squared_error
-mechanism {mechanism}()
+mechanism {mechanism}
 postprocess occupancy {{ sum(occupancy) == population, occupancy >= 0, integer(occupancy) }}
 """
 NONE = 'correlation none(evidence = "badges are drawn anew each step")\n'
@@ -47,6 +47,7 @@ KINDS = ["budget_absorption", "budget_distribution"]
 
 
 def planned(tmp_path, mechanism, more=W_EVENT + NONE, horizon="60 steps") -> Plan:
+    mechanism = mechanism if "(" in mechanism else f"{mechanism}()"
     text = POLICY.format(mechanism=mechanism, more=more, horizon=horizon)
     (tmp_path / "rooms.policy").write_text(text)
     return compile_policy(tmp_path / "rooms.policy").plan
@@ -157,3 +158,23 @@ def test_without_windows_there_is_nothing_to_divide(tmp_path, mechanism):
     (finding,) = [d for d in stopped.value.diagnostics if d.code.startswith("E")]
     assert finding.help is not None
     assert "w_event" in finding.help
+    assert f"{mechanism}(window" in finding.help
+
+
+@pytest.mark.parametrize("mechanism", KINDS)
+@pytest.mark.parametrize("promise", ["event_level(epsilon = 1.0)", "alpha_dpt(alpha = 1.0)"])
+def test_a_window_of_its_own_is_divided(tmp_path, mechanism, promise):
+    """Whatever is promised of steps is kept by the most that one may spend; more of it is refused."""
+    chain = MARKOV if "alpha" in promise else NONE
+    plan = planned(tmp_path, f"{mechanism}(window = 5 steps)", f"target {promise}\n{chain}")
+    verify(plan)
+    (part,) = plan.releases
+    assert isinstance(part, AdaptiveRelease)
+    assert part.mechanism.window == 5
+    most = max(part.schedule.epsilons(5))
+    assert part.mechanism.spent(1) <= most <= 1
+    assert ("event" in promise) == (most == 1)
+    more = part.mechanism.model_copy(update={"epsilon": part.mechanism.epsilon * Decimal("1.001")})
+    weak = plan.model_copy(update={"releases": (part.model_copy(update={"mechanism": more}),)}).sealed()
+    with pytest.raises(PlanRejectedError):
+        verify(weak)
