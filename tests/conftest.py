@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tables", metavar="DIR", help="benchmarks: write tables as Markdown files there, not to the screen"
     )
+    parser.addoption("--report", metavar="DIR", help="benchmarks: draw papers' figures into the page DIR/figures.html")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from report import Figure, write_part
+
+
+class Table(Protocol):
+    """`table(name, about, heads, rows)` writes DIR/name.md where `--tables DIR` is given, and prints it otherwise.
+
+    With `--report DIR` and what a figure is, it goes into the page DIR/figures.html.
+    """
+
+    def __call__(
+        self,
+        name: str,
+        about: str,
+        heads: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        figure: Figure | None = None,
+    ) -> None: ...
+
 
 @pytest.fixture
-def table(request: pytest.FixtureRequest) -> Callable[[str, str, Sequence[str], Sequence[Sequence[object]]], None]:
-    """`table(name, about, heads, rows)` writes DIR/name.md where `--tables DIR` is given, and prints it otherwise."""
-    folder = request.config.getoption("--tables")
+def table(request: pytest.FixtureRequest) -> Table:
+    """See `Table`."""
+    folder, report = request.config.getoption("--tables"), request.config.getoption("--report")
 
-    def write(name: str, about: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        lines = [heads, ["---"] * len(heads), *([_shown(cell) for cell in row] for row in rows)]
+    def write(
+        name: str,
+        about: str,
+        heads: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        figure: Figure | None = None,
+    ) -> None:
+        shown = [[_shown(cell) for cell in row] for row in rows]
+        if report is not None and figure is not None:
+            page = write_part(Path(report), name, figure, about, heads, shown)
+            print(f"\n{figure.name}: {page}#{name}")
+            return
+        lines = [heads, ["---"] * len(heads), *shown]
         text = f"{about}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
         if folder is None:
             print(f"\n{text}")

@@ -13,6 +13,7 @@ import pytest
 from equal_privacy import Row
 from equal_privacy_data import synthetic
 from koga22 import koga22_methods
+from paper_figures import denser_moments
 
 from policyc.offers import calibrate
 from policyc_runtime.estimates import estimate_release
@@ -69,6 +70,7 @@ def test_denser_moments(noisy, full, table, tmp_path):
         f"most 100 steps, {runs} runs; KOGA22's at the best of its rates.",
         ["moments apart", "T", "gaussian", "KOGA22, sampled", "KOGA22, filtered", "auto"],
         rows,
+        denser_moments(rows, noisy=noisy),
     )
     assert rows[-1][3] < rows[0][3]
     assert (rows[-1][4] < rows[-1][3]) is noisy

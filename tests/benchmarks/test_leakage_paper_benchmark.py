@@ -1,15 +1,18 @@
 """CAO17's figures 3, 4 and 6 to 8: leakage, its suprema, its growth, and the noise of its algorithms beside ours.
 
-`pytest -m law -s -k leakage_paper` prints them; `--tables DIR` writes Markdown. Noise is the expected
-absolute value of Lap(1 / budget), mean over steps, as in the paper. The matrices of figures 3, 4 and 7 and the sizes of
-figure 8 are formulas that the text on the web has lost: those here are of the kinds that it describes, not checked
-against the printed figures, and every table says so.
+`pytest -m law -s -k leakage_paper` prints them; `--tables DIR` writes Markdown, `--report DIR` draws them. Noise is
+the expected absolute value of Lap(1 / budget), mean over steps, as in the paper. The matrices of figures 3, 4 and 7 and
+the sizes of figure 8 are formulas that the text on the web has lost: those here are of the kinds that it describes, not
+checked against the printed figures, and every table says so.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from paper_figures import budgets as drawn_budgets
+from paper_figures import growth, leakage_over_time, suprema
+from paper_figures import noise as drawn_noise
 from paper_settings import smoothed
 
 from policyc.planning.leakage.lags import useful_lags
@@ -49,6 +52,7 @@ def test_leakage_over_time(table):
         "Leakage in nats at 0.1-DP a step." + UNCHECKED,
         ["correlation", "", *map(str, range(1, 11))],
         rows,
+        leakage_over_time(rows),
     )
     assert rows[0][2:] == pytest.approx([0.1 * t for t in range(1, 11)])
     assert [round(value, 2) for value in rows[3][2:6]] == [0.1, 0.18, 0.25, 0.30]
@@ -58,10 +62,11 @@ def test_leakage_over_time(table):
 def test_suprema(table):
     """Figure 4: where leakage has a supremum, the steps reach it; where there is none they pass every bound."""
     settings = [("1, 0; 0, 1", STRONGEST, 0.23), (".8, .2; 0, 1", MODERATE, 0.23), (".8, .2; 0, 1", MODERATE, 0.15)]
-    rows = []
+    rows, curves = [], {}
     for name, moves, epsilon in [*settings, (".8, .2; .1, .9", FORWARD, 0.23)]:
         curve = backward_leakage(np.full(2000, epsilon), moves)
         limit = supremum(epsilon, moves)
+        curves[f"{name}; epsilon = {epsilon}"] = curve
         rows.append([name, epsilon, *(float(curve[t - 1]) for t in (1, 10, 100, 2000)), limit])
         assert curve[-1] > 10 if limit == np.inf else curve[-1] == pytest.approx(limit, rel=1e-6)
     table(
@@ -69,6 +74,7 @@ def test_suprema(table):
         "Backward leakage in nats." + UNCHECKED,
         ["chain", "epsilon", "1", "10", "100", "2000", "supremum"],
         rows,
+        suprema(curves, dict(zip(curves, (row[-1] for row in rows), strict=True))),
     )
     assert [round(row[-1], 2) for row in rows[2:]] == [1.19, 0.79]
 
@@ -80,7 +86,7 @@ def test_growth(full, table):
     leakage is then hardly lower. Equation 25 with s gives 9 and 22 steps and a tenth; with s / n, 11 and 82 and two
     thirds: the figure is likely of s / n. Both are shown.
     """
-    steps, lasting = 300, {}
+    steps, lasting, curves = 300, {}, {}
     rows = []
     for states in (50, 200) if full else (50,):
         for s in (0.005, 0.01, 0.05, 0.1, 1.0):
@@ -88,6 +94,7 @@ def test_growth(full, table):
                 moves = smoothed(np.roll(np.eye(states), 1, axis=1), size)
                 for epsilon in (1.0, 0.1):
                     curve = backward_leakage(np.full(steps, epsilon), moves)
+                    curves[states, words, s, epsilon] = curve
                     lasting[states, s, words, epsilon] = grown = int(np.argmax(curve >= 0.95 * curve[-1])) + 1
                     said = {1.0: 8, 0.1: 80}[epsilon] if (states, s) == (50, 0.005) else ""
                     rows.append(
@@ -99,6 +106,7 @@ def test_growth(full, table):
         "Backward leakage in nats, epsilon-DP a step, everybody moving on; smoothed by equation 25 with s or s / n.",
         "n;s;smoothed with;epsilon;step 1;5;10;100;steps to 95 %;the paper's".split(";"),
         rows,
+        growth(curves, lasting),
     )
     assert [lasting[50, 0.005, words, epsilon] for words in ("s", "s / n") for epsilon in (1.0, 0.1)] == [9, 22, 11, 82]
 
@@ -117,11 +125,11 @@ def allocations(alpha, horizon, group, lags):
 def test_allocations(table):
     """Figure 7: budgets for 1-DP_T over 30 steps. Every schedule stays within 1, Algorithm 2 well below it."""
     group = Group(None, Chain(backward=BACKWARD, forward=FORWARD))
-    rows, spent = [], {}
+    rows, spent, spread, curves = [], {}, {}, {}
     for name, found in allocations(1.0, 30, group, (1,)).items():
         budgets = expand(found.runs)
         leaked = total_leakage(budgets, BACKWARD, FORWARD)
-        spent[name] = noise(budgets)
+        spent[name], spread[name], curves[name] = noise(budgets), budgets, leaked
         shown = (float(budgets[t]) for t in (0, 1, 2, 14, 27, 28, 29))
         rows.append([name, *shown, float(leaked.min()), float(leaked.max()), spent[name]])
         assert leaked.max() <= 1.0 + 1e-12
@@ -130,6 +138,7 @@ def test_allocations(table):
         "Budgets in nats for 1-DP_T over 30 steps; backward chain .8, .2; .2, .8, forward .8, .2; .1, .9." + UNCHECKED,
         "schedule;step 1;2;3;15;28;29;30;least leakage;most;noise".split(";"),
         rows,
+        drawn_budgets(spread, curves),
     )
     assert spent["optimal"] <= spent["Algorithm 3"] <= spent["Algorithm 2"]
 
@@ -151,4 +160,5 @@ def test_noise(table):
         powers = {name: np.sum(1 / each**2) for name, each in budgets.items()}
         assert powers["optimal"] <= min(powers.values()) * 1.001
     heads = ["states", "s", "T", "Algorithm 2", "Algorithm 3", "uniform", "optimal", "no correlation"]
-    table("cao17_figure8", "Mean absolute noise of one value under 2-DP_T, sensitivity 1." + UNCHECKED, heads, rows)
+    about = "Mean absolute noise of one value under 2-DP_T, sensitivity 1." + UNCHECKED
+    table("cao17_figure8", about, heads, rows, drawn_noise(rows))

@@ -1,13 +1,14 @@
 """CAO23's experiments: what every way of post-processing makes of the same noise, and what `auto` makes of the promise.
 
 `pytest -m law -s -k postprocessing_paper` prints a small part; `--full` measures the paper's sizes, and
-`--tables DIR` writes Markdown.
+`--tables DIR` writes Markdown, `--report DIR` draws the figures.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from paper_figures import alpha_figure, epsilon_figure, possibility
 from paper_settings import (
     BASE,
     IMPOSSIBLE,
@@ -101,6 +102,7 @@ def test_epsilon_a_step(full, table, tmp_path):
         "`spends 2 epsilon`: on the paper's noise Lap(1 / epsilon), which spends twice what it says.",
         [*heads, *(f"{way} / map uniform" for way in ("smoother", "ours"))],
         rows,
+        epsilon_figure(rows, [*WAYS, "ours"]),
     )
 
 
@@ -143,7 +145,9 @@ def test_alpha(full, table, tmp_path):
         settings, seeds = [(s, alpha, 500) for s in LEVELS for alpha in ALL], 24
         settings += [(0.01, 1.0, horizon) for horizon in range(100, 500, 50)]
     rows = [alpha_row(tmp_path, *setting, seeds) for setting in settings]
-    table("cao23_alpha", f"{ERROR}, alpha-DP_T, n = 200, {seeds} seeds.", HEADS, rows)
+    table(
+        "cao23_alpha", f"{ERROR}, alpha-DP_T, n = 200, {seeds} seeds.", HEADS, rows, alpha_figure(rows, [*WAYS, "ours"])
+    )
 
 
 def test_least_distance_is_not_unique(tmp_path):
@@ -192,6 +196,7 @@ def test_possibility(full, table, tmp_path):
         f"1-DP a step, T = {horizon}, {seeds} seeds.",
         ["n", "s", *names],
         rows,
+        possibility(rows, names),
     )
 
 
