@@ -44,6 +44,13 @@ class TableFormat(StrEnum):
     JSON = "json"
 
 
+class Gaps(StrEnum):
+    """What a step or cell without a row of ready counts means."""
+
+    REFUSE = "refuse"
+    ZERO = "zero"
+
+
 class Stage(StrEnum):
     """What `compile --emit` shows instead of writing files."""
 
@@ -149,6 +156,9 @@ def run(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     counts: Annotated[bool, typer.Option("--counts", help="The input has ready counts, not events.")] = False,
+    gaps: Annotated[
+        Gaps, typer.Option("--gaps", help="Of ready counts: what a step or cell without a row means.")
+    ] = Gaps.REFUSE,
     continued: Annotated[
         bool, typer.Option("--continued", help="The input has new rows only; earlier ones are known from runs before.")
     ] = False,
@@ -191,6 +201,7 @@ def run(
             ledger or directory / LEDGER,
             counts=counts,
             continued=continued,
+            gaps=gaps.value,
             start=start,
             steps=steps,
             output=output,

@@ -38,7 +38,7 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
         try:
             target = followed(file)
             with draft(target) as new:
-                _write_csv(release, series, new, len(release.steps))
+                write_rows(release, series, new, len(release.steps))
                 place(_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, target)
         except OSError as error:
             if is_full(error):
@@ -49,7 +49,7 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
     return written
 
 
-def _columns(release: Release, series: Series | MadeSeries) -> dict[str, str]:
+def file_columns(release: Release, series: Series | MadeSeries) -> dict[str, str]:
     """Names and duckdb types of the columns of a file."""
     columns = {"step": "BIGINT", "time": "TIMESTAMPTZ" if any(map(says_zone, release.times[:1])) else "TIMESTAMP"}
     if series.column is not None:
@@ -67,7 +67,7 @@ def same_as_written(release: Release, series: Series | MadeSeries, file: Path, s
     """
     with tempfile.TemporaryDirectory() as folder:
         expected = Path(folder) / "expected"
-        _write_csv(release, series, expected, steps)
+        write_rows(release, series, expected, steps)
         if file.suffix.lower() == ".parquet":
             if (writer := _writer(file)) != _own_writer() and writer is not None:
                 return None
@@ -100,11 +100,12 @@ def _writer(file: Path) -> str | None:
     return name if name.startswith("duckdb ") and f"v{name.removeprefix('duckdb ')} " in f"{made} " else None
 
 
-def _write_csv(release: Release, series: Series | MadeSeries, file: Path, steps: int) -> None:
+def write_rows(release: Release, series: Series | MadeSeries, file: Path, steps: int) -> None:
+    """The first `steps` steps of one release as CSV, in a file that is nobody's yet."""
     mark = () if release.is_release else (NOT_A_RELEASE,)
     with file.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(_columns(release, series))
+        writer.writerow(file_columns(release, series))
         if isinstance(series, MadeSeries):
             count = series.rows(steps)
             for step, values in zip(series.begins[:count], series.released[:count].tolist(), strict=True):
@@ -125,7 +126,7 @@ def _as_parquet(release: Release, series: Series | MadeSeries, file: Path) -> Pa
     """The same as Parquet, in a file beside; OSError when the system refuses."""
     import duckdb
 
-    columns = _columns(release, series)
+    columns = file_columns(release, series)
     layout = ", ".join(f"{quoted(name)}: {quoted(kind)}" for name, kind in columns.items())
     beside = file.with_name(file.name + ".parquet")
     connection = connect()

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from policyc_runtime.released_table import ReleasedTable
+
 NOT_A_RELEASE = "NOT A RELEASE"
 
 
@@ -89,6 +91,12 @@ class Release:
     def files(self) -> dict[str, Series | MadeSeries]:
         """Everything that has a file of its own, by name."""
         return {**self.series, **self.made}
+
+    def table(self, name: str | None = None) -> ReleasedTable:
+        """One release, by default the only one, as a table that any data frame library takes (Arrow)."""
+        from policyc_runtime.released_table import ReleasedTable  # it writes what this module describes
+
+        return ReleasedTable(self, name)
 
     @property
     def steps(self) -> range:

@@ -7,7 +7,8 @@ At a step without budget nothing is drawn: the ledger says null, and the estimat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import EllipsisType
@@ -32,13 +33,16 @@ from policyc_runtime.refusal import verify
 from policyc_runtime.released_file import require_stored, stored_release
 from policyc_runtime.run import Run, changed
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
+from policyc_runtime.sources.counts import Gaps
+from policyc_runtime.sources.memory import ArrowStream, HeldTable, Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone
 from policyc_runtime.sources.step_counts import check_request
-from policyc_runtime.sources.tables import require_here, says_simulated
+from policyc_runtime.sources.tables import connect, require_here, says_simulated
 
 STEPS_A_TRANSACTION = 4096
 
-Data: TypeAlias = str | Path | NDArray[Any] | Mapping[str, NDArray[Any]]
+Data: TypeAlias = str | Path | ArrowStream | NDArray[Any] | Mapping[str, NDArray[Any]]
+Held: TypeAlias = Rows | NDArray[Any] | Mapping[str, NDArray[Any]]
 Progress: TypeAlias = Callable[[int, int], None]
 
 
@@ -49,6 +53,7 @@ def release(
     *,
     counts: bool = False,
     continued: bool = False,
+    gaps: Gaps = "refuse",
     start: str | None = None,
     steps: int | None = None,
     output: str | Path | None = None,
@@ -62,10 +67,12 @@ def release(
 
     Args:
         plan: verified first.
-        events_or_counts: a CSV or Parquet file of events; or counts in memory, (steps, cells), or one array a release.
+        events_or_counts: a CSV or Parquet file of events; or a table in memory, as polars, pandas, pyarrow and duckdb
+            have them (anything with `__arrow_c_stream__`); or counts as an array, (steps, cells), or one a release.
         ledger: the sqlite file that remembers; begun when there is none.
-        counts: the file holds ready counts instead of events.
+        counts: the file or table holds ready counts instead of events.
         continued: the file has new rows only; what is needed of earlier ones is in a private file beside the ledger.
+        gaps: of ready counts, what a step or cell without a row means: nothing, as it is `refuse`d, or `zero`.
         start: the moment of step 0, ISO, where the plan does not say it; fixed by the first run, which must say it of
             events unless the plan does.
         steps: the first this many. Default: all that are over by the clock, of ready counts as far as they go; never by
@@ -105,17 +112,19 @@ def release(
     _check_data(events_or_counts)
     pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin
     source = randomness or SystemRandomness()
-    simulated = isinstance(events_or_counts, str | Path) and says_simulated(events_or_counts)
-    outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
-    drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
-    with Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pinned) as book:
+    with ExitStack() as stack:
+        data = stack.enter_context(_held(events_or_counts))
+        simulated = isinstance(data, Rows) and says_simulated(data)
+        outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
+        drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
+        book = stack.enter_context(Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pinned))
         _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
         if continued:
-            raw = _carried_on(plan, events_or_counts, counts, begins, steps, zoned, book, simulated)
+            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated)
         else:
-            raw = _read(plan, events_or_counts, counts, begins, steps, zoned, book, simulated)
+            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps)
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
@@ -147,40 +156,55 @@ def _own_pin(plan: Plan, ledger: str | Path) -> Path:
 
 
 def _check_data(data: Data) -> None:
-    """Nothing where there is a file, or counts in memory; so that no ledger is begun for anything else."""
+    """Nothing where there is a file, or something in memory; so that no ledger is begun for anything else."""
     if isinstance(data, str | Path):
         require_here(data)
-    elif not isinstance(data, np.ndarray | Mapping | Sequence):
+    elif not isinstance(data, np.ndarray | Mapping | Sequence | ArrowStream):
         raise DataError(
             "E0818",
-            f"a {type(data).__name__} is neither a file nor counts",
+            f"a {type(data).__name__} is neither a file, nor a table, nor counts",
             where="events_or_counts",
-            because="events are read from a file; counts in memory are an array (steps, cells), or one a release",
-            help="write the events to a CSV or Parquet file and give its name",
+            because="events are read from a file, or from a table with `__arrow_c_stream__`; counts in memory are an "
+            "array (steps, cells), or one a release",
+            help="hand over a table of polars, pandas 2.2, pyarrow or duckdb, or write the events to a Parquet file",
         )
+
+
+@contextmanager
+def _held(data: Data) -> Iterator[Held]:
+    """The data, a table in memory as it is now."""
+    if isinstance(data, str | Path | np.ndarray | Mapping | Sequence):
+        yield data
+        return
+    connection = connect()
+    try:
+        yield HeldTable(connection, data)
+    finally:
+        connection.close()
 
 
 def _read(
     plan: Plan,
-    data: Data,
+    data: Held,
     counts: bool,
     start: int | None,
     steps: int | None,
     zoned: bool,
     book: Ledger,
     simulated: bool,
+    gaps: Gaps,
 ) -> StepCounts:
     check_request(plan, steps, book.steps)
-    if not isinstance(data, str | Path):
+    if not isinstance(data, Rows):
         return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
     if counts:
-        return read_counts(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
+        return read_counts(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps)
     return read_events(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, simulated=simulated)
 
 
 def _carried_on(
     plan: Plan,
-    data: Data,
+    data: Held,
     counts: bool,
     start: int | None,
     steps: int | None,
@@ -192,7 +216,7 @@ def _carried_on(
     from policyc_runtime.sources.history import History
 
     check_request(plan, steps, book.steps)
-    if counts or not isinstance(data, str | Path):
+    if counts or not isinstance(data, Rows):
         raise DataError(
             "E0839",
             "only a file of events can be carried on",

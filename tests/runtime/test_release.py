@@ -334,7 +334,7 @@ def test_a_table_in_memory_begins_no_ledger(tmp_path: Path) -> None:
     class DataFrame:
         """As pandas has one: rows of events, no array."""
 
-    with pytest.raises(DataError, match="a DataFrame is neither a file nor counts"):
+    with pytest.raises(DataError, match="a DataFrame is neither a file, nor a table, nor counts"):
         release(make_plan(), DataFrame(), tmp_path / "l", pin=None)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 

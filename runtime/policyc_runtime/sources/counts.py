@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,16 +13,22 @@ from policyc_check.plan.queries import SumQuery
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
+from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.due_steps import due_counts
-from policyc_runtime.sources.moments import declared_start
+from policyc_runtime.sources.memory import Rows
+from policyc_runtime.sources.moments import declared_start, unsaid_start
 from policyc_runtime.sources.participation import measured_releases
-from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
+from policyc_runtime.sources.step_counts import LARGEST_HORIZON, StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
+from policyc_runtime.sources.written_moments import rows_with_moments
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
+Gaps: TypeAlias = Literal["refuse", "zero"]
+"""What a step or cell without a row means in ready counts."""
+MOST_FILLED = 2**29  # counts in memory, where rows are filled up
 LARGEST_COUNT = 2**53  # whole numbers up to here survive every reader
 
 
@@ -52,25 +58,28 @@ def require_counts_suffice(plan: Plan, where: str) -> None:
 
 
 def read_counts(
-    path: str | Path,
+    path: Rows,
     plan: Plan,
     *,
     start: int | None = None,
     steps: int | None = None,
     at_least: int = 0,
     zoned: bool = False,
+    gaps: Gaps = "refuse",
 ) -> StepCounts:
-    """Counts from a CSV or Parquet file with columns `step` (from 0), the cell column if any, and `count`.
+    """Counts from a file or table with columns `step` (from 0), the cell column if any, and `count`.
 
-    Instead of `count` a column may have the release's name; with several releases each has a column of its own.
+    Instead of `step` it may have the policy's column of moments, each in its step. Instead of `count` a column may have
+    the release's name; with several releases each has a column of its own.
 
     Args:
-        path: the file.
+        path: the file, or a table in memory.
         plan: what the counts are for.
         start: the moment of step 0 that was said, or fixed by an earlier run.
         steps: only the first this many; default those that are over by the clock, where a start is known.
         at_least: without `steps`: no fewer than this.
         zoned: whether the start was said with its zone.
+        gaps: what a step or cell without a row means.
 
     Raises:
         DataError: names the file and the line (the row of a Parquet file), or the step and cell that are missing.
@@ -89,11 +98,13 @@ def read_counts(
     try:
         with open_table(connection, path) as table, reading(table.path):
             _refuse_events(table, plan)
-            arrays = {
-                release.name: _one_release(connection, table, plan, release) for release in measured_releases(plan)
-            }
+            measured = measured_releases(plan)
+            arrays = {part.name: _one_release(connection, table, plan, part, start, gaps) for part in measured}
     finally:
         connection.close()
+    longest = max(steps or 0, *map(len, arrays.values()))
+    if gaps == "zero":
+        arrays = {name: np.pad(array, ((0, longest - len(array)), (0, 0))) for name, array in arrays.items()}
     return _assembled(arrays, plan, start, steps, str(path), at_least, zoned)
 
 
@@ -172,33 +183,59 @@ def _assembled(
 
 
 def _one_release(
-    connection: DuckDBPyConnection, table: InputTable, plan: Plan, release: ReleasePlan
+    connection: DuckDBPyConnection,
+    table: InputTable,
+    plan: Plan,
+    release: ReleasePlan,
+    start: int | None,
+    gaps: Gaps,
 ) -> NDArray[np.int64]:
-    """(steps, cells) of one release, every combination exactly once."""
+    """(steps, cells) of one release, every combination once."""
+    said = _step_column(table, plan)
     name = release.name if release.name in table.columns or len(plan.releases) > 1 else "count"
-    value = table.column(name, "count", ("step", release.name))
-    step = table.column("step", "step (from 0)", (name,))
+    value = table.column(name, "count", (said, release.name))
     code = "0"
     if release.query.by is not None:
-        cell = table.column(release.query.by, "cell", ("step", name))
+        cell = table.column(release.query.by, "cell", (said, name))
         code = f"list_position([{', '.join(map(quoted, release.cells))}], {cell}::VARCHAR) - 1"
-    found = connection.execute(
-        f"SELECT {_whole(step)} AS step, coalesce({code}, -1)::BIGINT AS code, {_whole(value)} AS value "
-        f"FROM {table.source}"
-    ).fetchnumpy()
+    counted = f"coalesce({code}, -1)::BIGINT AS code, {_whole(value)} AS value"
+    found = connection.execute(_rows(table, plan, said, start, counted)).fetchnumpy()
     steps, codes, values = (np.asarray(found[key], dtype=np.int64) for key in ("step", "code", "value"))
     table.require_all(len(steps))
     if not len(steps):
         raise no_rows(table.path)
-    _check_values(table.path, steps, codes, values, name, release.query.by)
-    if plan.stream.horizon is not None and steps.max() >= plan.stream.horizon:
-        row = int(np.argmax(steps >= plan.stream.horizon))
-        check_steps(plan, plan.stream.horizon + 1, place_of(table.path, row))
-    cells = len(release.cells)
-    _check_complete(table.path, steps * cells + codes, release)
-    counts = np.empty((int(steps.max()) + 1, cells), dtype=np.int64)
+    _check_values(table.path, steps, codes, values, (said, name, release.query.by))
+    beyond = np.flatnonzero(steps >= (plan.stream.horizon or LARGEST_HORIZON))
+    if beyond.size:
+        check_steps(plan, int(steps[beyond[0]]) + 1, place_of(table.path, int(beyond[0])))
+    cells, last = len(release.cells), int(steps.max())
+    _check_once(table.path, steps * cells + codes)
+    if gaps == "refuse":
+        _check_complete(table.path, steps * cells + codes, release)
+    elif (last + 1) * cells > MOST_FILLED:
+        raise _not_counts("a step is far beyond all others", place_of(table.path, int(steps.argmax())), "correct it")
+    counts = np.zeros((last + 1, cells), dtype=np.int64)
     counts[steps, codes] = values
     return counts
+
+
+def _step_column(table: InputTable, plan: Plan) -> str:
+    """The column that says the step: `step`, or the policy's column of moments where there is no such column."""
+    time = plan.stream.time_column
+    return time if "step" not in table.columns and time in table.columns else "step"
+
+
+def _rows(table: InputTable, plan: Plan, said: str, start: int | None, counted: str) -> str:
+    """SQL for the rows with `step`, a whole number or -1, and what is counted."""
+    if said == "step":
+        step = _whole(table.column("step", "step (from 0)", ("count", plan.stream.time_column)))
+        return f"SELECT {step} AS step, {counted} FROM {table.source}"
+    begin = declared_start(plan) if start is None else start
+    if begin is None:
+        raise unsaid_start(str(table.path), "no row may say it: the first would fix when every published step is")
+    rows = rows_with_moments(table, plan.stream, table.columns[said], counted)
+    step = f"CASE WHEN moment >= {begin} THEN {calendar_of(plan, begin).steps.sql('moment')} END"
+    return f"SELECT coalesce({step}, -1) AS step, code, value FROM ({rows})"
 
 
 def _whole(column: str) -> str:
@@ -211,15 +248,21 @@ def _whole(column: str) -> str:
 
 
 def _check_values(
-    path: Path, steps: NDArray[np.int64], codes: NDArray[np.int64], values: NDArray[np.int64], name: str, by: str | None
+    path: Path,
+    steps: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    values: NDArray[np.int64],
+    columns: tuple[str, str, str | None],
 ) -> None:
+    """Refuses the first row that cannot be used; `columns` say the step, the count and the cell."""
     bad = np.flatnonzero((steps < 0) | (codes < 0) | (values < 0))
     if not bad.size:
         return
     row = int(bad[0])
-    where = place_of(path, row)
+    where, (said, name, by) = place_of(path, row), columns
     if steps[row] < 0:
-        raise _not_counts("the value in column `step` is not a step", where, "number the steps 0, 1, 2, …")
+        remedy = "number the steps 0, 1, 2, …" if said == "step" else "write moments from the start of the stream on"
+        raise _not_counts(f"the value in column `{said}` is not a step", where, remedy)
     if codes[row] < 0:
         raise DataError(
             "E0814",
@@ -235,13 +278,17 @@ def _check_values(
     )
 
 
-def _check_complete(path: Path, places: NDArray[np.int64], release: ReleasePlan) -> None:
-    """`places` = step times cells plus cell must hold 0, 1, 2, ... once each."""
-    cells = len(release.cells)
+def _check_once(path: Path, places: NDArray[np.int64]) -> None:
+    """No step and cell, told by step times cells plus cell, comes twice."""
     _, first = np.unique(places, return_index=True)
     if len(first) < len(places):
         row = int(np.setdiff1d(np.arange(len(places)), first)[0])
         raise _not_counts("this step and cell come twice", place_of(path, row), "give every count once")
+
+
+def _check_complete(path: Path, places: NDArray[np.int64], release: ReleasePlan) -> None:
+    """Places hold 0, 1, 2, ... without a gap."""
+    cells = len(release.cells)
     ordered = np.sort(places)
     gap = np.flatnonzero(ordered != np.arange(len(ordered)))
     missing = int(gap[0]) if gap.size else len(ordered)
@@ -249,7 +296,9 @@ def _check_complete(path: Path, places: NDArray[np.int64], release: ReleasePlan)
         step, cell = divmod(missing, cells)
         which = f" of cell `{release.cells[cell]}`" if release.query.by is not None else ""
         raise _not_counts(
-            f"the count{which} at step {step} is missing", str(path), "give every step from 0 on, and 0 where nobody is"
+            f"the count{which} at step {step} is missing",
+            str(path),
+            "give every step from 0 on, and 0 where nobody is; or say `--gaps zero`, if that is what no row means",
         )
 
 

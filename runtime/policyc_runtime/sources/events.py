@@ -17,26 +17,25 @@ import numpy as np
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
-from policyc_runtime.sources.calendar import Clock, calendar_of
+from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.due_steps import due_steps
-from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, declared_start
+from policyc_runtime.sources.memory import Rows
+from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, declared_start, unsaid_start
 from policyc_runtime.sources.names import check_cells, load_spellings, named_by
 from policyc_runtime.sources.participation import counted_by_user, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
+from policyc_runtime.sources.written_moments import rows_with_moments
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
 NO_VALUE, NO_DATE = 3, 4
-TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
-# Texts that duckdb takes for moments, and `start` does not: words such as `epoch`, and offsets that no place has.
-NO_MOMENT = r"^\s*[A-Za-z]|:[0-9.]+\s*[+-](2[4-9]|[3-9][0-9]|[0-9]{2}:?[6-9]|[0-9]{2}:?[0-9]{2}:?[6-9])"
 
 
 def read_events(
-    path: str | Path,
+    path: Rows,
     plan: Plan,
     *,
     start: int | None = None,
@@ -48,7 +47,7 @@ def read_events(
     """Counts of every release from a CSV (also gzipped) or Parquet file of events.
 
     Args:
-        path: the file; it must have the policy's columns, others are ignored.
+        path: the file, or a table in memory; it must have the policy's columns, others are ignored.
         plan: what to count.
         start: the moment of step 0 (microseconds since 1970) that was said, or fixed by an earlier run. Else it is the
             plan's; no event says it.
@@ -102,13 +101,7 @@ def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: in
     """
     start = declared_start(plan) if start is None else start
     if start is None:
-        raise DataError(
-            "E0865",
-            "nobody says when step 0 begins",
-            where=str(path),
-            because="no event may say it: whoever comes first would fix when every published step is",
-            help="say it in this first run: `--start 2013-01-31`; later runs know it. Or write `start` in the policy",
-        )
+        raise unsaid_start(str(path), "no event may say it: whoever comes first would fix when every published step is")
     _check_horizon(connection, path, plan, start)
     return start
 
@@ -126,7 +119,7 @@ def _refuse_counts(table: InputTable, plan: Plan) -> None:
 
 
 def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
-    """The table `event` in the file's order: person, moment (microseconds), code (index into the states)."""
+    """The table `event` in the file's order: moment (microseconds), person, code (index into the states)."""
     stream = plan.stream
     sums = sum_columns(plan)
     wanted = (
@@ -139,13 +132,6 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     user = table.column(stream.user_column, "user", wanted)
     named_by(table, stream.user_column)
     time = table.column(stream.time_column, "time", wanted)
-    if not table.types[stream.time_column].startswith(TIME_TYPES):
-        raise DataError(
-            "E0812",
-            f"the column `{stream.time_column}` does not hold moments",
-            where=str(table.path),
-            help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`",
-        )
     code = "0"
     if stream.cell:
         cell = table.column(stream.cell.column, "cell", wanted)
@@ -155,24 +141,8 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
         unknown = _listed(plan) if stream.cell.otherwise is not None else -1
         code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
     values = "".join(f", TRY_CAST({table.column(query.column, 'value', wanted)} AS DOUBLE) AS {v}" for v, query in sums)
-    said, local = _said(time, table.types[stream.time_column])
-    rows = f"SELECT {user}::VARCHAR AS person, {said} AS moment, {code} AS code{values}"
-    if stream.clock is None:
-        connection.execute(f"CREATE TABLE event AS {rows} FROM {table.source}")
-        return
-    moment = f"CASE WHEN local THEN {Clock.of(stream.clock).moment_sql('moment')} ELSE moment END AS moment"
-    rows += f", {local} AS local FROM {table.source}"
-    connection.execute(f"CREATE TABLE event AS SELECT * EXCLUDE (local) REPLACE ({moment}) FROM ({rows})")
-
-
-def _said(time: str, kind: str) -> tuple[str, str]:
-    """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
-    if kind != "VARCHAR":
-        return f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ))", str("WITH TIME ZONE" not in kind)
-    plain = f"{time} BETWEEN '0' AND ':' AND {time} NOT LIKE '%:%+%' AND {time} NOT LIKE '%:%-%'"  # most, told sooner
-    moment = f"CASE WHEN {plain} THEN {time} WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
-    with_zone = (f"TRY_CAST(concat(trim({time}), {quoted(zone)}) AS TIMESTAMPTZ)" for zone in ("Z", " 00:00Z"))
-    return f"epoch_us(TRY_CAST({moment} AS TIMESTAMPTZ))", f"coalesce({', '.join(with_zone)}) IS NOT NULL"
+    rows = rows_with_moments(table, stream, time, f"{user}::VARCHAR AS person, {code} AS code{values}")
+    connection.execute(f"CREATE TABLE event AS {rows}")
 
 
 def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:

@@ -30,6 +30,7 @@ from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, m
 from policyc_runtime.sources.calendar import Calendar, calendar_of
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.events import count_events, first_step, load_events
+from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.names import named_by, other_names, written_twice
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_steps
@@ -125,7 +126,7 @@ class History:
 
     def read(
         self,
-        path: str | Path,
+        path: Rows,
         *,
         start: int | None,
         steps: int | None,

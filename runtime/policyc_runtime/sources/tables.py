@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
+from policyc_runtime.sources.memory import HANDED, MEMORY, HeldTable, Rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -112,10 +113,14 @@ def is_parquet(path: Path) -> bool:
     return path.name.lower().endswith(".parquet")
 
 
+def _has_types(path: Path) -> bool:
+    return path == MEMORY or is_parquet(path)
+
+
 def place_of(path: str | Path, row: int) -> str:
     """Where a row of data, counted from 0, stands: the line of a CSV file (its header is 1), or the Parquet row."""
     file = Path(path)
-    if is_parquet(file):
+    if _has_types(file):
         return f"{file}: row {row + 1}"
     before, data = 0, -1  # the header
     with _opener(file)(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as handle:
@@ -168,12 +173,14 @@ def reading(path: Path) -> Iterator[None]:
         text = str(error)
         line = re.search(r"CSV Error on Line: (\d+)", text)
         where = f"{path}: line {line[1]}" if line else str(path)
-        if ("not utf-8" in text.lower() or "unicode" in text.lower()) and not is_parquet(path):
+        if ("not utf-8" in text.lower() or "unicode" in text.lower()) and not _has_types(path):
             raise _no_text(path) from None
         if "unterminated quote" in text:
             reason = "a quoted value does not end"
         elif "Expected Number of Columns" in text:
             reason = "a row has another number of columns than the first row"
+        elif path == MEMORY:
+            reason = "its columns cannot be read to their end"
         elif is_parquet(path):
             reason = "it is not a whole Parquet file"
         else:
@@ -201,17 +208,21 @@ def require_here(path: str | Path) -> None:
 
 
 @contextmanager
-def open_table(connection: DuckDBPyConnection, path: str | Path, *, names_only: bool = False) -> Iterator[InputTable]:
+def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool = False) -> Iterator[InputTable]:
     """Look at a file: its kind by suffix, its columns by its first row; it stays open as long as it is looked at.
 
     Args:
         connection: what will read it.
-        path: where it is.
+        path: where it is; or a table in memory.
         names_only: only its columns are asked for, and its rows are not counted.
 
     Raises:
         DataError: missing, a directory, of an unknown suffix, empty, or not readable as what its suffix says.
     """
+    if isinstance(path, HeldTable):
+        connection.register(HANDED, path)
+        yield _typed(connection, MEMORY, HANDED)
+        return
     require_here(path)
     file = Path(path)
     if not file.exists():
@@ -226,10 +237,11 @@ def open_table(connection: DuckDBPyConnection, path: str | Path, *, names_only: 
         raise _unreadable(file, "the system refused", "check who may read it") from None
     with handle:
         place = quoted(opened(handle.fileno()))
-        yield _parquet(connection, file, place) if is_parquet(file) else _csv(file, place, names_only=names_only)
+        parquet = f"read_parquet({place}, hive_partitioning = false)"
+        yield _typed(connection, file, parquet) if is_parquet(file) else _csv(file, place, names_only=names_only)
 
 
-def says_simulated(path: str | Path) -> bool:
+def says_simulated(path: Rows) -> bool:
     """Whether a file of events or counts says that they are simulated; False for what is no such file."""
     connection = connect()
     try:
@@ -246,8 +258,8 @@ def opened(descriptor: int) -> str:
     return f"/dev/fd/{descriptor}"
 
 
-def _parquet(connection: DuckDBPyConnection, file: Path, place: str) -> InputTable:
-    source = f"read_parquet({place}, hive_partitioning = false)"
+def _typed(connection: DuckDBPyConnection, file: Path, source: str) -> InputTable:
+    """What has types of its own, and names its columns once."""
     with reading(file):
         rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
     types = {row[0]: str(row[1]) for row in rows}

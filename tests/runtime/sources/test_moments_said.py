@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from policyc_runtime.sources.events import NO_MOMENT, _said
 from policyc_runtime.sources.tables import connect, quoted
+from policyc_runtime.sources.written_moments import NO_MOMENT, _said
 
 PARTS = ("2013-01-31", "1-1-1", "T", " ", "08:15:00", "1:1", ".5", "Z", "+", "-", "02", "24", "99:00", ":", "0260")
 WORDS = ("epoch", " epoch", "infinity", "-infinity", "now", "\t2013-01-31", "", ":1:1+24", "2013-01-31T08:15:00+24:00")

@@ -1,0 +1,71 @@
+"""Tables in memory: anything that hands itself over by the Arrow PyCapsule protocol, as data frames of all kinds do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+from policyc_runtime.errors import DataError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = Path("the table in memory")
+"""What stands where a file would be named."""
+HANDED = "handed"
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A table of polars, pandas, pyarrow, duckdb, ibis or any other library that speaks the protocol."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with a stream of its rows."""
+
+
+class _Handed:
+    """A table of which nothing but the protocol is known: duckdb has ways of its own for what it knows."""
+
+    def __init__(self, handed: ArrowStream) -> None:
+        self._handed = handed
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Its rows."""
+        return self._handed.__arrow_c_stream__(requested_schema)
+
+
+class HeldTable:
+    """The rows of a table, held as long as a run lasts: streams that can be read once alone are, and nothing changes.
+
+    Raises:
+        DataError: E0810, it cannot be read.
+    """
+
+    def __init__(self, connection: DuckDBPyConnection, handed: ArrowStream) -> None:
+        import duckdb
+
+        self._connection = connection
+        try:
+            connection.register(HANDED, _Handed(handed))
+            connection.execute(f"CREATE TABLE held AS FROM {HANDED}")
+            connection.unregister(HANDED)
+        except (duckdb.Error, ImportError, RuntimeError, ValueError, TypeError):  # their messages may quote data
+            raise DataError(
+                "E0810",
+                "the data cannot be read",
+                where=str(MEMORY),
+                because="it hands over no table of columns by the Arrow protocol that can be read to its end",
+                help="hand over a table of text, numbers and moments, or write it to a Parquet file and name that; "
+                "pandas needs pyarrow for it",
+            ) from None
+
+    def __str__(self) -> str:
+        return str(MEMORY)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows, as often as they are asked for."""
+        return self._connection.table("held").__arrow_c_stream__(requested_schema)
+
+
+Rows: TypeAlias = str | Path | HeldTable
+"""Where rows come from: a file that is named, or a table in memory."""

@@ -1,0 +1,51 @@
+"""Columns of moments as files have them: text, dates and timestamps, with and without a zone."""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from policyc_check.plan.stream import StreamRecord
+from policyc_runtime.errors import DataError
+from policyc_runtime.sources.calendar import Clock
+from policyc_runtime.sources.tables import InputTable, quoted
+
+TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
+# Texts that duckdb takes for moments, and `start` does not: words such as `epoch`, and offsets that no place has.
+NO_MOMENT = r"^\s*[A-Za-z]|:[0-9.]+\s*[+-](2[4-9]|[3-9][0-9]|[0-9]{2}:?[6-9]|[0-9]{2}:?[0-9]{2}:?[6-9])"
+
+
+def rows_with_moments(table: InputTable, stream: StreamRecord, time: str, others: str) -> str:
+    """SQL for the rows of a table with `moment`, microseconds since 1970 (null where it cannot be read), and others.
+
+    Args:
+        table: which.
+        stream: says which column has moments, and by which clock those are read that say no zone; else it is UTC's.
+        time: how SQL says that column.
+        others: SQL for the other columns.
+
+    Raises:
+        DataError: E0812, the column is of a type that has no moments.
+    """
+    kind = table.types[stream.time_column]
+    if not kind.startswith(TIME_TYPES):
+        raise DataError(
+            "E0812",
+            f"the column `{stream.time_column}` does not hold moments",
+            where=str(table.path),
+            help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`",
+        )
+    said, local = _said(time, kind)
+    if stream.clock is None:
+        return f"SELECT {said} AS moment, {others} FROM {table.source}"
+    rows = f"SELECT {said} AS moment, {local} AS local, {others} FROM {table.source}"
+    moment = f"CASE WHEN local THEN {Clock.of(stream.clock).moment_sql('moment')} ELSE moment END AS moment"
+    return f"SELECT * EXCLUDE (local) REPLACE ({moment}) FROM ({rows})"
+
+
+def _said(time: str, kind: str) -> tuple[str, str]:
+    """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
+    if kind != "VARCHAR":
+        return f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ))", str("WITH TIME ZONE" not in kind)
+    plain = f"{time} BETWEEN '0' AND ':' AND {time} NOT LIKE '%:%+%' AND {time} NOT LIKE '%:%-%'"  # most, told sooner
+    moment = f"CASE WHEN {plain} THEN {time} WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
+    with_zone = (f"TRY_CAST(concat(trim({time}), {quoted(zone)}) AS TIMESTAMPTZ)" for zone in ("Z", " 00:00Z"))
+    return f"epoch_us(TRY_CAST({moment} AS TIMESTAMPTZ))", f"coalesce({', '.join(with_zone)}) IS NOT NULL"

@@ -1,0 +1,255 @@
+"""Tables in memory, in and out, by the Arrow protocol; counts with moments; rows that are not there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from policyc import compile_policy
+from policyc_runtime import Plan, load_plan, release
+from policyc_runtime.errors import DataError
+from policyc_runtime.output import write_release
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.sources import read_counts, read_events
+from policyc_runtime.sources.memory import HeldTable
+from policyc_runtime.sources.tables import connect
+
+POLICY = """policy trips "trips"
+
+stream trips {
+  user     rider
+  time     at
+  cell     town in {"A", "B"}
+  step     1h
+  horizon  6 steps
+  start    "2026-01-01"
+CLOCK}
+
+release rides = count(trips) by town
+
+target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)
+participation at_most(6 steps, BOUND)
+"""
+
+
+class Stream:
+    """A table as libraries hand it over; of a reader, once alone."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def plan_of(folder: Path, bound: str = 'assumed = "so many hours"', clock: str = "") -> Plan:
+    file = folder / "trips.policy"
+    file.write_text(POLICY.replace("BOUND", bound).replace("CLOCK", clock))
+    return load_plan(compile_policy(file).save(folder / "trips.plan"))
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return plan_of(tmp_path)
+
+
+def events(seed: int = 1, rows: int = 200) -> pa.Table:
+    generator = np.random.default_rng(seed)
+    minutes = generator.integers(0, 360, rows).astype("timedelta64[m]")
+    return pa.table(
+        {
+            "rider": [f"r{number}" for number in generator.integers(0, 40, rows)],
+            "at": np.datetime64("2026-01-01T00:00:00", "us") + minutes,
+            "town": pa.array(generator.choice(["A", "B"], rows)).dictionary_encode(),
+            "else": generator.random(rows),
+        }
+    )
+
+
+@pytest.fixture
+def held() -> Iterator[Any]:
+    connections = []
+
+    def hold(table: object) -> HeldTable:
+        connections.append(connect())
+        return HeldTable(connections[-1], table)  # type: ignore[arg-type]
+
+    yield hold
+    for connection in connections:
+        connection.close()
+
+
+def test_a_table_has_the_counts_of_its_file(plan: Plan, tmp_path: Path, held: Any) -> None:
+    """Counts and fingerprints are those of the same rows in a Parquet file, whichever library hands them over."""
+    table = events()
+    pq.write_table(table, tmp_path / "events.parquet")
+    known = read_events(tmp_path / "events.parquet", plan, steps=6)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
+    elsewhere = duckdb.connect()
+    relation = elsewhere.sql(f"FROM read_parquet('{tmp_path / 'events.parquet'}')")
+    for handed in (table, Stream(table), Stream(reader), relation):
+        found = read_events(held(handed), plan, steps=6)
+        np.testing.assert_array_equal(found.counts["rides"], known.counts["rides"])
+        assert found.digests == known.digests
+
+
+def test_a_run_on_a_table_is_a_run_on_its_file(plan: Plan, tmp_path: Path) -> None:
+    table = events()
+    pq.write_table(table, tmp_path / "events.parquet")
+    first = release(plan, Stream(table), tmp_path / "l", steps=6, pin=None)
+    again = release(plan, tmp_path / "events.parquet", tmp_path / "l", steps=6, pin=None)
+    np.testing.assert_array_equal(first.released, again.released)
+    assert again.before == 6
+
+
+def test_the_same_one_shot_reader_is_read_once(plan: Plan, tmp_path: Path) -> None:
+    reader = pa.RecordBatchReader.from_batches(events().schema, events().to_batches())
+    assert len(release(plan, Stream(reader), tmp_path / "l", steps=6, pin=None).times) == 6
+
+
+def test_carried_on_from_tables(tmp_path: Path) -> None:
+    """New rows alone, handed over, are those of a file that has them."""
+    plan, table = plan_of(tmp_path, "enforced = keep_first"), events()
+    early = table.filter(pa.compute.less(table["at"], pa.scalar(np.datetime64("2026-01-01T03:00", "us"))))
+    late = table.filter(pa.compute.greater_equal(table["at"], pa.scalar(np.datetime64("2026-01-01T03:00", "us"))))
+    for name, parts in (("whole", [table]), ("pieces", [early, late])):
+        for part, steps in zip(parts, (6,) if len(parts) == 1 else (3, 6), strict=True):
+            done = release(plan, Stream(part), tmp_path / name, steps=steps, continued=len(parts) > 1, pin=None,
+                           randomness=SimulationRandomness(3))  # fmt: skip
+        assert len(done.times) == 6
+
+
+class Broken:
+    """What says that it speaks the protocol, and hands over something else."""
+
+    def __init__(self, handed: Any) -> None:
+        self._handed = handed
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        if isinstance(self._handed, Exception):
+            raise self._handed
+        return self._handed
+
+
+@pytest.mark.parametrize(
+    "handed",
+    [
+        Broken(None),
+        Broken(7),
+        Broken(ValueError("secret-value")),
+        Broken(RuntimeError("secret-value")),
+        pa.chunked_array([[1, 2]]),
+    ],
+)
+def test_what_hands_over_no_table_is_refused(plan: Plan, tmp_path: Path, handed: object) -> None:
+    with pytest.raises(DataError) as refused:
+        release(plan, handed, tmp_path / "l", steps=6, pin=None)  # type: ignore[arg-type]
+    assert refused.value.code in {"E0810", "E0811"}
+    assert "secret" not in f"{refused.value} {refused.value.because} {refused.value.help}"
+    assert not (tmp_path / "l").exists() or refused.value.code == "E0811"
+
+
+def test_places_in_a_table_are_rows(plan: Plan, tmp_path: Path) -> None:
+    table = events(rows=5).set_column(0, "rider", pa.array(["a", "b", None, "c", "d"]))
+    with pytest.raises(DataError, match="is empty") as refused:
+        release(plan, Stream(table), tmp_path / "l", steps=6, pin=None)
+    assert refused.value.where == "the table in memory: row 3"
+
+
+def test_a_simulated_table_is_marked(plan: Plan, tmp_path: Path) -> None:
+    table = events().append_column("simulated", pa.array(["yes"] * 200))
+    done = release(plan, Stream(table), tmp_path / "l", steps=6, pin=None)
+    assert not done.is_release
+    assert "simulated" in done.table().to_arrow().column_names
+
+
+@pytest.mark.parametrize("clock", ["", '  clock "Europe/Berlin"\n'])
+def test_the_table_out_is_the_file(tmp_path: Path, clock: str) -> None:
+    plan = plan_of(tmp_path, clock=clock)
+    done = release(plan, Stream(events()), tmp_path / "l", steps=6, pin=None)
+    (file,) = write_release(done, tmp_path / "out.parquet")
+    assert done.table().to_arrow().equals(pq.read_table(file))
+    assert done.table("rides").to_arrow().num_rows == 12
+    assert pa.table(done.table()) == done.table().to_arrow()
+    with pytest.raises(KeyError):
+        done.table("walks")
+
+
+COUNTS = [("2026-01-01T00:00", "A", 3), ("2026-01-01T00:59:59", "B", 4), ("2026-01-01T02:30", "B", 5)]
+
+
+def counted(rows: list[tuple[str, str, int]]) -> pa.Table:
+    return pa.table(
+        {"at": [row[0] for row in rows], "town": [row[1] for row in rows], "count": [row[2] for row in rows]}
+    )
+
+
+def test_counts_may_say_moments_instead_of_steps(plan: Plan, held: Any) -> None:
+    found = read_counts(held(counted(COUNTS)), plan, gaps="zero")
+    assert found.counts["rides"].tolist() == [[3, 4], [0, 0], [0, 5]]
+    longer = read_counts(held(counted(COUNTS)), plan, steps=5, gaps="zero")
+    assert longer.counts["rides"].tolist() == [[3, 4], [0, 0], [0, 5], [0, 0], [0, 0]]
+    with pytest.raises(DataError, match="the count of cell `A` at step 1 is missing") as refused:
+        read_counts(held(counted(COUNTS)), plan)
+    assert "--gaps zero" in (refused.value.help or "")
+
+
+def test_moments_of_counts_are_those_of_the_clock(tmp_path: Path, held: Any) -> None:
+    """Berlin is an hour ahead of UTC: what says its zone is converted, what says none is the clock's."""
+    plan = plan_of(tmp_path, clock='  clock "Europe/Berlin"\n')
+    rows = [("2026-01-01T00:00", "A", 1), ("2026-01-01T01:00+00:00", "A", 2)]
+    found = read_counts(held(counted(rows)), plan, gaps="zero")
+    assert found.counts["rides"].tolist() == [[1, 0], [0, 0], [2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([*COUNTS, ("2026-01-01T02:59", "B", 1)], "comes? twice|come twice"),
+        ([("2025-12-31T23:59:59", "A", 1)], "the value in column `at` is not a step"),
+        ([("soon", "A", 1)], "the value in column `at` is not a step"),
+        ([("2026-01-01T06:00", "A", 1)], "beyond the horizon"),
+        ([("2026-01-01T01:00", "C", 1)], "is not a cell of the policy"),
+        ([("2026-01-01T01:00", "A", -1)], "is not a count"),
+    ],
+)
+def test_rows_of_counts_that_cannot_be_used(plan: Plan, held: Any, rows: list[tuple[str, str, int]], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        read_counts(held(counted(rows)), plan, gaps="zero")
+
+
+def test_data_frames_of_pandas_in_and_out(plan: Plan, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(events().to_pandas())
+    done = release(plan, frame, tmp_path / "l", steps=6, pin=None)
+    same = release(plan, events(), tmp_path / "l", steps=6, pin=None)
+    assert same.before == 6
+    assert done.table().to_pandas()["released"].tolist() == np.ravel(done.released).tolist()
+
+
+def test_a_library_that_is_not_there_is_named(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(DataError, match="polars is not installed"):
+        release(plan, events(), tmp_path / "l", steps=6, pin=None).table().to_polars()
+
+
+def test_gaps_are_said_on_the_command_line(tmp_path: Path) -> None:
+    plan_of(tmp_path)
+    pa.csv.write_csv(counted(COUNTS), tmp_path / "counts.csv")
+    command = [sys.executable, "-m", "policyc", "run", "trips.plan", "--input", "counts.csv", "--counts"]
+    command += ["--output", "out.csv"]
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (refused.returncode, "`--gaps zero`" in refused.stderr) == (1, True)
+    done = subprocess.run([*command, "--gaps", "zero"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 7
