@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from policyc import compile_policy
 from policyc.cli import app
 from policyc.emit import verify_directory
+from policyc_check.plan import plan as checked
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.verify import verified_claims
 from policyc_runtime.laboratory.simulation import simulate
@@ -147,6 +148,53 @@ def test_a_longer_window_than_the_stream_is_the_stream(tmp_path: Path) -> None:
     endless = planned(tmp_path, WINDOW, horizon="unbounded")
     assert endless.stream.horizon is None
     assert all(claim.holds for claim in verified_claims(endless))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("targets", 0, "window"), 4),
+        (("targets", 0, "window"), None),
+        (("targets", 0, "per"), 86_400_000),
+        (("targets", 0, "epsilon"), "0.999"),
+        (("targets", 0, "delta"), "9e-7"),
+        (("participation", "per_step"), 2),
+        (("participation",), None),
+        (("releases", 1, "query", "high"), "51"),
+        (("releases", 1, "query", "cells_per_step"), 2),
+        (("releases", 0, "l1_sensitivity"), "0.5"),
+        (("claims", "user_level", 0, "beyond", 0, "epsilon"), "1.0"),
+        (("claims", "user_level", 0, "beyond"), []),
+        (("claims", "user_level"), []),
+        (("claims", "budget_sum"), "1.0"),
+    ],
+)
+def test_a_plan_with_less_noise_than_its_window_needs_is_refused(path: tuple, value: object, tmp_path: Path) -> None:
+    """Every number that the promise of a window rests on is recomputed."""
+    plan = planned(tmp_path, WINDOW)
+    assert all(claim.holds for claim in verified_claims(plan))
+    content = json.loads(plan.to_json())
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    if value is None and path[0] == "targets":
+        del place[path[-1]]
+    altered = checked.Plan.model_validate(content).sealed()
+    assert not all(claim.holds for claim in verified_claims(altered))
+
+
+def test_without_a_start_the_first_run_is_told_it(tmp_path: Path) -> None:
+    """Steps are hidden one by one whenever they begin; no event says when."""
+    path = written(tmp_path, WINDOW)
+    path.write_text("\n".join(line for line in path.read_text().split("\n") if not line.startswith("  start")))
+    plan = compile_policy(path).save(tmp_path / "plan")
+    file, out = events(tmp_path, range(10)), tmp_path / "out.csv"
+    done = CliRunner().invoke(app, ["run", str(plan), "--input", str(file), "--output", str(out), "--steps", "10"])
+    assert done.exit_code == 1
+    assert not out.exists()
+    command("run", plan, "--input", file, "--output", out, "--steps", 10, "--start", "2026-01-01")
+    assert all(claim.holds is not False for claim in verify_directory(plan))
 
 
 def test_pages_say_what_is_promised_and_what_is_left_of_more(tmp_path: Path) -> None:

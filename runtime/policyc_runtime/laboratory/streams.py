@@ -177,8 +177,8 @@ def _parts(
         who, when = np.nonzero(taking_part(users, bound, spacing, steps, generator))
         return who, when
     start, units = declared_start(plan), users * math.ceil(1 / period)
-    assert start is not None, "periods are counted from a start that is said"
-    firsts = calendar_of(plan, start).first_steps(steps)
+    assert start is not None or window_of(plan), "periods are counted from a start that is said, if not from steps"
+    firsts = calendar_of(plan, start or 0).first_steps(steps)
     longest = int(np.diff(firsts).max())
     part, when = np.nonzero(taking_part(units * (len(firsts) - 1), min(bound, longest), spacing, longest, generator))
     when += firsts[part // units]
