@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from policyc.semantics.policy import Policy, Signal
 from policyc_runtime.estimation import ConstraintSet
-from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series, learned_process
+from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
+from policyc_runtime.estimation.whittle import learned_process
 
 Array = NDArray[np.float64]
 

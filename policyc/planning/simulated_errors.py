@@ -18,7 +18,8 @@ from policyc.planning.trials import Estimated, controlled
 from policyc.semantics.policy import Policy
 from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.estimation.projection import NearestValues
-from policyc_runtime.estimation.signal import SeriesProcess, learned_process
+from policyc_runtime.estimation.signal import SeriesProcess
+from policyc_runtime.estimation.whittle import learned_process
 from policyc_runtime.laboratory.simulation import counts_of_states, simulate
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan, Scheduled

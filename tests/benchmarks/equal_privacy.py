@@ -216,7 +216,7 @@ def _shown(
     while len(shown) < runs and (len(shown) < FEWEST_RUNS or time.process_time() - start < seconds):
         values, variances = method.noisy(len(shown))
         if estimator is not None:
-            values = estimator.expected(values, variances, 0, setting.wait)
+            values = estimator.expected(values[:, None], variances, 0, setting.wait)[:, 0]
         if estimator is not None and estimator.name not in PLAIN:
             values = np.maximum(values, 0.0)  # as the policy has it; the sources publish what there is
         shown.append(values * unit)

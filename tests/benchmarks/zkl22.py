@@ -107,7 +107,7 @@ class Stage:
             records = mechanism.measure(setting, self.raw, [], SimulationRandomness(seed))
             values = mechanism.values(setting, records)[:, 0]
             if signal is not None:
-                values = SeriesFilter(signal=signal).expected(values, variances, 0, self.wait)
+                values = SeriesFilter(signal=signal).expected(values[:, None], variances, 0, self.wait)[:, 0]
             return np.asarray(values * self.unit)
 
         return publish

@@ -11,13 +11,20 @@ from prompt import policyc
 from scipy.fft import dct
 
 from policyc import compile_policy
-from policyc_runtime.estimation.series_filter import causal_means, fixed_lag_means, fixed_lag_variances, smoothed_means
+from policyc_runtime.estimation import series_filter
+from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel
 from policyc_runtime.estimation.spectrum import _of_coefficients, posterior_means, smoothed
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.noisy_values import common_stddevs, noise_stddevs, own_stddevs
 from policyc_runtime.offset import NO_OFFSET, Offset
 from policyc_runtime.refusal import verify
+
+
+def causal_means(model, values, *others):
+    """Of one series."""
+    return series_filter.causal_means(model, values[:, None], *others)[:, 0]
+
 
 POLICY = """policy rides "rides"
 stream trips {{ user rider  time started  step 1d  horizon {steps} steps  start "2026-01-05" }}

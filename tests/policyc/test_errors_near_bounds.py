@@ -12,7 +12,8 @@ import pytest
 from policyc import compile_policy
 from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
-from policyc_runtime.estimation.signal import SeriesProcess, learned_process
+from policyc_runtime.estimation.signal import SeriesProcess
+from policyc_runtime.estimation.whittle import learned_process
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan
 

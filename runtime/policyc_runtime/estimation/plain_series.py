@@ -36,10 +36,10 @@ class PlainSeries(SeriesEstimator):
     def expected(
         self, values: Array, variances: Array, first: int, delay: int | None, offset: Offset = NO_OFFSET
     ) -> Array:
-        """What is expected of one series from step `first` on, (T - first,), whatever the constraints.
+        """What is expected of series from step `first` on, (T - first, series), whatever the constraints.
 
         Args:
-            values: (T,) noisy ones, NaN where a step has none.
+            values: (T, series) noisy ones, NaN where a step has none.
             variances: (T,) of the noise; not read without a value.
             first: 0-based.
             delay: how many later steps a value may wait for; None for all.
@@ -63,9 +63,7 @@ class PlainSeries(SeriesEstimator):
         """Values of the steps from `first` on, as `Estimator.estimate_series` says; noise counts by its variance."""
         variances = np.where(scales > 0, 2 * scales**2, np.inf)
         series = np.where((scales > 0)[:, None], noisy, np.nan)
-        expected = np.column_stack(
-            [self.expected(series[:, c], variances, first, delay, offset) for c in range(noisy.shape[1])]
-        )
+        expected = self.expected(series, variances, first, delay, offset)
         return self.allowed(expected, constraints, previous, delay)
 
 
@@ -112,7 +110,7 @@ class SeriesFilter(PlainSeries):
         """Kalman's recursion, as `causal_means` says."""
         from policyc_runtime.estimation.series_filter import causal_means
 
-        wait = values.size if delay is None else delay
+        wait = len(values) if delay is None else delay
         return causal_means(self.signal, values, variances, first, wait, offset)
 
 
@@ -155,11 +153,14 @@ class SeriesSmoother(PlainSeries):
     ) -> Array:
         """Cosine coefficients, each believed as far as the spectrum says; of a declared process its own recursion."""
         from policyc_runtime.estimation.series_filter import smoothed_means
-        from policyc_runtime.estimation.signal import learned_process
         from policyc_runtime.estimation.spectrum import smoothed
+        from policyc_runtime.estimation.whittle import learned_process
 
-        if self.signal is not None:
-            process = learned_process(self.signal, values, variances)
+        def alone(one: Array) -> Array:
+            if self.signal is None:
+                return smoothed(one, variances, offset, observation_noise=self.observation_noise)[first:]
+            process = learned_process(self.signal, one, variances)
             assert process is not None, "its numbers are declared"
-            return smoothed_means(process, values, variances, offset)[first:]
-        return smoothed(values, variances, offset, observation_noise=self.observation_noise)[first:]
+            return smoothed_means(process, one, variances, offset)[first:]
+
+        return np.column_stack([alone(one) for one in values.T])

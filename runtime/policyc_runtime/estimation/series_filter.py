@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policyc_runtime.estimation.arma import carry, carry_back
-from policyc_runtime.estimation.signal import FEWEST_VALUES, SeriesProcess, SignalModel, learned_process
+from policyc_runtime.estimation.signal import SeriesProcess, SignalModel
+from policyc_runtime.estimation.whittle import FEWEST_VALUES, learned_processes
 from policyc_runtime.offset import NO_OFFSET, Offset
 
 if TYPE_CHECKING:
@@ -28,14 +29,14 @@ LEARN_AGAIN = 1.25  # when so many times as many values are there
 def causal_means(
     model: SignalModel, values: Array, variances: Array, first: int, delay: int, offset: Offset = NO_OFFSET
 ) -> Array:
-    """What noisy values up to `delay` steps later say of each value from `first` on, (T - first,).
+    """What noisy values up to `delay` steps later say of each value from `first` on, (T - first, series).
 
     What is learned is learned from those values too: again at 8, 10, 12, ... values, a quarter more each time, so that
     an answer depends on nothing but the values it may use. Before there are enough, noisy values stay as they are.
 
     Args:
         model: what is declared of the series.
-        values: (T,), NaN without one.
+        values: (T, series), NaN where a step has none; each series moves by itself.
         variances: (T,) of the noise; not read without a value.
         first: 0-based step of the first answer.
         delay: how many later steps a value may wait for, where these are there.
@@ -47,21 +48,22 @@ def causal_means(
     """
     if offset.steps is not None and not model.complete:
         variances, offset = variances + offset.stddev**2, NO_OFFSET
-    steps = values.size
-    means = np.empty(steps - first)
+    steps = len(values)
+    means = np.empty((steps - first, values.shape[1]))
     seen = np.minimum(np.arange(first, steps) + delay, steps - 1) + 1  # values that each answer may use
     moments = np.array(_learning_moments(steps))
     last = moments[np.searchsorted(moments, seen, side="right") - 1]
     for moment in np.unique(last).tolist():
         rows = np.flatnonzero(last == moment)
-        process = learned_process(model, values[:moment], variances[:moment])
-        if process is None:
-            means[rows] = _nearest_before(values, first + rows)
-            continue
         end = int(seen[rows[-1]])
         learned = not model.complete
-        found = fixed_lag_means(process, values[:end], variances[:end], delay, offset, learned=learned)
-        means[rows] = found[first + rows]
+        for place, process in enumerate(learned_processes(model, values[:moment], variances[:moment])):
+            one = values[:, place]
+            if process is None:
+                means[rows, place] = _nearest_before(one, first + rows)
+                continue
+            found = fixed_lag_means(process, one[:end], variances[:end], delay, offset, learned=learned)
+            means[rows, place] = found[first + rows]
     return means
 
 

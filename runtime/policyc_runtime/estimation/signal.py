@@ -2,9 +2,7 @@
 
 x_t = mean + season_t + residual_t: an AR(1) residual, and a season whose every phase comes back a period later, a
 little changed; or a residual of any declared law (`arma`), without a season. The noise on top has known variances;
-where the policy says so, values have some of their own as well. What is not declared is learned by Whittle's
-likelihood, which compares the periodogram with what is expected of it. The expectation is taken at this length and with
-these gaps, exactly (SOL19), so that short series and missing steps need no correction. It sees released values only.
+where the policy says so, values have some of their own as well. What is not declared is learned (`whittle`).
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -29,19 +27,12 @@ from policyc_runtime.estimation.arma import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
 SHOWN = 3  # of a list's numbers, where a page names a signal
-FEWEST_VALUES = 8  # below, nothing is learned
-RESIDUAL_COST = 4.0  # the same of an AR(1) residual
-SEASON_COST = 4.0  # twice Akaike's two parameters: what a season must gain, in units of 2 log-likelihood
 STEADY = 0.999  # correlation of a declared season with that of a period later
-AUTOCORRELATIONS = (0.3, 0.6, 0.9, 0.98)  # to start a search from
-LEAST_SHARE = 1e-3  # of noise, below which an expected periodogram counts as rounding
 
 
 class SignalModel(Record):
@@ -185,73 +176,6 @@ class SeriesProcess:
         return np.asarray(found)
 
 
-class Periodogram:
-    """That of noisy values around their mean, and how well a process explains it."""
-
-    def __init__(self, values: Array, variances: Array) -> None:
-        given = np.isfinite(values)
-        count = int(given.sum())
-        centred = np.where(given, values - values[given].mean(), 0.0)
-        padded = 1 << math.ceil(math.log2(2 * values.size))
-        pairs = np.fft.irfft(np.abs(np.fft.rfft(given.astype(float), padded)) ** 2, padded)[: values.size]
-        self._weights = pairs / count
-        self._found = np.abs(np.fft.rfft(centred))[1:] ** 2 / count
-        self.steps = values.size
-        self.noise = float(np.mean(variances[given]))
-        self.excess = max(float(np.var(values[given])) - self.noise, 0.05 * self.noise, 1e-12)
-
-    def misfit(self, process: SeriesProcess) -> float:
-        """Minus twice Whittle's log-likelihood, up to a constant."""
-        weighted = self._weights * process.covariances(self.steps)
-        noise = self.noise + process.observation_stddev**2
-        expected = 2 * np.fft.rfft(weighted).real[1:] - weighted[0] + noise
-        expected = np.maximum(expected, LEAST_SHARE * self.noise + 1e-12)
-        return float((np.log(expected) + self._found / expected).sum())
-
-
-def learned_process(model: SignalModel, values: Array, variances: Array) -> SeriesProcess | None:
-    """The process that explains noisy values best, where what the policy declares holds.
-
-    A season or a residual that explains too little to be told from chance is left out, unless it is declared.
-
-    Args:
-        model: what is declared.
-        values: (T,), NaN without one.
-        variances: (T,) of the noise.
-
-    Returns:
-        None where there are too few values to learn from.
-
-    Source: SOL19
-    """
-    mean = None if model.mean is None else float(model.mean)
-    declared = {
-        "residual_stddev": _number(model.residual_stddev),
-        "autocorrelation": _number(model.autocorrelation),
-        "seasonal_stddev": _number(model.seasonal_stddev),
-    }
-    known: dict[str, Any] = {name: value for name, value in declared.items() if value is not None}
-    period = model.period or 0
-    if model.arma is not None:
-        first = model.arma.covariances(2)
-        return SeriesProcess(math.sqrt(first[0]), first[1] / first[0], mean=mean, arma=model.arma)
-    if model.complete:
-        return SeriesProcess(**known, period=period, mean=mean)
-    if np.isfinite(values).sum() < FEWEST_VALUES:
-        return None
-    seen = Periodogram(values, variances)
-    if not model.observation_noise:
-        known["observation_stddev"] = 0.0
-    plain, misfit = _fitted(seen, {name: known[name] for name in known if name != "seasonal_stddev"}, 0, mean)
-    still = SeriesProcess(0.0, 0.0, mean=mean)
-    if not {"residual_stddev", "autocorrelation"} & set(known) and seen.misfit(still) < misfit + RESIDUAL_COST:
-        plain, misfit = still, seen.misfit(still)
-    if not period or ("seasonal_stddev" not in known and np.isfinite(values).sum() < 2 * period + FEWEST_VALUES):
-        return plain
-    seasonal, better = _fitted(seen, known, period, mean)
-    return seasonal if "seasonal_stddev" in known or better + SEASON_COST < misfit else plain
-
-
 def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Generator, least: float = 0.0) -> Array:
     """One course of the process, (steps,), none below `least`; its mean is known. For simulations."""
     if process.arma is not None:
@@ -269,46 +193,3 @@ def drawn_series(process: SeriesProcess, steps: int, generator: np.random.Genera
             now = kept * season[start - process.period : start] + math.sqrt(1 - kept**2) * now
         season[start : start + process.period] = now[: steps - start]
     return np.asarray(np.maximum((process.mean or 0.0) + season + residual, least))
-
-
-def _number(value: Decimal | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _fitted(
-    seen: Periodogram, known: Mapping[str, Any], period: int, mean: float | None
-) -> tuple[SeriesProcess, float]:
-    """The best process and its misfit, by a simplex search over what is not known, from the best of some starts."""
-    from scipy.optimize import minimize
-
-    size = math.log(seen.excess) / 2
-    sizes = (size - 6, size + 3)
-    whole = {"residual_stddev": sizes, "autocorrelation": (-6.0, 6.0), "observation_stddev": sizes}
-    if period:
-        whole |= {"seasonal_stddev": sizes, "seasonal_autocorrelation": (-1.0, 7.0)}
-    free = {name: ends for name, ends in whole.items() if name not in known}
-    low, high = np.array(list(free.values())).T
-
-    def process(point: Array) -> SeriesProcess:
-        inside = np.clip(point, low, high).tolist()
-        made: dict[str, Any] = {
-            name: math.exp(place) if name.endswith("stddev") else 1 / (1 + math.exp(-place))
-            for name, place in zip(free, inside, strict=True)
-        }
-        return SeriesProcess(**known, **made, period=period, mean=mean)
-
-    part = math.log(0.5) / 2 if period else 0.0
-    begin = {
-        "residual_stddev": size + part,
-        "seasonal_stddev": size + part,
-        "seasonal_autocorrelation": 3.0,
-        "observation_stddev": size - 1.0,
-    }
-    starts = [
-        np.array([(begin | {"autocorrelation": math.log(rho / (1 - rho))})[name] for name in free])
-        for rho in AUTOCORRELATIONS
-    ]
-    start = min(starts, key=lambda point: seen.misfit(process(point)))
-    options = {"maxfev": 250, "xatol": 0.03, "fatol": 0.03}
-    found = minimize(lambda point: seen.misfit(process(point)), start, method="Nelder-Mead", options=options)
-    return process(found.x), float(found.fun)

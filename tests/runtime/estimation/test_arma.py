@@ -17,7 +17,8 @@ from policyc_runtime.estimation.arma import (
     stationary,
 )
 from policyc_runtime.estimation.series_filter import fixed_lag_means, fixed_lag_variances, smoothed_means
-from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series, learned_process
+from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
+from policyc_runtime.estimation.whittle import learned_process
 from policyc_runtime.offset import NO_OFFSET, Offset
 
 STEPS = 40

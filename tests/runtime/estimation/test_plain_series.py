@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from demands import at_least_zero, change_at_most, demands
 
+from policyc_runtime.estimation import series_filter
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
-from policyc_runtime.estimation.series_filter import causal_means, fixed_lag_means, surprising
-from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, learned_process
+from policyc_runtime.estimation.series_filter import fixed_lag_means, surprising
+from policyc_runtime.estimation.signal import SeriesProcess, SignalModel
 from policyc_runtime.estimation.spectrum import Spectrum, posterior_means, smoothed
+from policyc_runtime.estimation.whittle import learned_process
+
+
+def causal_means(model, values, *others):
+    """Of one series."""
+    return series_filter.causal_means(model, values[:, None], *others)[:, 0]
 
 
 def gaps(steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
