@@ -171,7 +171,7 @@ def _measured(
     if named:
         used = [pair.measurement for pair in usable]
         refused += [_unused(entry, policy) for entry in tried if isinstance(entry, Measurement) and entry not in used]
-    if made and (wish.name == "auto" or not usable):
+    if made and (wish.name == "auto" or not usable or policy.budget.name == "parts"):  # parts are of counts and sums
         return PlannedRelease(release, plain, None, (*usable, *refused), given=given)
     if not usable:
         reasons = [f"{entry.name}: {entry.reason}" for entry in refused]

@@ -125,6 +125,15 @@ def test_what_is_made_of_another_release_has_no_part(tmp_path):
         compiled(tmp_path, text.replace("parts(", "parts(so_far = 0.001, "))
 
 
+def test_a_total_has_no_part_under_a_mechanism_that_could_measure_it(tmp_path):
+    """A tree is made for running totals; with parts they are made of the count."""
+    text = EDITORS.replace("PROMISE", "rho = 2.0").replace("NEIGHBORS", "add_remove")
+    text = text.replace("MECHANISM", "mechanism binary_tree()")
+    plan = compiled(tmp_path, text.replace("target", "release so_far = prefix(editors)\ntarget"))
+    assert plan.release_named("so_far").mechanism.name == "derived"
+    verify(plan)
+
+
 @pytest.mark.parametrize("factor", [0.999, 0.5])
 def test_a_plan_that_takes_from_one_part_for_another_is_not_run(factor, tmp_path):
     """All together keep the promise still, so that the kernel accepts it; the policy says otherwise."""
