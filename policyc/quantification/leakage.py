@@ -104,9 +104,18 @@ class GivenLeakage:
         """The budget of every step that has a leakage here, nats, rounded up, (T,)."""
         return np.resize(self.spent.budgets, len(self.total))
 
+    @cached_property
+    def _largest(self) -> dict[tuple[Adversary, int], Largest]:
+        """Over all chains, by adversary and width."""
+        return {
+            (a, width): max((chain.windows[a][width] for chain in self.chains), key=lambda found: found.nats)
+            for a in ADVERSARIES
+            for width in self.widths
+        }
+
     def window(self, adversary: Adversary, width: int) -> Largest:
         """The largest leakage about so many steps in a row, over all chains."""
-        return max((chain.windows[adversary][width] for chain in self.chains), key=lambda found: found.nats)
+        return self._largest[adversary, width]
 
     def limit(self, adversary: Adversary) -> float | None:
         """What the leakage about one step never exceeds if the budgets go on, over all chains."""

@@ -140,10 +140,10 @@ class Report:
 
     def persons(self) -> list[list[str]]:
         """The groups, or the users with the largest leakage: name, and the largest about one step."""
-        chains = self.found.chains
+        chains, strongest = self.found.chains, self.strongest
         if len(chains) < 2:
             return []
-        order = sorted(chains, key=lambda chain: -chain.at_step(self.strongest).nats)
+        order = sorted(chains, key=lambda chain: -chain.at_step(strongest).nats)
         return [
             [chain.name or "", *(self.amount(chain.at_step(a).nats) for a in self.knows)] for chain in order[:MOST_ROWS]
         ]

@@ -92,3 +92,30 @@ def test_without_population_or_chain_it_says_what_to_add() -> None:
             simulate(plan, 1, 1)
         assert caught.value.code == "E0819"
         assert word in (caught.value.help or "")
+
+
+def test_counts_that_cannot_follow_each_other_are_counted() -> None:
+    """A chain that forbids moves (CAO23, section 6.1): most that MLE publishes is impossible."""
+    moves = [[0.0, 0.0, 1.0], [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]
+    plan = make_plan(horizon=12, population=200, cells=("A", "B", "C"), otherwise=None, chains=(moves,), epsilon="1")
+    result = simulate(plan, 3, 2)
+    shares = {error.estimator: error.impossible for error in result.errors}
+    assert shares["joint_map()"] == shares["prior alone"] == 0
+    assert shares["mle()"] > 0.5
+    assert shares["map(prior = uniform)"] > 0.5
+    lines = result.table_lines()
+    assert any(line.startswith("smoothing level s = 0 over 3 states") for line in lines)
+    assert lines[-1].startswith("cannot follow: at least so many steps")
+    (own,) = (line for line in lines if "<- the plan's" in line)
+    assert f"{100 * shares['mle()']:.3g} %" in own
+
+
+def test_nothing_is_said_of_moves_where_no_one_chain_tells_them() -> None:
+    """Of two groups, or of a count of those who are present, no chain says what can follow."""
+    for plan in (
+        make_plan(horizon=5, chains=(FLEET, FLEET)),
+        make_plan(horizon=5, releases=(make_release("present", by=None, horizon=5),)),
+    ):
+        result = simulate(plan, 1, 1)
+        assert {error.impossible for error in result.errors} == {None}
+        assert not any("cannot follow" in line for line in result.table_lines())

@@ -22,6 +22,7 @@ from policyc_check.users.setting import Setting
 from policyc_runtime.estimates import agreed, estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
+from policyc_runtime.laboratory.possibility import MOST_STATES, impossible_moves, smoothing_level
 from policyc_runtime.laboratory.simulation_result import SimulatedError, SimulationResult, shown_of
 from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
 from policyc_runtime.made_file import made_series
@@ -54,11 +55,15 @@ MADE = "made of released values"
 
 @dataclass(frozen=True)
 class _World:
-    """What is simulated: how many steps, what the prior alone says, and how true, kept and noisy values are drawn."""
+    """What is simulated: how many steps, what the prior alone says, and how true, kept and noisy values are drawn.
+
+    `moves`: of one chain, that all users share, the law of the next state; None where there is no such chain.
+    """
 
     steps: int
     priors: dict[str, Array]
     said: tuple[str, ...]
+    moves: Array | None
     variants: dict[str, dict[str, ReleasePlan]]
     draw: Callable[[SimulationRandomness], dict[str, tuple[NDArray[Any], NDArray[Any], Array]]]
 
@@ -92,6 +97,7 @@ def simulate(
     world = _of_streams(plan, length, estimators, signal) if streams else _of_chains(plan, length, estimators)
     randomness = SimulationRandomness(seed) if isinstance(seed, int) else seed
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    impossible: dict[tuple[str, str], list[float]] = {}
     example: dict[str, tuple[Array, Array]] = {}
     truth: dict[str, NDArray[Any]] = {}
     distances: dict[str, list[Array]] = {part.name: [] for part in plan.releases if suppresses(plan, part)}
@@ -115,6 +121,8 @@ def simulate(
             for title, values in tried.items():
                 distance = np.abs(values - true)
                 found.setdefault((name, title), []).append((float((distance**2).mean()), float(distance.mean())))
+                if world.moves is not None and values.shape[1] == len(world.moves):
+                    impossible.setdefault((name, title), []).append(impossible_moves(values, world.moves))
             published[name] = tried[part.estimator.described()]
             away[name] = np.abs(published[name] - true)
             noises[name], exact[name] = noisy, true
@@ -138,7 +146,7 @@ def simulate(
     predictions |= {one.name: one.predicted for one in plan.made if one.predicted is not None}
     shown = as_written(plan, *({name: pair[place] for name, pair in example.items()} for place in (0, 1)))
     return SimulationResult(
-        errors=tuple(_error(plan, name, pairs) for name, pairs in found.items()),
+        errors=tuple(_error(plan, name, pairs, impossible.get(name)) for name, pairs in found.items()),
         shown={name: shown_of(np.concatenate(rows)) for name, rows in distances.items()},
         predicted={name: predicted.published for name, predicted in predictions.items()},
         objective=plan.objective,
@@ -194,7 +202,8 @@ def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) 
     return _World(
         steps=length,
         priors={part.name: expected_counts(plan, part, chains, length) for part in plan.releases},
-        said=("users move as the policy says", *((split,) if len(chains) > 1 else ())),
+        said=("users move as the policy says", *map(_strength, chains), *((split,) if len(chains) > 1 else ())),
+        moves=chains[0].forward if len(chains) == 1 and chains[0].states <= MOST_STATES else None,
         variants={part.name: _variants(plan, part, estimators) for part in plan.scheduled},
         draw=draw,
     )
@@ -217,6 +226,7 @@ def _of_streams(
         steps=steps,
         priors=streams.priors,
         said=(streams.said,),
+        moves=None,
         variants={part.name: variants_of(plan, part, estimators) for part in plan.releases},
         draw=draw,
     )
@@ -277,13 +287,25 @@ def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | Non
     return dict(sorted(titles.items()))
 
 
-def _error(plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]]) -> SimulatedError:
+def _strength(chain: Chain) -> str:
+    """How strong the correlation of a chain is, in the papers' terms."""
+    level = smoothing_level(chain.forward)
+    told = "states say nothing of each other" if level == math.inf else f"smoothing level s = {level:.3g}"
+    return f"{told} over {chain.states} states (0: where one is says where one is next; CAO17, CAO23)"
+
+
+def _error(
+    plan: Plan, place: tuple[str, str], pairs: list[tuple[float, float]], impossible: list[float] | None
+) -> SimulatedError:
     release, title = place
     values = np.array(pairs)
     mean = values.mean(axis=0)
     stderr = values.std(axis=0, ddof=1) / math.sqrt(len(pairs)) if len(pairs) > 1 else np.full(2, np.nan)
     own = title == MADE or title == plan.release_named(release).estimator.described()
-    return SimulatedError(release, title, float(mean[0]), float(stderr[0]), float(mean[1]), float(stderr[1]), own)
+    shares = None if impossible is None or math.isnan(impossible[0]) else float(np.mean(impossible))
+    return SimulatedError(
+        release, title, float(mean[0]), float(stderr[0]), float(mean[1]), float(stderr[1]), own, shares
+    )
 
 
 def _noisy(part: Scheduled, raw: NDArray[np.int64], randomness: SimulationRandomness) -> Array:

@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     from policyc_runtime.published_values import Release
 
 
+FOLLOWING = (
+    "cannot follow: at least so many steps have counts that users who move as declared reach from those before with a "
+    "probability below 1e-10"
+)
+
+
 @dataclass(frozen=True)
 class SimulatedError:
     """Mean error over steps and cells, in counts, of one way to publish; standard errors over repetitions.
 
-    Standard errors are nan with one repetition. `chosen` marks the plan's own estimator.
+    Standard errors are nan with one repetition. `chosen` marks the plan's own estimator. `impossible`: at least this
+    share of steps has counts that cannot follow those before; None where no single chain says how counts move.
     """
 
     release: str
@@ -30,6 +37,7 @@ class SimulatedError:
     mean_absolute_error: float
     mean_absolute_error_stderr: float
     chosen: bool
+    impossible: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,17 +89,23 @@ class SimulationResult:
             lines += ["", f"{release}: the plan predicts {self._prediction(release)}"]
             errors = [error for error in self.errors if error.release == release]
             width = max(28, *(len(error.estimator) + 2 for error in errors))
-            lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}")
+            follows = any(error.impossible is not None for error in errors)
+            last = f"{'cannot follow':>16}" if follows else ""
+            lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}{last}")
             for error in errors:
                 squared = _with_stderr(error.mean_squared_error, error.mean_squared_error_stderr)
                 absolute = _with_stderr(error.mean_absolute_error, error.mean_absolute_error_stderr)
                 mark = "  <- the plan's" if error.chosen else ""
-                lines.append(f"  {error.estimator:<{width}}{squared:>24}{absolute:>24}{mark}")
+                share = "" if error.impossible is None else f"{100 * error.impossible:.3g} %"
+                last = f"{share:>16}" if follows else ""
+                lines.append(f"  {error.estimator:<{width}}{squared:>24}{absolute:>24}{last}{mark}")
             if (shown := self.shown.get(release)) is not None:
                 title = f"shown, {100 * shown.share:.3g} % of values"
                 errors_shown = (shown.mean_squared_error, shown.mean_absolute_error)
                 told = [f"{error:.4g}" if shown.share else "-" for error in errors_shown]
                 lines.append(f"  {title:<{width}}{told[0]:>24}{told[1]:>24}  (the others are left out)")
+        if any(error.impossible is not None for error in self.errors):
+            lines += ["", FOLLOWING]
         return lines
 
     def _prediction(self, release: str) -> str:
