@@ -78,8 +78,13 @@ def _predicted(
     return None if part is None or isinstance(query, Quotient) else _on_courses(policy, plan, made, part)
 
 
-def _of_agreed(plan: Plan, part: ReleasePlan, made: MadeRelease) -> PredictedError:
-    """Of totals of values that agree with others of their step: each step is off by noises of its own."""
+def _of_agreed(plan: Plan, part: ReleasePlan, made: MadeRelease) -> PredictedError | None:
+    """Of totals of values that agree with others of their step: each step is off by noises of its own.
+
+    None where values have bounds: what these move up at every step adds up, to more than noises do.
+    """
+    if part.predicted.kind == "unconstrained":
+        return None
     rows = plan.expected_steps // made.steps
     return _error(part.predicted, Estimated(sum(part.errors(rows * made.steps)) / rows, 0.0), OF_NOISE)
 

@@ -150,6 +150,20 @@ def test_errors_near_bounds_are_said_to_be_those_far_from_them(tmp_path):
     assert plan.release_named("kinds").predicted.kind != "unconstrained"
 
 
+@pytest.mark.parametrize("text", [WHOLE, SOME], ids=["bounds", "whole"])
+def test_a_total_of_values_with_bounds_has_no_stated_error(text, tmp_path):
+    """What bounds move up at every step adds up; whole numbers alone are off to both sides."""
+    plan = compiled(tmp_path, text=text + "release tens = total(places, 10 steps)\n").plan
+    (tens,) = plan.made
+    if text == WHOLE:
+        assert tens.predicted is None
+        return
+    assert tens.predicted.published == pytest.approx(10 * plan.release_named("places").predicted.published)
+    found = {error.release: error for error in simulate(plan, 3, 60, ()).errors if error.chosen}["tens"]
+    error, stderr = found.mean_squared_error, found.mean_squared_error_stderr
+    assert abs(error - tens.predicted.published) <= 0.05 * error + 3 * stderr
+
+
 def read(folder, name, key):
     """(step, key) to the released number, as text says it."""
     with (folder / f"o-{name}.csv").open(newline="") as file:
