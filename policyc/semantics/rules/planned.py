@@ -40,8 +40,9 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
             yield name, release.span, _instead_of_totals(policy)
     if _user_level(policy) and policy.budget.name not in ("auto", "parts"):
-        what = f"budget `{policy.budget.name}` under a user-level target"
-        yield what, policy.budget.span or policy.stream.span, "leave it out: the noise hides all steps together"
+        what = f"budget `{policy.budget.name}` beside noise that hides steps together"
+        instead = "leave it out: where users may be in any steps, the same noise in all of them errs least"
+        yield what, policy.budget.span or policy.stream.span, instead
     yield from _mechanism(policy)
 
 
@@ -88,7 +89,8 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
                 yield "a user-level target beside others", target.span, instead
             elif cell is not None and cell.otherwise is not None and any(r.by is not None for r in policy.releases):
                 yield (
-                    f"how many users are `{cell.otherwise}` under a user-level target",
+                    f"how many users are `{cell.otherwise}` beside noise that hides steps together",
                     cell.span,
-                    "leave `otherwise` out: only users who are in a cell are counted then",
+                    "leave `otherwise` out: only users in a cell are counted then, and a public number of users less all "
+                    "that is released tells the others, at no cost",
                 )
