@@ -353,7 +353,8 @@ def _unfit(one: Combination) -> Iterator[str]:
     budgets = mechanism in ("auto", "laplace") or (adaptive and ("w_event" in one.target or "window" in one.mechanism))
     if steps and not budgets and not (one.target in LEAKS and one.unable):
         yield "E0702"
-    if one.user_level and (one.budget != "auto" or adaptive or one.release == "by cell, otherwise"):
+    moves_more = one.release == "by cell, otherwise" and not (one.windowed and one.replaced)
+    if one.user_level and (one.budget != "auto" or adaptive or moves_more):
         yield "E0702"
     if one.levels and steps:
         yield "E0721"

@@ -8,17 +8,19 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from policyc import compile_policy
+from policyc import PolicyError, compile_policy
 from policyc.cli import app
 from policyc.emit import verify_directory
 from policyc_check.plan import plan as checked
+from policyc_check.plan.targets import NeighboringRelation
+from policyc_check.users.claims import setting_of
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.verify import verified_claims
 from policyc_runtime.laboratory.simulation import simulate
@@ -195,6 +197,87 @@ def test_without_a_start_the_first_run_is_told_it(tmp_path: Path) -> None:
     assert not out.exists()
     command("run", plan, "--input", file, "--output", out, "--steps", 10, "--start", "2026-01-01")
     assert all(claim.holds is not False for claim in verify_directory(plan))
+
+
+ABSENT = """policy rooms "Rooms"
+stream seen {{
+  user person
+  time at
+  cell room in {{"A", "B"}} otherwise "away"
+  step 1d
+  horizon {horizon}
+  start "2026-01-01"
+  population 5
+}}
+release there = count(seen) by room
+target {target}
+correlation none(evidence = "days are far apart")
+deliver realtime
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    "target", ["event_level(epsilon = 1.0, delta = 1e-3)", WINDOW.replace("1e-6", "1e-3").replace("3 st", "2 st")]
+)
+def test_who_is_in_no_cell_is_counted_and_moves_no_more_than_noise_hides(target: str, tmp_path: Path) -> None:
+    """All that one user may do in three days, through the run's own counting: the last event of a day says where."""
+    policy = tmp_path / "rooms.policy"
+    policy.write_text(ABSENT.format(horizon="3 steps", target=target, more="mechanism gaussian()"))
+    plan = compile_policy(policy).plan
+    (part,) = plan.measured
+    setting = setting_of(plan, part, NeighboringRelation.REPLACE_ONE)
+    places = [(), ("A",), ("B",), ("elsewhere",), ("A", "B"), ("B", "elsewhere")]
+    found = {}
+    for course in product(range(len(places)), repeat=3):
+        rows = ["other,2026-01-02T05:00:00,B"]
+        rows += [
+            f"one,2026-01-{day + 1:02}T{8 + turn:02}:00:00,{place}"
+            for day, stay in enumerate(course)
+            for turn, place in enumerate(places[stay])
+        ]
+        file = tmp_path / "rooms.csv"
+        file.write_text("\n".join(["person,at,room", *rows]) + "\n")
+        found[course] = read_events(file, plan, steps=3).counts["there"]
+        assert (found[course].sum(axis=1) == 5).all()
+    assert found[0, 4, 5].tolist() == [[0, 0, 5], [0, 2, 3], [0, 0, 5]]
+    width = plan.targets[0].window  # type: ignore[union-attr]
+    assert width is not None
+    most = 0
+    for one, other in combinations(found, 2):
+        days = [day for day in range(3) if one[day] != other[day]]
+        if days[-1] - days[0] < width:
+            most = max(most, int(((found[one] - found[other]) ** 2).sum()))
+    assert most == setting.changes * setting.shift**2 == 2 * width
+
+
+def test_who_is_in_no_cell_is_released_or_refused(tmp_path: Path) -> None:
+    """A run, its constraint, its verification; where one user moves more than two values of a step it is refused."""
+    policy = tmp_path / "rooms.policy"
+    words = {"horizon": "10 steps", "target": "event_level(epsilon = 1.0, delta = 1e-3)"}
+    policy.write_text(ABSENT.format(**words, more="postprocess there { sum(there) == population, there >= 0 }"))
+    plan = compile_policy(policy).save(tmp_path / "plan")
+    rows = [f"u{user},2026-01-{day:02}T08:00:00,{'AB'[(user + day) % 2]}" for user in range(4) for day in range(1, 11)]
+    (tmp_path / "rooms.csv").write_text("\n".join(["person,at,room", *rows]) + "\n")
+    out = tmp_path / "out.csv"
+    command("run", plan, "--input", tmp_path / "rooms.csv", "--output", out, "--steps", 10)
+    with out.open(newline="") as file:
+        released = [float(row["released"]) for row in csv.DictReader(file)]
+    assert sum(released) == pytest.approx(50)
+    assert all(claim.holds is not False for claim in verify_directory(plan))
+    for more in (
+        'participation at_most(1 steps, per_step = 2, assumed = "x")',
+        "release g = sum(seen.spent, clamp = 0 .. 9) by room",
+    ):
+        policy.write_text(ABSENT.format(**words, more=more))
+        with pytest.raises(PolicyError) as refused:
+            compile_policy(policy)
+        assert [d.code for d in refused.value.diagnostics if d.code.startswith("E")] == ["E0702"]
+    policy.write_text(
+        ABSENT.format(horizon="10 steps", target="event_level(epsilon = 1.0, neighbors = add_remove)", more="")
+    )
+    with pytest.raises(PolicyError):
+        compile_policy(policy)
 
 
 def test_pages_say_what_is_promised_and_what_is_left_of_more(tmp_path: Path) -> None:

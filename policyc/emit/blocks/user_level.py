@@ -33,6 +33,7 @@ from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
 from policyc_check.users.claims import own_bound, promised_user_level, setting_of, spread_of, window_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
+from policyc_runtime.sources.participation import counts_absent
 
 NAMES = {
     "user_level": "user-level differential privacy",
@@ -226,7 +227,7 @@ def _bound(plan: Plan, groups: Groups) -> Json:
         return {
             "id": "participation",
             "title": "Limited participation",
-            "statement": f"A user counts {bound_words(plan)}.",
+            "statement": f"A user counts {bound_words(plan)}.{_absent(plan)}",
             "vouched_by": vouched,
             "if_it_fails": "It cannot fail for the users that the data names. A person with several names is several "
             f"users who act together, and is promised less, in whatever steps: {_together_words(groups, 'name')}"
@@ -235,13 +236,23 @@ def _bound(plan: Plan, groups: Groups) -> Json:
     return {
         "id": "participation",
         "title": "Limited participation (assumed, not enforced)",
-        "statement": f"A user takes part {bound_words(plan)}. Nothing makes sure of that: the promise holds only while "
-        "it is true.",
+        "statement": f"A user takes part {bound_words(plan)}.{_absent(plan)} Nothing makes sure of that: the promise "
+        "holds only while it is true.",
         "vouched_by": f"the policy: {said(record.assumed or '')}",
         "if_it_fails": f"{_left(plan, claim)} A user who counts several times as often in the same steps, or has "
         f"several names, is promised {_together_words(groups, 'name')}."
         f"{at_delta(claim) and ' All' + at_delta(claim) + '.'}",
     }
+
+
+def _absent(plan: Plan) -> str:
+    """Who is counted without an event, where anybody is."""
+    cell = plan.stream.cell
+    if cell is None or not any(counts_absent(plan, release) for release in plan.releases):
+        return ""
+    return (
+        f" Of a step its last event counts; a user without one, or elsewhere, counts as {quoted(str(cell.otherwise))}."
+    )
 
 
 def _left(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:

@@ -78,6 +78,18 @@ def _user_level(policy: Policy) -> bool:
     return bool(policy.targets) and all(isinstance(target, UserLevelTarget) for target in policy.targets)
 
 
+def _counts_absent(policy: Policy, target: UserLevelTarget) -> bool:
+    """Whether users in none of the cells are asked for where that moves more than noise is made for.
+
+    Who counts once in a step, in a cell or in none, moves two values when it is replaced, `otherwise` or not.
+    """
+    split = [release for release in policy.releases if release.by is not None]
+    bound = policy.participation
+    once = bound is None or (bound.per_step == 1 and bound.cells_per_step is None)
+    once = once and all(release.kind != "sum" and release.cells_per_step is None for release in split)
+    return bool(split) and not (target.window is not None and target.neighbors == "replace" and once)
+
+
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     instead = "promise `alpha_dpt(alpha = ...)` or `w_event(...)` meanwhile, which do not cover all events of a user"
     if any(isinstance(t, (AlphaDPTTarget, EventLevelTarget, WEventTarget)) for t in policy.targets):
@@ -87,10 +99,10 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             cell = policy.stream.cell
             if not _user_level(policy):
                 yield "a user-level target beside others", target.span, instead
-            elif cell is not None and cell.otherwise is not None and any(r.by is not None for r in policy.releases):
+            elif cell is not None and cell.otherwise is not None and _counts_absent(policy, target):
                 yield (
                     f"how many users are `{cell.otherwise}` beside noise that hides steps together",
                     cell.span,
-                    "leave `otherwise` out: only users in a cell are counted then, and a public number of users less all "
-                    "that is released tells the others, at no cost",
+                    "leave `otherwise` out: only users in a cell are counted then, and a public number of users less "
+                    "all that is released tells the others, at no cost",
                 )

@@ -24,7 +24,7 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.moments import declared_start
-from policyc_runtime.sources.participation import keep_first, keep_sample
+from policyc_runtime.sources.participation import counts_absent, keep_first, keep_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -213,7 +213,7 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
                 first = np.unique(part * len(source.cells) + own, return_index=True)[1]
                 step, own, values = step[first], own[first], values[first]
         np.add.at(sums, (step, own), values)
-        return sums.astype(np.int64)
+        return _with_absent(plan, source, sums, users).astype(np.int64)
 
     def draw(generator: np.random.Generator) -> Drawn:
         who, when = _parts(plan, users, most, spacing, steps, generator)
@@ -251,6 +251,13 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
             f"`{DROPPING}` has those that are dropped, and no noise"
         )
     return Streams(draw, {}, said)
+
+
+def _with_absent(plan: Plan, source: ReleasePlan, sums: Array, users: int) -> Array:
+    """Counts with those who are in none of the cells, in the last, where they are counted."""
+    if counts_absent(plan, source):
+        sums[:, -1] = users - sums.sum(axis=1)
+    return sums
 
 
 def counts_in_cells(plan: Plan) -> bool:

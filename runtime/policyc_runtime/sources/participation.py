@@ -20,7 +20,8 @@ import numpy as np
 
 from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
-from policyc_check.users.claims import largest_units, period_of
+from policyc_check.plan.targets import NeighboringRelation
+from policyc_check.users.claims import largest_units, period_of, promised_user_level, window_of
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
@@ -52,18 +53,35 @@ def sum_columns(plan: Plan) -> list[tuple[str, SumQuery]]:
     return [(f"v{index}", query) for index, query in enumerate(sums)]
 
 
+def counts_absent(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether the last value of a step is how many users are in none of the cells: `population` less all others.
+
+    So it is where every user counts once in a step and what one does in steps in a row is replaced: from a cell to
+    another, or to none, moves two values by one each, which is what noise is made for.
+    """
+    cell, record, query = plan.stream.cell, plan.participation, release.query
+    if cell is None or cell.otherwise is None or plan.stream.population is None or record is None:
+        return False
+    once = isinstance(query, CountQuery) and query.by is not None and record.per_step == 1 and _most_cells(plan) is None
+    replaced = all(one.relation is NeighboringRelation.REPLACE_ONE for one in promised_user_level(plan))
+    return once and replaced and window_of(plan) is not None
+
+
 def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, steps: int) -> StepCounts:
     """Counts and sums of the tables `event` and `person`, for the steps from `start` (microseconds since 1970) on."""
     record = plan.participation
     assert record is not None, "plans with a user-level target have a bound"
     calendar = calendar_of(plan, start)
     listed = len(plan.stream.cell.cells) if plan.stream.cell else 1
+    last = listed + any(
+        counts_absent(plan, release) for release in measured_releases(plan)
+    )  # an event elsewhere counts
     columns = sum_columns(plan)
     units = "".join(f", {_units(name, query)} AS {name}" for name, query in columns)
     period = "0" if calendar.periods is None else calendar.periods.sql("moment")
     connection.execute(
         f"CREATE TABLE part AS SELECT * FROM (SELECT id, {calendar.steps.sql('moment')} AS step, {period} AS period, "
-        f"code, moment{units} FROM event JOIN person USING (person) WHERE code < {listed}) WHERE step < {steps}"
+        f"code, moment{units} FROM event JOIN person USING (person) WHERE code < {last}) WHERE step < {steps}"
     )
     dropped, source = None, "part"  # where nothing is enforced, every step that a user has is kept
     if record.enforced:
@@ -204,7 +222,8 @@ def _values(
     else:
         several = (period_of(plan) or 1) < 1  # periods of one user in a step
         value = "count(*)" if record.per_step > 1 else f"count(DISTINCT {'(id, period)' if several else 'id'})"
-    code, source = "0" if query.by is None else "code", f"counted WHERE turn <= {limit}"
+    listed = 1 if plan.stream.cell is None else len(plan.stream.cell.cells)
+    code, source = "0" if query.by is None else "code", f"counted WHERE turn <= {limit} AND code < {listed}"
     if plan.stream.cell is not None and query.by not in (None, plan.stream.cell.column):
         source = _at_level(
             connection, ancestors(plan.stream.cell, str(query.by)), source, once=_most_cells(plan) is not None
@@ -214,6 +233,9 @@ def _values(
     ).fetchnumpy()
     values = np.zeros((steps, len(release.cells)), dtype=np.int64)
     values[rows["step"], rows["code"]] = rows["value"]
+    if counts_absent(plan, release):
+        assert plan.stream.population is not None, "or nobody knows how many there are"
+        values[:, -1] = plan.stream.population - values.sum(axis=1)
     return values
 
 

@@ -93,6 +93,10 @@ WRITTEN = {
     "window": WINDOWED,
     "sums of an event": ONE_STEP + "deliver realtime",
     "sums of an event, assumed": ONE_STEP.replace("enforced = keep_first", 'assumed = "a gate"') + "deliver realtime",
+    "in no cell": HEAD.replace("@", ROOMS)
+    + "release there = count(visits) by room\ntarget event_level(epsilon = 1.0, delta = 1e-6)\n"
+    + ALONE
+    + "deliver realtime\nmechanism gaussian()",
     "totals in a window": IN_A_ROW + TOTALS + "mechanism gaussian()\ndeliver realtime",
     "distributed": WINDOWED + "deliver realtime\nmechanism budget_distribution()",
     "absorbed in steps": PLACES
