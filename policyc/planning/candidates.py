@@ -31,13 +31,16 @@ from policyc_check.rounding import rounded_up
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.estimation.estimator import reason_against_groups
 from policyc_runtime.estimation.map import LEAST_SEEN
+from policyc_runtime.groups import group_sizes
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 
 Array = NDArray[np.float64]
 
 ENDLESS = 1_000_000  # steps over which an endless stream's error is averaged
 SETTLED = 200  # steps after which laws are taken to have stopped moving
+EVENLY_SPLIT = "users are split evenly between groups, as the policy does not say how large they are"
 SCHEDULES = ("uniform", "bounded", "quantified", "optimal")
 
 
@@ -160,13 +163,16 @@ def _allocate(name: str, alpha: Promise, horizon: int | None, groups: Sequence[G
 class Predictor:
     """Expected errors of one release under its policy; remembers what it has computed.
 
-    `chains` are the groups' chains (for prediction, users are split evenly between groups); `constraints` those that
-    bind one step alone; `delay` is how many later steps a value may wait for, None for all.
+    `chains` are the groups' chains and `shares` their parts of all users (even ones where they are not known);
+    `moving` is the law of all users where it is known; `constraints` are those that bind one step alone; `delay` is how
+    many later steps a value may wait for, None for all.
     """
 
     cells: int
     population: int | None
     chains: Sequence[Chain]
+    shares: Sequence[Fraction]
+    moving: Chain | None
     constraints: ConstraintSet
     objective: Objective
     mechanism: BudgetMechanism
@@ -178,10 +184,12 @@ class Predictor:
 
     def method(self, estimator: Estimator) -> str:
         """How the prediction for an estimator was made, for the certificate."""
-        if self._modelled and len(self.chains) == 1 and estimator.prediction_method is not None:
+        if self._modelled and self.moving is not None and estimator.prediction_method is not None:
             return estimator.prediction_method
         if self._modelled:
-            return f"cubature over the declared chain and the exact noise, {self._rows:,} points a step"
+            chains = "chain" if len(self.chains) == 1 else "chains"
+            split = "" if self.moving is not None else f"; {EVENLY_SPLIT}"
+            return f"cubature over the declared {chains} and the exact noise, {self._rows:,} points a step{split}"
         return "variance of the noise; true counts are taken to be far from every bound"
 
     def run_error(self, estimator: Estimator, start: int, run: Run, scale: float, first_scale: float) -> float:
@@ -194,11 +202,11 @@ class Predictor:
 
     def series_errors(self, estimator: Estimator, scales: Array) -> Array | None:
         """The expected error of every step, (steps,), from the noise scales (0: no release); None where not known."""
-        if not self._modelled or len(self.chains) != 1:
+        if not self._modelled or self.moving is None:
             return None
         assert self.population is not None
         return estimator.predicted_errors(
-            self.chains[0],
+            self.moving,
             self.population,
             scales,
             self.delay,
@@ -246,11 +254,12 @@ class Predictor:
 
     def _model(self, step: int) -> StepModel:
         assert self.population is not None
-        law = np.mean([chain.marginal(step) for chain in self.chains], axis=0)
-        key = law.tobytes()
+        laws = np.array([chain.marginal(step) for chain in self.chains])
+        key = laws.tobytes()
         if key not in self._models:
-            points = spread_points(self._rows, 2 * self.cells - 1)
-            self._models[key] = StepModel(law, self.population, points, self.balanced)
+            points = spread_points(self._rows, len(laws) * (self.cells - 1) + self.cells)
+            sizes = tuple(group_sizes(self.population, self.shares))
+            self._models[key] = StepModel(laws, sizes, points, self.balanced)
         return self._models[key]
 
     def _prior(self, estimator: Estimator, step: int, first_scale: float) -> Array | None:
@@ -271,8 +280,9 @@ class Predictor:
         mixed = self._mixed.get(name)
         key = (name, step if mixed is None else min(step, mixed))
         if key not in self._believed:
-            chain = self.chains[0] if len(self.chains) == 1 else None
-            laws = [estimator.law(chain, range(step, step + 1), self.cells, corner) for corner in np.eye(self.cells)]
+            laws = [
+                estimator.law(self.moving, range(step, step + 1), self.cells, corner) for corner in np.eye(self.cells)
+            ]
             rows = self._believed[key] = np.array([law[0] for law in laws if law is not None])
             before = self._believed.get((name, step - 1))
             if before is not None and rows.shape == before.shape and np.abs(rows - before).max(initial=0.0) < 1e-9:
@@ -284,7 +294,7 @@ class Predictor:
         # Where every point costs a program, settings that are nearly the same are taken for the same.
         digits, like = (4, f"{scale:.9g}") if self.constraints.simplex is not None else (1, f"{scale:.2g}")
         believed = b"" if prior is None else np.round(prior, digits).tobytes()
-        key = (estimator.described(), like, model.law.tobytes(), believed)
+        key = (estimator.described(), like, model.laws.tobytes(), believed)
         if key not in self._errors:
             noise = self.mechanism.absolute_error(exact(scale)), self.mechanism.variance(exact(scale))
             self._errors[key] = model.estimation_error(estimator, prior, scale, noise, self.constraints, self.objective)
@@ -304,8 +314,11 @@ def representative_steps(start: int, end: int) -> list[tuple[int, int]]:
     return chosen
 
 
-def estimators(chains: int, constraints: ConstraintSet, delay: int | None) -> Iterator[Estimator | Refused]:
+def estimators(
+    groups: int, constraints: ConstraintSet, delay: int | None, *, one_law: bool = False
+) -> Iterator[Estimator | Refused]:
     """Every estimator with every setting, or the reason why it does not apply; `delay` as for `Predictor`."""
     for estimator in every_estimator():
-        reason = estimator.reason_against(chains, constraints) or estimator.reason_against_delay(delay)
+        reason = reason_against_groups(estimator, groups, constraints, one_law=one_law)
+        reason = reason or estimator.reason_against_delay(delay)
         yield estimator if reason is None else Refused(estimator.described(), reason)

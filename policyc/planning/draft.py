@@ -314,6 +314,7 @@ def chain_record(chain: MarkovCorrelation, lags: tuple[int, ...] = (1,)) -> Chai
         initial=chain.initial,
         evidence=chain.evidence,
         lags=lags,
+        share=chain.share,
     )
 
 

@@ -31,6 +31,7 @@ from policyc_check.errors import KernelError
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.groups import mixture, shares_of
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
 from policyc_runtime.plan import Plan
 from policyc_runtime.refusal import verify
@@ -105,16 +106,21 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     constraints = ConstraintSet(rows, len(cells), integer=integer)
     rule = _rule(policy, release)
     mechanism = step_mechanism(policy, release) if rule is None else rule
+    shares = shares_of([chain_record(chain) for chain in policy.chains])
     predictor = Predictor(
         cells=len(cells),
         population=policy.stream.population if release.by is not None else None,
         chains=[group.chain for group in groups] if policy.chains_of_all else [],
+        shares=shares,
+        moving=mixture([group.chain for group in groups], shares) if policy.one_law else None,
         constraints=constraints.within_a_step(),
         objective=policy.objective,
         mechanism=mechanism,
         delay={"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind],
     )
-    usable = _wished(_described(policy.estimate), estimators(policy.groups, constraints, predictor.delay))
+    usable = _wished(
+        _described(policy.estimate), estimators(policy.groups, constraints, predictor.delay, one_law=policy.one_law)
+    )
     if policy.estimate.name == "auto":
         same = twins(constraints, predictor.delay)
         usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]

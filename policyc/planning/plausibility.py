@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from policyc.planning.draft import chain_record
 from policyc.semantics.policy import LinearConstraint, Policy
 from policyc_check.steps.chains import Chain
+from policyc_runtime.groups import shares_of
 
 LATER = 200  # steps after which laws are taken to have stopped moving
 SURE = 4.0  # standard deviations beyond a bound
@@ -17,14 +19,16 @@ SURE = 4.0  # standard deviations beyond a bound
 def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> dict[str, list[tuple[LinearConstraint, float]]]:
     """Constraints within a step that expected counts break by far, by release; each with the value that is expected.
 
-    At the first step or later. Expected is the population times the declared law, users split evenly between groups,
-    as in every prediction.
+    At the first step or later. Expected is the population times the declared law, users split between groups by their
+    shares, or evenly, as in every prediction.
     """
     population = policy.stream.population
     if population is None or not chains:
         return {}
     horizon = policy.stream.horizon or LATER + 1
-    laws = [np.mean([chain.marginal(step) for chain in chains], axis=0) for step in {0, min(LATER, horizon - 1)}]
+    steps, shares = {0, min(LATER, horizon - 1)}, shares_of([chain_record(chain) for chain in policy.chains])
+    groups = [(float(share), chain) for share, chain in zip(shares, chains, strict=True)]
+    laws = [np.asarray(sum(share * chain.marginal(step) for share, chain in groups)) for step in steps]
     found: dict[str, list[tuple[LinearConstraint, float]]] = {}
     for release in policy.releases:
         demanded = policy.constraints_of(release.name)

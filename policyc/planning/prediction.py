@@ -76,25 +76,37 @@ def multinomial_quantile(points: Array, population: int, law: Array) -> Array:
 
 @dataclass(frozen=True)
 class StepModel:
-    """What is declared of the true counts at one step: `law` (cells,) of one user, and how many users there are.
+    """What is declared of the true counts at one step: laws (groups, cells) of one user, and how many users there are.
 
-    `points` (rows, 2 cells - 1) stand for all outcomes: the first cells - 1 for counts, the others for noise, which
-    adds up to zero over the cells when it is `balanced`.
+    `points` (rows, groups (cells - 1) + cells) stand for all outcomes: the first ones for the counts of each group, the
+    last `cells` for noise, which adds up to zero over the cells when it is `balanced`.
     """
 
-    law: Array
-    population: int
+    laws: Array
+    sizes: tuple[int, ...]
     points: Array
     balanced: bool = False
+
+    @property
+    def cells(self) -> int:
+        """Values a step."""
+        return int(self.laws.shape[1])
+
+    @property
+    def _expected(self) -> Array:
+        return np.asarray(np.array(self.sizes) @ self.laws)
 
     @cached_property
     def true(self) -> Array:
         """True counts, (rows, cells)."""
-        return multinomial_quantile(self.points[:, : len(self.law) - 1], self.population, self.law)
+        free = self.cells - 1
+        groups = enumerate(zip(self.laws, self.sizes, strict=True))
+        each = [multinomial_quantile(self.points[:, i * free : (i + 1) * free], n, law) for i, (law, n) in groups]
+        return np.asarray(sum(each))
 
     def noisy(self, scale: float) -> Array:
         """Noisy counts, (rows, cells)."""
-        noise = laplace_quantile(self.points[:, len(self.law) - 1 :], scale)
+        noise = laplace_quantile(self.points[:, -self.cells :], scale)
         if self.balanced:
             noise[:, -1] = -noise[:, :-1].sum(axis=1)
         return self.true + noise
@@ -106,8 +118,8 @@ class StepModel:
     def prior_error(self, objective: Objective) -> float:
         """The expected error of publishing the prior alone, mean over cells."""
         if objective == "mean_squared_error":
-            return float(np.mean(self.population * self.law * (1 - self.law)))
-        return float(_sizes(self.true - self.population * self.law, objective).mean())
+            return float(np.mean(np.array(self.sizes) @ (self.laws * (1 - self.laws))))
+        return float(_sizes(self.true - self._expected, objective).mean())
 
     def estimation_error(
         self,
@@ -137,7 +149,7 @@ class StepModel:
         errors, (absolute, variance) = _sizes(published - self.true, objective), noise
         if not self.balanced and constraints.simplex is not None and constraints.simplex.total is not None:
             away -= away.mean(axis=1, keepdims=True)  # a known sum takes it away
-            variance *= 1.0 - 1.0 / len(self.law)
+            variance *= 1.0 - 1.0 / self.cells
         elif objective == "mean_absolute_error":
             return _corrected(errors, _sizes(away, objective), absolute, self.weights(noisy, scale))
         return _corrected(errors, _sizes(away, "mean_squared_error"), variance, self.weights(noisy, scale))

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.candidates import EVENLY_SPLIT
 from policyc.planning.comparison import Choice
 from policyc.planning.courses import FAR, declared_signal
 from policyc.planning.expected_errors import BOUNDED, COUPLED, GAINS
@@ -20,6 +21,7 @@ from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SeriesProcess
 from policyc_runtime.estimation.whittle import learned_process
+from policyc_runtime.groups import group_sizes, shares_of
 from policyc_runtime.laboratory.simulation import counts_of_states, simulate
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan, Scheduled
@@ -73,7 +75,7 @@ def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Call
         return list(choices)
     found, alone = _errors(plan, tried, steps)
     return [
-        _simulated(one, found[part.name], alone[part.name], steps) if part in tried else one
+        _simulated(one, found[part.name], alone[part.name], steps, evenly=not plan.one_law) if part in tried else one
         for one, part in zip(choices, plan.scheduled, strict=True)
     ]
 
@@ -93,8 +95,8 @@ def _moments(plan: Plan, part: ReleasePlan, steps: int) -> tuple[Array, Array]:
     """Means and variances (steps, cells) of the true counts of users who move as declared."""
     chains, population = [record.chain() for record in plan.correlation.chains], plan.stream.population or 0
     laws = [counts_of_states(plan, part, marginals(chain, steps)) for chain in chains]
-    users = population / len(chains)
-    return users * np.sum(laws, axis=0), users * np.sum([law * (1 - law) for law in laws], axis=0)
+    users = np.array(group_sizes(population, shares_of(plan.correlation.chains)), dtype=np.float64)
+    return np.tensordot(users, laws, 1), np.tensordot(users, [law * (1 - law) for law in laws], 1)
 
 
 def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[str, Estimated], dict[str, float]]:
@@ -138,10 +140,10 @@ def _noise(part: Scheduled, steps: int, *, squared: bool) -> float | None:
     return float(np.mean([error(scale) for scale in part.schedule.scales(steps) if scale > 0]))
 
 
-def _simulated(one: Choice, found: Estimated, alone: float, steps: int) -> Choice:
+def _simulated(one: Choice, found: Estimated, alone: float, steps: int, *, evenly: bool) -> Choice:
     """The choice with the error of its first steps, at all steps in proportion to what was computed for them.
 
-    `alone` is that of the noisy values, where nothing else tells it.
+    `alone` is that of the noisy values, where nothing else tells it; `evenly`: nobody says how large groups are.
     """
     runs = zip(one.allocation.runs, one.expected_errors, strict=True)
     computed = np.concatenate([np.resize(errors, min(run.steps or steps, steps)) for run, errors in runs])[:steps]
@@ -151,8 +153,9 @@ def _simulated(one: Choice, found: Estimated, alone: float, steps: int) -> Choic
     if mean == 0:
         one, mean = _flat(one), 1.0
     factor = found.error / mean
+    chain = f"chains ({EVENLY_SPLIT})" if evenly else "chain"
     method = (
-        f"simulated users of the declared chain over {steps:,} steps; schedules and estimators are compared by what "
+        f"simulated users of the declared {chain} over {steps:,} steps; schedules and estimators are compared by what "
         "is computed for counts far from bounds, step by step"
     )
     told = {

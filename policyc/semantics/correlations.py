@@ -55,6 +55,7 @@ def resolve_correlation(
         initial=bound.get("initial"),  # type: ignore[arg-type]
         evidence=evidence,
         span=tree.span,
+        share=bound.get("share"),  # type: ignore[arg-type]
     )
 
 
@@ -80,6 +81,7 @@ def _parameters(kind: str, states: tuple[str, ...] | None) -> tuple[Parameter, .
         Parameter("forward", matrix, "forward = ...", required=False),
         Parameter("backward", matrix, "backward = ...", required=False),
         Parameter("initial", initial, "initial = stationary", required=False),
+        Parameter("share", reading.fraction, "share = 0.3", required=False),
         evidence,
     )
 

@@ -226,7 +226,10 @@ class Participation:
 
 @dataclass(frozen=True)
 class MarkovCorrelation:
-    """How one user moves. Rows sum to 1 exactly or within 1e-9; `initial` None when not said."""
+    """How one user moves. Rows sum to 1 exactly or within 1e-9; `initial` None when not said.
+
+    `share`: of all users, those of the group; None when not said.
+    """
 
     group: str | None
     forward: Matrix | None
@@ -234,6 +237,7 @@ class MarkovCorrelation:
     initial: Literal["stationary"] | Vector | None
     evidence: str
     span: Span
+    share: Decimal | None = None
 
 
 @dataclass(frozen=True)
@@ -376,6 +380,11 @@ class Policy:
     def groups(self) -> int:
         """How many kinds of users there are, where some have a chain; 0 where nobody has."""
         return len(self.correlations) if self.chains else 0
+
+    @property
+    def one_law(self) -> bool:
+        """Whether it is known by which law all users move: one chain, or that of groups whose shares are known."""
+        return self.groups == 1 or (bool(self.chains_of_all) and all(c.share is not None for c in self.chains))
 
     @property
     def chains_of_all(self) -> tuple[MarkovCorrelation, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,13 @@ from policyc_runtime.agreement import digits_of
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.digits import decimals, rounded_values
 from policyc_runtime.estimation.projection import nearest_values
+from policyc_runtime.groups import law_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policyc_check.plan.correlation import ChainRecord
-    from policyc_check.steps.chains import Chain
     from policyc_runtime.offset import Offset
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
@@ -45,7 +43,7 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         np.asarray(noisy, dtype=np.float64),
         _scales(plan, release, len(noisy)),
         first,
-        _only_chain(plan),
+        law_of_all(plan),
         release.constraint_set,
         plan.delivery.longest_wait,
         balanced=release.balanced,
@@ -65,7 +63,7 @@ def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Seque
         noisy,
         _scales(plan, release, len(noisy)),
         used,
-        _only_chain(plan),
+        law_of_all(plan),
         release.constraint_set,
         plan.delivery.longest_wait,
         balanced=release.balanced,
@@ -114,7 +112,7 @@ def estimate_release(
             np.asarray(noisy, dtype=np.float64),
             _scales(plan, release, now),
             done,
-            _only_chain(plan),
+            law_of_all(plan),
             constraints,
             previous,
             plan.delivery.longest_wait,
@@ -170,17 +168,6 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
         for part, rows in zip(parts, tree.nearest(values, variances, digits), strict=True):
             found[part.name] = np.vstack([noisy[part.name][:first], rows])
     return found
-
-
-def _only_chain(plan: Plan) -> Chain | None:
-    """How users move, where there is one law for all."""
-    return _as_arrays(plan.correlation.chains[0]) if plan.groups == 1 else None
-
-
-@lru_cache(maxsize=2)
-def _as_arrays(record: ChainRecord) -> Chain:
-    """One chain is one object, so that estimators know it again."""
-    return record.chain()
 
 
 def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:

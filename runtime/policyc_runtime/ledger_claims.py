@@ -170,7 +170,7 @@ def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
     for release in plan.releases:
         rows = ledger.drawn(release.name)
         used = [entry.process for entry in rows]
-        asked = release.estimator.asks_noisy_values and plan.groups == 1
+        asked = release.estimator.asks_noisy_values and plan.one_law
         if not rows or not (asked or any(used)):
             continue
         noisy = stored_noisy(plan, release, [json.loads(entry.noisy) for entry in rows])

@@ -97,6 +97,12 @@ class Plan(checked.Plan):
         return len(known.chains) + len(known.independent) if known.chains else 0
 
     @property
+    def one_law(self) -> bool:
+        """Whether it is known by which law all users move: one chain, or that of groups whose shares are known."""
+        chains = self.correlation.chains
+        return self.groups == 1 or (self.groups == len(chains) > 0 and all(c.share is not None for c in chains))
+
+    @property
     def expected_steps(self) -> int:
         """The steps that expected errors are means over: all of them, or the first 1,000 of an endless stream."""
         return self.stream.horizon or STRETCH

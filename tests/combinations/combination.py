@@ -157,7 +157,7 @@ CONSTRAINTS = {
     "certain": ('suppress(r, error_above = "40 %", chance = 0.2)',),
 }
 HORIZONS = ("ends", "unbounded")
-CHAINS = ("mixing", "ring", "groups", "half known", "drawn start")
+CHAINS = ("mixing", "ring", "groups", "shared", "half known", "drawn start")
 OBJECTIVES = ("mean_squared_error", "mean_absolute_error")
 PER = "per = 4h"  # three periods
 PER_DAY = "per = 1d"  # in its place where days are those of a clock
@@ -326,10 +326,11 @@ class Combination:
         ring = "[[0.6, 0.4, 0, 0], [0, 0.6, 0.4, 0], [0, 0, 0.6, 0.4], [0.4, 0, 0, 0.6]]"
         start = "[0.4, 0.3, 0.2, 0.1]" if self.chain == "drawn start" else "stationary"
         matrix = ring if self.chain == "ring" else mixing
-        named = " for walkers" if self.chain in ("groups", "half known") else ""
-        yield f'correlation markov(forward = {matrix}, initial = {start}, evidence = "e"){named}'
-        if self.chain == "groups":
-            yield f'correlation markov(forward = {slow}, initial = stationary, evidence = "e") for riders'
+        named = " for walkers" if self.chain in ("groups", "shared", "half known") else ""
+        part, rest = ("share = 0.3, ", "share = 0.7, ") if self.chain == "shared" else ("", "")
+        yield f'correlation markov(forward = {matrix}, initial = {start}, {part}evidence = "e"){named}'
+        if self.chain in ("groups", "shared"):
+            yield f'correlation markov(forward = {slow}, initial = stationary, {rest}evidence = "e") for riders'
         if self.chain == "half known":
             yield 'correlation none(evidence = "e") for riders'
 
@@ -407,6 +408,8 @@ def _planned(one: Combination) -> Iterator[str]:
         needs_chain = estimate in ("joint_map", "filter", "smoother")
         usual = estimate in ("auto", "none", "mle") or (beliefs and chains == 1)
         usual = usual or (beliefs and chains == 0 and not needs_chain and "initial" not in one.estimate)
+        if chains and one.chain == "shared" and estimate == "joint_map":  # of one group
+            yield "E0752"
         if not usual or one.estimate in ("linear()", ESTIMATES[9]) or (estimate == "none" and one.demands):
             yield "E0752"
         if "budget_" in mechanism and one.estimate != "auto":

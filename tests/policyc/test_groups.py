@@ -1,14 +1,18 @@
-"""Several groups of users in one policy: those without a chain, from the policy's text to values and back."""
+"""Several groups of users in one policy, without a chain or of known sizes: from its text to values and back."""
 
 from __future__ import annotations
 
+import math
 import re
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from policyc import Compilation, compile_policy
+from policyc import Compilation, PolicyError, compile_policy
 from policyc.emit import verify_directory
 from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
@@ -18,6 +22,7 @@ from policyc_check.errors import KernelError
 from policyc_check.verify import verified_claims
 from policyc_runtime.laboratory.events import write_events
 from policyc_runtime.laboratory.simulation import simulate
+from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.release import release
@@ -132,3 +137,112 @@ def test_a_group_without_chain_that_gets_one_is_another_adversary(tmp_path: Path
     assert changes(one, fewer) == [("independent steps", None, Effect.WEAKER)]
     assert changes(fewer, one) == [(None, "independent steps", Effect.STRONGER)]
     assert changes(one, newer) == [("tickets are drawn anew", "tickets are drawn again", Effect.NEITHER)]
+
+
+def shared(folder: Path, estimate: str, deliver: str, share: str = "0.3", constraint: str = "seen >= 0") -> Compilation:
+    """A policy of two groups that begin apart, of which the first has this share."""
+    more = str(1 - Decimal(share))
+    start = 'initial = [0.8, 0.1, 0.1], evidence = "a survey") for locals\n'
+    one = LOCALS.replace('initial = stationary, evidence = "a survey") for locals\n', f"share = {share}, {start}")
+    two = LOCALS.replace("0.8", "0.4").replace("[[0.4, 0.1, 0.1]", "[[0.4, 0.3, 0.3]").replace("0.4, 0.1]", "0.4, 0.5]")
+    two = two.replace("0.1, 0.1, 0.4]", "0.1, 0.5, 0.4]").replace("evidence", f"share = {more}, evidence")
+    demands = f"postprocess seen {{ sum(seen) == population, {constraint} }}\n"
+    rest = f"deliver {deliver}\nestimate {estimate}\n{demands}"
+    return compiled(folder, one + two.replace("locals", "guests") + rest, "20 steps")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("estimate", "deliver"),
+    [
+        ("map(prior = initial)", "offline"),
+        ("map(prior = frequency)", "realtime"),
+        ("filter()", "realtime"),
+        ("filter()", "within(3 steps)"),
+        ("smoother()", "offline"),
+    ],
+)
+def test_groups_of_known_sizes_are_estimated(tmp_path: Path, estimate: str, deliver: str) -> None:
+    """Run in two pieces, verified; the error of simulated users is as the plan says, within 5 % and 4 deviations."""
+    done = shared(tmp_path, estimate, deliver)
+    directory = done.save(tmp_path / "trips.plan")
+    write_events(done.plan, 3, tmp_path / "events.csv")
+    for steps in (9, 20):
+        values = release(done.plan, tmp_path / "events.csv", tmp_path / "ledger", pin=None, steps=steps)
+    write_release(values, tmp_path / "out.csv")
+    assert verify_release(done.plan, tmp_path / "ledger", tmp_path / "out.csv")[2]
+    assert all(claim.holds is not False for claim in ledger_claims(done.plan, tmp_path / "ledger"))
+    assert all(claim.holds is not False for claim in verify_directory(directory))
+    (predicted,) = [part.predicted for part in done.plan.releases]
+    found = next(error for error in simulate(done.plan, 5, 60, ()).errors if error.chosen)
+    away = abs(found.mean_squared_error - predicted.published)
+    assert away <= 0.05 * predicted.published + 4 * math.hypot(found.mean_squared_error_stderr, predicted.stderr or 0)
+
+
+def test_users_are_drawn_by_shares(tmp_path: Path) -> None:
+    """What is simulated, as counts and as events, is where so many users of each group are expected at step 0."""
+    plan = shared(tmp_path, "mle()", "offline", share="0.9").plan
+    first = np.mean([simulate(plan, seed, 1, ()).truth["seen"][0] for seed in range(60)], axis=0)
+    law = sum(float(record.share or 0) * record.chain().marginal(0) for record in plan.correlation.chains)
+    assert first == pytest.approx(200 * np.asarray(law), abs=4.0)
+    assert simulate(plan, 1, 1, ()).said == ("users move as the policy says",)
+    write_events(plan, 1, tmp_path / "events.csv")
+    rows = (tmp_path / "events.csv").read_text(encoding="utf-8").splitlines()
+    seen = sum("2026-01-05" in row and row.split(",")[2] == "A" for row in rows)
+    assert seen == pytest.approx(200 * float(np.asarray(law)[0]), abs=30)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("prior", ["initial", "uniform", "frequency"])
+def test_the_emitted_model_finds_what_the_run_published(tmp_path: Path, prior: str) -> None:
+    """Whole counts of `map` are the optimum of the emitted program, whose prior is the mixture of the groups."""
+    done = shared(tmp_path, f"map(prior = {prior})", "offline", constraint="seen >= 0, integer(seen)")
+    directory = done.save(tmp_path / "trips.plan")
+    write_events(done.plan, 3, tmp_path / "events.csv")
+    values = release(done.plan, tmp_path / "events.csv", tmp_path / "ledger", pin=None, steps=20)
+    write_release(values, tmp_path / "out.csv")
+    command = [sys.executable, str(directory / "map_model.py"), "out.csv", "best.csv"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert "60 of 60 values are those that the run published" in said
+    assert f"SHARES = {[0.3, 0.7]}" in (directory / "map_model.py").read_text(encoding="utf-8")
+
+
+def test_joint_map_is_of_one_group(tmp_path: Path) -> None:
+    """It is refused with its reason and what to write; groups without shares are, too, for the others."""
+    with pytest.raises(PolicyError) as refused:
+        shared(tmp_path, "joint_map()", "offline")
+    assert "`smoother()` takes several of known sizes" in str(refused.value.diagnostics[-1].because)
+    plain = LOCALS + LOCALS.replace("locals", "guests") + "deliver offline\nestimate smoother()\n"
+    with pytest.raises(PolicyError) as refused:
+        compiled(tmp_path, plain + "postprocess seen { sum(seen) == population }\n")
+    assert "groups with a `share` each" in str(refused.value.diagnostics[-1].because)
+
+
+def test_pages_say_how_large_groups_are_or_that_nobody_does(tmp_path: Path) -> None:
+    """Shares are public numbers; without them the certificate says that predictions split users evenly."""
+    told = re.sub(r"\s+", " ", render_markdown(certificate_content(shared(tmp_path, "filter()", "realtime").plan, {})))
+    assert "the shares of the groups: 0.3 of `locals` and 0.7 of `guests`" in told
+    assert "Share: 0.3 of all users, as the policy says; estimates use it, and no promise rests on it" in told
+    plain = compiled(tmp_path, LOCALS + LOCALS.replace("locals", "guests")).plan
+    text = re.sub(r"\s+", " ", render_markdown(certificate_content(plain, {})))
+    assert "users are split evenly between groups, as the policy does not say how large they are" in text
+    assert "evenly" not in told
+
+
+def test_other_shares_are_said(tmp_path: Path) -> None:
+    """Another share is another public number, a first one more of the data than before."""
+    old, new = (shared(tmp_path, "filter()", "realtime", share=share).plan for share in ("0.3", "0.4"))
+    silent = old.model_copy(
+        update={
+            "correlation": old.correlation.model_copy(
+                update={"chains": tuple(c.model_copy(update={"share": None}) for c in old.correlation.chains)}
+            )
+        }
+    )
+    for one, other, effect in (
+        (old, new, Effect.NEITHER),
+        (silent, new, Effect.WEAKER),
+        (old, silent, Effect.STRONGER),
+    ):
+        found = [change.effect for change in compare_plans(one, other) if "the share of group" in change.what]
+        assert found == [effect] * 2

@@ -49,7 +49,7 @@ def plan_for(estimator: dict[str, Any], delivery: str, integer: bool) -> Plan:
 
 
 def released(plan: Plan, path: Path, pieces: tuple[int, ...] = (STEPS,)) -> None:
-    counts = simulate_counts([Chain(forward=MOVING)], USERS, STEPS, np.random.default_rng(3))
+    counts = simulate_counts([Chain(forward=MOVING)], [USERS], STEPS, np.random.default_rng(3))
     for steps in pieces:
         release(plan, counts, path, steps=steps, pin=None)
 

@@ -41,7 +41,7 @@ def plan_for(estimator: str, delivery: str) -> Plan:
 
 
 def counts_of(move: NDArray[np.float64]) -> NDArray[np.int64]:
-    return simulate_counts([Chain(forward=move)], USERS, 60, np.random.default_rng(3))
+    return simulate_counts([Chain(forward=move)], [USERS], 60, np.random.default_rng(3))
 
 
 def claim_of(plan: Plan, path: Path) -> Claim:

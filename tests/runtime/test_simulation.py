@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from plans import FLEET, make_plan, make_release
@@ -9,6 +11,7 @@ from plans import FLEET, make_plan, make_release
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation.count_process import marginals
+from policyc_runtime.groups import group_sizes
 from policyc_runtime.laboratory.simulation import simulate, simulate_counts
 from policyc_runtime.output import write_release
 
@@ -17,7 +20,7 @@ def test_counts_have_the_chains_law() -> None:
     """Mean and variance of each state at each step are those of independent users, within five standard errors."""
     chain = Chain(forward=np.array(FLEET), initial=np.array([1.0, 0.0, 0.0, 0.0]))
     generator = np.random.default_rng(2)
-    draws = np.array([simulate_counts([chain], 50, 4, generator) for _ in range(4000)])
+    draws = np.array([simulate_counts([chain], [50], 4, generator) for _ in range(4000)])
     law = marginals(chain, 4)
     spread = np.sqrt(50 * law * (1 - law) / 4000)
     assert (np.abs(draws.mean(axis=0) - 50 * law) <= 5 * spread + 1e-12).all()
@@ -28,14 +31,16 @@ def test_counts_have_the_chains_law() -> None:
 def test_steps_are_coupled_as_the_chain_says() -> None:
     """A user who cannot move does not move."""
     chain = Chain(forward=np.eye(2), initial=np.array([0.5, 0.5]))
-    counts = simulate_counts([chain], 30, 10, np.random.default_rng(1))
+    counts = simulate_counts([chain], [30], 10, np.random.default_rng(1))
     assert (counts == counts[0]).all()
 
 
 def test_groups_split_the_population_evenly() -> None:
     """Nobody is lost when the groups do not divide the population."""
     stay = [Chain(forward=np.eye(3), initial=row) for row in np.eye(3)]
-    assert simulate_counts(stay, 20, 1, np.random.default_rng(1)).tolist() == [[7, 7, 6]]
+    assert simulate_counts(stay, group_sizes(20, [Fraction(1, 3)] * 3), 1, np.random.default_rng(1)).tolist() == [
+        [7, 7, 6]
+    ]
 
 
 def test_every_estimator_stands_beside_the_prior_alone() -> None:

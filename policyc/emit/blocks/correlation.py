@@ -81,6 +81,7 @@ def _chain(accounting: Accounting, record: ChainRecord) -> Json:
         if isinstance(record.initial, str) or record.initial is None
         else [*map(exact, record.initial)],
         "evidence": record.evidence,
+        **({} if record.share is None else {"share": exact(record.share)}),
         "stated": list(stated),
         "reversal": _reversal(record),
         "settled": chain.is_stationary_start,

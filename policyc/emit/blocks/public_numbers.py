@@ -14,6 +14,7 @@ from policyc_runtime.plan import Plan
 
 TITLES = {
     "population": "the population",
+    "shares": "the shares of the groups",
     "cells": "the list of cells",
     "clamp": "the clamps",
     "horizon": "the horizon",
@@ -27,6 +28,9 @@ def unprotected(plan: Plan) -> list[Json]:
     entries: list[Json] = []
     if stream.population is not None:
         entries.append(_entry("population", f"the population, {stream.population:,}{_told(plan)}", stream.population))
+    if shares := [(record.share, record.group or "") for record in plan.correlation.chains if record.share is not None]:
+        parts = listed([f"{exact(share)} of {quoted(group)}" for share, group in shares])
+        entries.append(_entry("shares", f"the shares of the groups: {parts}", len(shares)))
     if stream.start is not None:
         words = f"the moment at which the stream starts, {stream.start}{_by_the_clock(stream)}"
         entries.append(_entry("start", words, stream.start))

@@ -31,6 +31,7 @@ def _chains(old: Plan, new: Plan) -> Iterator[Change]:
     if not any(isinstance(target, AlphaDPT) for target in old.targets):
         return
     before, after = _of_groups(old), _of_groups(new)
+    yield from _shares(before, after)
     for group in (*before, *(group for group in after if group not in before)):
         what = f"how users{f' of group {group}' if group else ''} move"
         was, now = before.get(group), after.get(group)
@@ -50,6 +51,23 @@ def _chains(old: Plan, new: Plan) -> Iterator[Change]:
             same = "the chain is" if isinstance(now, ChainRecord) else "the statement is"
             reason = f"{same} the same; read whether the evidence still carries it"
             yield Change("assumptions", f"evidence for {what}", was.evidence, now.evidence, Effect.NEITHER, reason)
+
+
+def _shares(before: dict[str | None, Known], after: dict[str | None, Known]) -> Iterator[Change]:
+    """How large groups are: a public number, by which nobody is protected."""
+    for group, now in after.items():
+        was = before.get(group)
+        old, new = (
+            str(known.share) if isinstance(known, ChainRecord) and known.share else None for known in (was, now)
+        )
+        if was is None or old == new:
+            continue
+        effect, reason = Effect.NEITHER, "another public number"
+        if old is None:
+            effect, reason = Effect.WEAKER, "one more number of the data is published unprotected"
+        elif new is None:
+            effect, reason = Effect.STRONGER, "one number less is published unprotected"
+        yield Change("assumptions", f"the share of group {group}", old, new, effect, reason)
 
 
 def _of_groups(plan: Plan) -> dict[str | None, Known]:

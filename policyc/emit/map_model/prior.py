@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from policyc.emit.map_model.likelihood import measured_release
 from policyc.emit.map_model.literals import listed, number
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_runtime.estimation.count_process import Mixture
 from policyc_runtime.estimation.signal import SignalModel
+from policyc_runtime.groups import law_of_all
 from policyc_runtime.planned_release import MeasuredRelease
 
 if TYPE_CHECKING:
+    from policyc_check.steps.chains import Chain
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
 
@@ -29,6 +32,7 @@ class Prior:
         words: the same in words.
         constants: lines of Python.
         start: for `law`, the law of step 0: `initial`, `uniform` or `frequency`.
+        groups: for `law`, whether each of several groups has one of its own.
         observation_noise: for `signal`, whether values have noise of their own beside it.
     """
 
@@ -37,13 +41,14 @@ class Prior:
     constants: tuple[str, ...] = ()
     start: str = ""
     observation_noise: bool = False
+    groups: bool = False
 
 
 def prior_of(plan: Plan, release: ReleasePlan, suffix: str) -> Prior:
     """The prior of a release: what its estimator believes; where that believes nothing, what the plan says of it."""
     name = release.estimator.name
     offline = plan.delivery.kind == "offline"
-    if name == "joint_map" or (name in COUNTED and offline):
+    if plan.groups < 2 and (name == "joint_map" or (name in COUNTED and offline)):
         words = (
             "the declared chain: users are independent, and flow[t, i, j] of them go from cell i at step t to cell j "
             "at the next. Relative entropies, x log(x / (users law)) at step 0 and flow log(flow / (x forward)) after "
@@ -52,7 +57,8 @@ def prior_of(plan: Plan, release: ReleasePlan, suffix: str) -> Prior:
         return Prior("flows", words, tuple(_law(plan, len(release.cells), "initial", suffix)))
     if name == "map" or name in COUNTED:
         start = getattr(release.estimator, "prior", "initial")
-        return Prior("law", _law_words(plan, start), tuple(_law(plan, len(release.cells), start, suffix)), start)
+        constants = tuple(_law(plan, len(release.cells), start, suffix))
+        return Prior("law", _law_words(plan, start), constants, start, groups=plan.groups > 1)
     signal = None if name == "mle" and not _estimates(plan, release) else _signal(plan, release)
     if signal is None:
         return Prior("flat", f"flat: {_why_flat(plan, release)}")
@@ -82,8 +88,8 @@ def _signal(plan: Plan, release: ReleasePlan) -> SignalModel | None:
 def _why_flat(plan: Plan, release: ReleasePlan) -> str:
     if release.estimator.name == "mle":
         return "`mle` believes nothing beforehand"
-    if plan.groups > 1:
-        return "several groups have no common law of where a user is"
+    if plan.groups > 1 and not plan.one_law:
+        return "several groups without a `share` each have no common law of where a user is"
     if plan.correlation.chains:
         return "the chain is a law of counts that add up to a public number, and no constraint says so"
     if plan.signal is not None:
@@ -92,29 +98,45 @@ def _why_flat(plan: Plan, release: ReleasePlan) -> str:
 
 
 def _law_words(plan: Plan, start: str) -> str:
+    mixed = len(law.shares) if isinstance(law := law_of_all(plan), Mixture) else 0
     begun = {
-        "initial": "the declared law of step 0",
+        "initial": "the declared laws of step 0" if mixed else "the declared law of step 0",
         "uniform": "all cells alike at step 0",
         "frequency": "the frequencies of the noisy values of step 0",
     }[start]
-    moved = ", moved on by the declared chain" if plan.groups == 1 else ""
-    return f"independent users of a known law, {begun}{moved}: sum of ln Gamma(r + 1) - r ln P"
+    moved = "" if law is None else ", moved on by the declared chain"
+    users = "independent users of a known law"
+    if mixed:
+        moved = f", moved on by the chain of each of {mixed} groups, whose shares are known"
+    return f"{users}, {begun}{moved}: sum of ln Gamma(r + 1) - r ln P"
 
 
 def _law(plan: Plan, cells: int, start: str, suffix: str) -> list[str]:
-    """The constants of where users are: the law of step 0, and how it moves."""
+    """The constants of where users are: the law of step 0, and how it moves; of groups, those of each, and shares."""
     constants: list[str]
-    chain = plan.correlation.chains[0].chain() if plan.groups == 1 else None
+    law = law_of_all(plan)
+    chains = law.chains if isinstance(law, Mixture) else () if law is None else (law,)
     if start == "uniform":
-        constants = listed(f"FIRST_LAW{suffix}", [repr(1.0 / cells)] * cells)
-    elif start == "initial" and chain is not None:
-        constants = listed(f"FIRST_LAW{suffix}", [repr(float(share)) for share in chain.marginal(0)])
+        first = [[1.0 / cells] * cells]
+    elif start == "initial" and chains:
+        first = [[float(share) for share in chain.marginal(0)] for chain in chains]
     else:
-        constants = []  # the frequencies of the noisy values of step 0
-    if chain is None:
-        return [*constants, f"FORWARD{suffix} = None  # no chain: the law stays what it was at step 0"]
-    rows = ["[" + ", ".join(repr(float(share)) for share in row) + "]" for row in chain.forward]
-    return [*constants, f"FORWARD{suffix} = [", *(f"    {row}," for row in rows), "]"]
+        first = []  # the frequencies of the noisy values of step 0
+    if not isinstance(law, Mixture):
+        constants = listed(f"FIRST_LAW{suffix}", list(map(repr, first[0]))) if first else []
+        if law is None:
+            return [*constants, f"FORWARD{suffix} = None  # no chain: the law stays what it was at step 0"]
+        return [*constants, f"FORWARD{suffix} = [", *_rows(law), "]"]
+    constants = [f"SHARES{suffix} = {list(law.shares)}  # of all users, those of each group"]
+    if first:
+        each = first if len(first) == len(chains) else first * len(chains)
+        constants += [f"FIRST_LAW{suffix} = [", *(f"    {row}," for row in each), "]  # of each group"]
+    blocks = [line for chain in chains for line in ("    [", *(f"    {row}" for row in _rows(chain)), "    ],")]
+    return [*constants, f"FORWARD{suffix} = [", *blocks, "]  # of each group"]
+
+
+def _rows(chain: Chain) -> list[str]:
+    return ["    [" + ", ".join(repr(float(share)) for share in row) + "]," for row in chain.forward]
 
 
 def _of_signal(signal: SignalModel, suffix: str) -> Prior:

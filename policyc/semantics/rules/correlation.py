@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
@@ -21,6 +22,7 @@ from policyc.semantics.matrices import is_stochastic
 from policyc.semantics.policy import AlphaDPTTarget, MarkovCorrelation, Matrix, Policy
 
 UNWRITTEN_EVIDENCE = "say where these numbers come from"  # as the policy to start from has it
+LARGEST_MISS = 1e-9  # of shares, beside 1
 _SAME = 1e-6
 _DAY = 288
 
@@ -28,6 +30,7 @@ _DAY = 288
 def check_correlation(policy: Policy) -> Iterator[Diagnostic]:
     """All findings about the `correlation` statements; a matrix already found wrong is not computed with."""
     yield from _one_each(policy)
+    yield from _shares(policy)
     yield from _unwritten(policy)
     for chain in policy.chains:
         matrices = [m for m in (chain.forward, chain.backward) if m is not None]
@@ -61,6 +64,31 @@ def _one_each(policy: Policy) -> Iterator[Diagnostic]:
                 labels=(Label(clash, "the first one"),),
             )
         groups.setdefault(group, correlation.span)
+
+
+def _shares(policy: Policy) -> Iterator[Diagnostic]:
+    """E0414: shares say how many of all users are in each group, or nothing."""
+    told = [chain for chain in policy.chains if chain.share is not None]
+    if not told:
+        return
+    whole = sum((chain.share for chain in told if chain.share is not None), Decimal(0))
+    silent = next((known for known in policy.correlations if known not in told), None)
+    if told[0].group is None:
+        problem, at, write = "a share is said of a chain without a group", told[0].span, "leave `share` out"
+    elif silent is not None:
+        problem, at = f"of group `{silent.group}` no share is said", silent.span
+        write = "say the share of every group, or of none; a group without a chain has none, as no law says where it is"
+    elif abs(whole - 1) > LARGEST_MISS:
+        problem, at, write = f"the shares of the groups sum to {whole}", told[-1].span, "make them sum to 1"
+    else:
+        return
+    yield Diagnostic(
+        "E0414",
+        problem,
+        at,
+        because="shares divide the population between the groups: by them estimates know what all counts together say",
+        help=write,
+    )
 
 
 def _unwritten(policy: Policy) -> Iterator[Diagnostic]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from policyc_check.errors import InvalidMatrixError
-from policyc_check.records import NOTHING, Label, Matrix, Record
+from policyc_check.records import NOTHING, UNSAID, Label, Matrix, PositiveDecimal, Record
 from policyc_check.rounding import UNIT
 from policyc_check.steps.chains import Chain
 
@@ -27,7 +27,7 @@ class ChainRecord(Record):
     `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). Beside
     `forward` the latter is only compared: what leaks is computed from the one, and its reversal. `initial` is the law
     of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
-    is the paper's recursion.
+    is the paper's recursion. `share`: of all users, those of the group, for utility only.
     """
 
     group: Label | None
@@ -36,6 +36,7 @@ class ChainRecord(Record):
     initial: Literal["stationary"] | tuple[Decimal, ...] | None
     evidence: str
     lags: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_LAG)], ...], Field(min_length=1)]
+    share: PositiveDecimal | None = UNSAID
 
     def chain(self) -> Chain:
         """The chain as arrays; InvalidMatrixError when it is none."""

@@ -13,6 +13,8 @@ import numpy as np
 from policyc_check.steps.chains import Chain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -28,9 +30,64 @@ def marginals(chain: Chain, steps: int) -> Array:
     return result
 
 
+class Mixture(Chain):
+    """Groups of users on chains of their own, as one chain whose states are those of each group, one after the other.
+
+    How many users a group has is known.
+
+    Args:
+        chains: one a group, over the same cells.
+        shares: what part of all users each group has, (groups,), > 0; they sum to 1.
+    """
+
+    def __init__(self, chains: Sequence[Chain], shares: Sequence[float]) -> None:
+        self.chains, self.shares = tuple(chains), tuple(shares)
+        self.states = sum(chain.states for chain in chains)
+        self.is_stationary_start = all(chain.is_stationary_start for chain in chains)
+        self._forward = np.zeros((self.states, self.states))
+        for chain, own in zip(self.chains, self.blocks, strict=True):
+            self._forward[own, own] = chain.forward
+        self._known: dict[float, Array] = {}
+
+    @property
+    def blocks(self) -> list[slice]:
+        """The states of each group."""
+        cells = self.states // len(self.chains)
+        return [slice(first, first + cells) for first in range(0, self.states, cells)]
+
+    @property
+    def forward(self) -> Array:
+        """Law of the next state given the state now, (states, states): nobody changes groups."""
+        return self._forward
+
+    @property
+    def settled(self) -> float:
+        """The step from which the laws of all groups stay the same."""
+        return max(chain.settled for chain in self.chains)
+
+    def marginal(self, step: int) -> Array:
+        """Law of group and cell of one of all users at a step, (states,)."""
+        at = min(step, self.settled)
+        if at not in self._known:
+            laws = [share * chain.marginal(step) for share, chain in zip(self.shares, self.chains, strict=True)]
+            self._known[at] = np.concatenate(laws)
+        return self._known[at]
+
+    def smoothed(self, amount: float) -> Mixture:
+        """Each group on its chain (P + s) / (1 + m s)."""
+        return Mixture([_smoothed(chain, amount) for chain in self.chains], self.shares)
+
+
+def _smoothed(chain: Chain, amount: float) -> Chain:
+    forward = (chain.forward + amount) / (1.0 + chain.states * amount)
+    return Chain(forward=forward, initial=None if chain.is_stationary_start else chain.marginal(0))
+
+
 @dataclass(frozen=True)
 class CountProcess:
-    """Counts n_t of `population` users over `cells` states who move on one chain.
+    """Counts n_t of `population` users over `cells` cells who move on one chain, or in groups on one each.
+
+    The states of the process are its cells, or those of each group, of which only the sums over groups are seen.
 
     Without a chain, steps have nothing to do with each other, and all counts are equally likely.
     Users being independent, n_{t+1} given n_t has mean P^T n_t and covariance sum_i n_t(i) (diag P_i - P_i P_i^T),
@@ -42,9 +99,33 @@ class CountProcess:
     chain: Chain | None
     dispersion: float = 1.0  # how many times more than those of independent users counts vary
 
+    @classmethod
+    def of(cls, population: float, chain: Chain) -> CountProcess:
+        """That of so many users of a chain, or of groups of them."""
+        groups = len(chain.chains) if isinstance(chain, Mixture) else 1
+        return cls(population, chain.states // groups, chain)
+
+    @property
+    def blocks(self) -> list[slice]:
+        """The states of each group, whose counts add up to a known number."""
+        return self.chain.blocks if isinstance(self.chain, Mixture) else [slice(0, self.cells)]
+
+    @property
+    def states(self) -> int:
+        """How many counts there are, seen or not."""
+        return self.cells * len(self.blocks)
+
+    def seen(self, rows: Array) -> Array:
+        """Sums over groups, (..., cells) of (..., states)."""
+        return rows if len(self.blocks) == 1 else np.asarray(sum(rows[..., own] for own in self.blocks))
+
+    def unseen(self, rows: Array) -> Array:
+        """What is said of a cell, said of it in every group: (..., states) of (..., cells)."""
+        return rows if len(self.blocks) == 1 else np.concatenate([rows] * len(self.blocks), axis=-1)
+
     @cached_property
     def move(self) -> Array:
-        """P, (cells, cells); 0 where steps have nothing to do with each other."""
+        """P, (states, states); 0 where steps have nothing to do with each other."""
         return np.zeros((self.cells, self.cells)) if self.chain is None else self.chain.forward
 
     @property
@@ -53,7 +134,7 @@ class CountProcess:
         return 0 if self.chain is None else self.chain.settled
 
     def expected(self, steps: int, first: int = 0) -> Array:
-        """(steps, cells) expected counts of the steps from `first` on."""
+        """(steps, states) expected counts of the steps from `first` on."""
         if self.chain is None:
             return np.full((steps, self.cells), self.population / self.cells)
         if first >= self.settled:
@@ -61,12 +142,15 @@ class CountProcess:
         return self.population * marginals(self.chain, first + steps)[first:]
 
     def start(self) -> Array:
-        """The covariance of step 0, (cells, cells)."""
+        """The covariance of step 0, (states, states)."""
         if self.chain is None:  # of counts that are evenly spread over all that have this total
             n, m = self.population, self.cells
             return n * (n + m) / (m * m * (m + 1.0)) * (m * np.eye(m) - 1.0)
         law = self.chain.marginal(0)
-        return np.asarray(self.dispersion * self.population * (np.diag(law) - np.outer(law, law)))
+        found = np.diag(law)
+        for own in self.blocks:
+            found[own, own] -= np.outer(law[own], law[own]) / (law[own].sum() if self.states > self.cells else 1.0)
+        return np.asarray(self.dispersion * self.population * found)
 
     def spread(self, step: int) -> Array:
         """The expected covariance of the counts of `step` + 1 given those of `step`."""
@@ -78,6 +162,7 @@ class CountProcess:
     def drawn(self, steps: int, series: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """(steps, series, cells) counts of simulated users, exactly in law: counts move by multinomial draws."""
         assert self.chain is not None
+        assert self.states == self.cells, "groups are drawn one by one"
         now = generator.multinomial(int(self.population), _law(self.chain.marginal(0)), size=series)
         counts, moves = [now], _law(self.move)
         for _ in range(1, steps):
@@ -95,9 +180,8 @@ class CountProcess:
             return self
         if amount == math.inf:
             return CountProcess(self.population, self.cells, None)
-        forward = (self.chain.forward + amount) / (1.0 + self.cells * amount)
-        initial = None if self.chain.is_stationary_start else self.chain.marginal(0)
-        return CountProcess(self.population, self.cells, Chain(forward=forward, initial=initial))
+        smooth = self.chain.smoothed(amount) if isinstance(self.chain, Mixture) else _smoothed(self.chain, amount)
+        return CountProcess(self.population, self.cells, smooth)
 
 
 def _law(rows: Array) -> Array:

@@ -60,8 +60,9 @@ class Forward:
         self.before: list[Array] = []
         self.precision: list[Array] = []
         self.after: list[Array] = []
+        self.pull: list[Array] = []  # site to mean, (states, cells)
         self.step: list[Array] = []  # predicted mean to next predicted mean
-        self.gain: list[Array] = []  # site to next predicted mean
+        self.gain: list[Array] = []  # site to next predicted mean, (states, cells)
         predicted = Interned()
         known: dict[tuple[int, int], int] = {}
         now = predicted.number(process.start())
@@ -73,7 +74,9 @@ class Forward:
             if state is None:
                 covariance, given = predicted.arrays[now], np.asarray(precisions[label])
                 precision, after = (
-                    (given, _updated(covariance, given)) if wide is None else _own_precisions(covariance, given, wide)
+                    (given, _updated(process, covariance, given))
+                    if wide is None
+                    else _own_precisions(process, covariance, given, wide)
                 )
                 state = len(self.after)
                 if t >= settled:
@@ -81,10 +84,11 @@ class Forward:
                 self.before.append(covariance)
                 self.precision.append(precision)
                 self.after.append(after)
-                move = process.move.T
-                step = move @ (np.eye(len(after)) - after * precision)
-                self.step.append(step - step.mean(axis=1, keepdims=True))  # states add up to 0, and all of it fades
-                self.gain.append(move @ after)
+                move, pull = process.move.T, process.seen(after)
+                step = move @ (np.eye(len(after)) - process.unseen(pull * precision))
+                self.pull.append(pull)
+                self.step.append(_less_means(process, np.asarray(step)))  # states add up to 0, and all of it fades
+                self.gain.append(np.asarray(move @ pull))
                 moves.append(predicted.number(_symmetric(move @ after @ move.T + process.spread(t))))
             index.append(state)
             now = moves[state]
@@ -123,11 +127,11 @@ class Backward:
         found = self._known.get(key)
         if found is None:
             move = self._process.move
-            total = self.information.arrays[number] + np.diag(self._precisions[label])
+            total = self.information.arrays[number] + _of_sums(self._process, self._precisions[label])
             spread = self._process.spread(t - 1)
-            known_total = move - move.mean(axis=0)
+            known_total = _less_means(self._process, move.T).T
             step = np.linalg.solve((np.eye(len(move)) + total @ spread).T, known_total.T).T
-            self.step.append(step)
+            self.step.append(np.asarray(step))
             found = self.information.number(_symmetric(step @ total @ known_total.T)), len(self.step) - 1
             self._known[key] = found
         return found
@@ -143,26 +147,44 @@ class Backward:
         return np.array(index[::-1]), np.array([0, *matrices[::-1]])
 
 
-def _own_precisions(covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:
+def seen_variances(process: CountProcess, covariance: Array) -> Array:
+    """Variances of the sums that are seen, (cells,), of a covariance of states."""
+    return np.asarray(np.diag(process.seen(process.seen(covariance).T)))
+
+
+def _of_sums(process: CountProcess, precision: Array) -> Array:
+    """What values of the sums, of these precisions, say of all states: an information matrix, (states, states)."""
+    return process.unseen(process.unseen(np.diag(precision)).T)
+
+
+def _less_means(process: CountProcess, matrix: Array) -> Array:
+    """A matrix that is applied to states which add up to 0 in each group: the same there, less what fades."""
+    found = np.array(matrix)  # in the same order of memory
+    for own in process.blocks:
+        found[:, own] -= matrix[:, own].mean(axis=1, keepdims=True)
+    return found
+
+
+def _own_precisions(process: CountProcess, covariance: Array, width: Array, wide: float) -> tuple[Array, Array]:
     """Precisions of a step's values, and the covariance after them, that agree with each other."""
-    precision = site_precision(np.diag(covariance), width, wide)
-    after = _updated(covariance, precision)
+    precision = site_precision(seen_variances(process, covariance), width, wide)
+    after = _updated(process, covariance, precision)
     for _ in range(ROUNDS):
-        variance = np.diag(after)
+        variance = seen_variances(process, after)
         fresh = site_precision(variance / np.maximum(1.0 - variance * precision, 1e-12), width, wide)
         done = np.abs(fresh - precision).max() <= SAME * precision.max(initial=0.0)
         precision = fresh
-        after = _updated(covariance, precision)
+        after = _updated(process, covariance, precision)
         if done:
             break
     return precision, after
 
 
-def _updated(covariance: Array, precision: Array) -> Array:
+def _updated(process: CountProcess, covariance: Array, precision: Array) -> Array:
     """The covariance after independent observations of all cells; needs no inverse of either, both may be singular."""
     root = np.sqrt(precision)
-    gained = covariance * root
-    inner = np.eye(len(root)) + root[:, None] * gained
+    gained = process.seen(covariance) * root
+    inner = np.eye(len(root)) + root[:, None] * process.seen(gained.T).T
     return _symmetric(covariance - gained @ np.linalg.solve(inner, gained.T))
 
 

@@ -39,6 +39,7 @@ class JointMap(CountsEstimator):
     Source: SKD13
     """
 
+    of_one_group: ClassVar[str | None] = "its flows are those of one group; `smoother()` takes several of known sizes"
     offline: ClassVar[str | None] = "all steps are estimated at once; `filter` uses the steps there are"
     name: Literal["joint_map"] = "joint_map"
 
@@ -88,7 +89,7 @@ class JointMap(CountsEstimator):
         if known is None or chain is None or population == 0:
             return known
         return known * _error_ratio(
-            CountProcess(float(population), chain.states, chain), scales[:TRIED_STEPS], objective, integer=integer
+            CountProcess.of(float(population), chain), scales[:TRIED_STEPS], objective, integer=integer
         )
 
 

@@ -54,7 +54,7 @@ class PosteriorMean(CountsEstimator):
         """What users are taken to move like at the steps from `first` on, as `Estimator.processes` says."""
         if chain is None or constraints.total is None:
             return None
-        process = CountProcess(constraints.total, chain.states, chain)
+        process = CountProcess.of(constraints.total, chain)
         chosen = likeliest(candidates(process), noisy, scales, balanced=balanced)
         if delay is None:
             chosen[:] = chosen[-1]
@@ -81,7 +81,7 @@ class PosteriorMean(CountsEstimator):
         """
         if chain is None or constraints.total is None:
             return super().unexplained_step(noisy, scales, used, chain, constraints, delay, balanced=balanced)
-        process = CountProcess(constraints.total, chain.states, chain)
+        process = CountProcess.of(constraints.total, chain)
         likely = within_rounding_of_likeliest(candidates(process), noisy, scales, balanced=balanced)
         numbers = {name: number for number, name in enumerate(candidate_names())}
         last = len(used) - 1
@@ -138,7 +138,7 @@ class PosteriorMean(CountsEstimator):
         """Expected error of every step, mean over cells, as `Estimator.predicted_errors` says."""
         if chain is None:
             return None
-        process = CountProcess(float(population), chain.states, chain)
+        process = CountProcess.of(float(population), chain)
         variances = _posterior(process, scales, delay, balanced).variances()
         return np.asarray(_expected_error(np.maximum(variances, 0.0), objective, integer=integer).mean(axis=1))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.constraints import Simplex
+from policyc_runtime.estimation.count_process import Mixture
 from policyc_runtime.estimation.estimator import Estimator
 from policyc_runtime.estimation.separable import MapCost, minimise_integers, minimise_reals
 
@@ -38,7 +39,7 @@ class Map(Estimator):
     def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:
         """Why this estimator does not apply, or None when it does."""
         if chains > 1:
-            return "several groups have no common law of where a user is"
+            return "several groups without a `share` each have no common law of where a user is"
         if constraints.cells == 1:
             return "one number a step is not a law over cells"
         if self.prior == "initial" and chains == 0:
@@ -53,6 +54,9 @@ class Map(Estimator):
         Raises:
             ReleaseError: the prior needs a chain, or noisy values, that are not there.
         """
+        if isinstance(chain, Mixture):
+            laws = (self.law(own, steps, cells, first_noisy) for own in chain.chains)
+            return np.asarray(sum(share * law for share, law in zip(chain.shares, laws, strict=True)))
         return propagate(self._start(chain, cells, first_noisy), None if chain is None else chain.forward, steps)
 
     def _start(self, chain: Chain | None, cells: int, first_noisy: Array | None) -> Array:

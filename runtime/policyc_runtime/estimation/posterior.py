@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policyc_runtime.estimation.gains import Backward, Forward, Interned, combined
+from policyc_runtime.estimation.gains import Backward, Forward, Interned, combined, seen_variances
 from policyc_runtime.estimation.laplace_channel import laplace_width, score, site_precision, wide_precision
 from policyc_runtime.estimation.recursions import apply_each, pieces, recur, recur_back
 
@@ -68,7 +68,7 @@ class Posterior:
             interned, change, names = Interned(), 0.0, []
             for pair, label, site in kinds:
                 old = precisions[site]
-                variance = np.diag(self._covariance[pair])
+                variance = seen_variances(self._process, self._covariance[pair])
                 belief = variance / np.maximum(1.0 - variance * old, 1e-12)
                 fresh = site_precision(belief, widths[label], self._wide)
                 change = max(change, float(np.abs(fresh - old).max() / max(fresh.max(), 1e-300)))
@@ -104,12 +104,12 @@ class Posterior:
     def variances(self) -> Array:
         """(T, cells) expected squared errors, before any data."""
         if self._delay is None:
-            return _diagonals(self._covariance)[self._pair]
+            return self._variances(self._covariance)[self._pair]
         if self._delay == 0:
-            return _diagonals(self._forward.after)[self._forward.index]
+            return self._variances(self._forward.after)[self._forward.index]
         self._look_ahead()
         pair, _, covariance = self._joined(slice(None), self._ahead(slice(None))[0])
-        return _diagonals(covariance)[pair]
+        return self._variances(covariance)[pair]
 
     def means(self, noisy: Array, wanted: NDArray[np.bool_] | None = None) -> Array:
         """(T, cells) expected counts given the noisy values (T, cells); rows without values are not read.
@@ -129,8 +129,8 @@ class Posterior:
         """Means of a piece of steps, from values that are not forgotten by then to those that may be waited for."""
         start = self._forward.forgotten(piece.start)
         rows = slice(start, min(piece.stop + (self._delay or 0), len(noisy)))
-        nothing = np.zeros(self._process.cells)
-        variance = _diagonals(self._forward.after)[self._forward.index[rows]]
+        nothing = np.zeros(self._process.states)
+        variance = self._variances(self._forward.after)[self._forward.index[rows]]
         precision, away = self._seen(noisy, rows)
         sites = precision * away
         for _ in range(SWEEPS):
@@ -139,20 +139,20 @@ class Posterior:
         now, _ = self._given_earlier(sites, rows, nothing)
         if self._delay:
             later, rounds = self._ahead(rows)
-            told = np.zeros_like(sites)
+            told = np.zeros_like(now)
             for matrices in rounds:
-                told[:-1] = apply_each(matrices, self._backward.step, (told + sites)[1:])
+                told[:-1] = apply_each(matrices, self._backward.step, (told + self._process.unseen(sites))[1:])
             pair, mix, _ = self._joined(rows, later)
             now = self._given_both(rows, (pair, mix), now, told)
-        now += self._process.expected(len(now), start)
+        now = self._process.seen(now + self._process.expected(len(now), start))
         return now[piece.start - start : piece.stop - start]
 
     def _smoothed(self, noisy: Array) -> Array:
         """Means given all values, piece by piece; only sites and means are held of all steps together."""
         sweeps = SWEEPS if noisy.size <= MANY_VALUES else FEW_SWEEPS
-        steps, cuts, nothing = len(noisy), list(pieces(len(noisy))), np.zeros(self._process.cells)
-        variances, backward = _diagonals(self._covariance), self._backward.step
-        sites, means = np.empty(noisy.shape), np.empty(noisy.shape)
+        steps, cuts, nothing = len(noisy), list(pieces(len(noisy))), np.zeros(self._process.states)
+        variances, backward = self._variances(self._covariance), self._backward.step
+        sites, means = np.empty(noisy.shape), np.empty((steps, self._process.states))
         for sweep in range(sweeps + 1):
             state = told_before = nothing
             for rows in cuts:
@@ -161,23 +161,24 @@ class Posterior:
                 means[rows], state = self._given_earlier(sites[rows], rows, state)
             for rows in reversed(cuts):
                 if steps > 1:
-                    inputs = apply_each(self._back[rows], backward, sites[rows])
+                    inputs = apply_each(self._back[rows], backward, self._process.unseen(sites[rows]))
                     told, told_before = recur_back(self._back[rows], backward, inputs, told_before)
                     means[rows] = self._given_both(rows, (self._pair[rows], self._mix), means[rows], told)
                 if sweep < sweeps:
                     self._move(sites[rows], rows, means[rows], variances[self._pair[rows]], *self._seen(noisy, rows))
                 else:
                     means[rows] += self._process.expected(rows.stop - rows.start, rows.start)
-        return means
+        return self._process.seen(means)
 
     def _seen(self, noisy: Array, rows: slice) -> tuple[Array, Array]:
         """Precisions of the values of these rows, and how far values are from expectation; both 0 without values."""
         precision = np.array(self._forward.precision)[self._forward.index[rows]]
-        expected = self._process.expected(len(precision), rows.start)
+        expected = self._process.seen(self._process.expected(len(precision), rows.start))
         return precision, np.where(precision > 0, noisy[rows] - expected, 0.0)
 
     def _move(self, sites: Array, rows: slice, now: Array, variance: Array, precision: Array, away: Array) -> None:
         """Move sites to where the values put them, given what everything else says."""
+        now = self._process.seen(now)
         seen = np.flatnonzero(np.isfinite(self._width[rows, 0]))
         variance, precision = variance[seen], precision[seen]
         left = np.maximum(1.0 - variance * precision, 1e-12)
@@ -185,22 +186,21 @@ class Posterior:
         pull = score(away[seen] - belief, belief_variance, self._width[rows][seen])
         sites[seen] = precision * belief + (1.0 + belief_variance * precision) * pull
 
+    def _variances(self, matrices: list[Array]) -> Array:
+        """(K, cells) of K covariances."""
+        return np.array([seen_variances(self._process, matrix) for matrix in matrices])
+
     def _given_earlier(self, sites: Array, rows: slice, start: Array) -> tuple[Array, Array]:
         """Means given own and earlier sites, away from expectation, and what is predicted for the step after."""
         forward, index = self._forward, self._forward.index[rows]
         predicted, after = recur(index, forward.step, apply_each(index, forward.gain, sites), start)
         precision = np.array(forward.precision)[index]
-        return predicted + apply_each(index, forward.after, sites - precision * predicted), after
+        return predicted + apply_each(index, forward.pull, sites - precision * self._process.seen(predicted)), after
 
     def _given_both(self, rows: slice, joined: tuple[Index, list[Array]], filtered: Array, told: Array) -> Array:
         """Means given both directions; `told` are information vectors of later steps."""
         pair, mix = joined
         return apply_each(pair, mix, filtered + apply_each(self._forward.index[rows], self._forward.after, told))
-
-
-def _diagonals(matrices: list[Array]) -> Array:
-    """(K, cells) of K matrices."""
-    return np.array([np.diag(matrix) for matrix in matrices])
 
 
 def _pairs(*columns: Index) -> tuple[list[tuple[int, ...]], Index]:

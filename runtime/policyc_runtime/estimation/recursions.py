@@ -31,7 +31,7 @@ def apply_each(index: Index, matrices: Sequence[Array], rows: Array) -> Array:
     kinds, counts = np.unique(index, return_counts=True)
     if len(kinds) == 1:
         return _applied(matrices[kinds[0]], rows)
-    result = np.empty(rows.shape)
+    result = np.empty((len(rows), len(matrices[kinds[0]])))
     groups = np.split(np.argsort(index, kind="stable"), np.cumsum(counts)[:-1])
     for kind, chosen in zip(kinds.tolist(), groups, strict=True):
         result[chosen] = _applied(matrices[kind], rows[chosen])

@@ -101,11 +101,11 @@ def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array
     """
     forward, inverses, sizes = _innovations(process, scales.astype(np.float64).tobytes(), wide)
     seen = scales > 0
-    away = np.where(seen[:, None], noisy - process.expected(len(noisy)), 0.0)
+    away = np.where(seen[:, None], noisy - process.seen(process.expected(len(noisy))), 0.0)
     precision = np.array(forward.precision)[forward.index]
     inputs = apply_each(forward.index, forward.gain, precision * away)
-    predicted, _ = recur(forward.index, forward.step, inputs, np.zeros(process.cells))
-    surprise = np.where(seen[:, None], away - predicted, 0.0)
+    predicted, _ = recur(forward.index, forward.step, inputs, np.zeros(process.states))
+    surprise = np.where(seen[:, None], away - process.seen(predicted), 0.0)
     squares = (surprise * apply_each(forward.index, inverses, surprise)).sum(axis=1)
     return np.asarray(np.where(seen, -0.5 * (squares + np.array(sizes)[forward.index]), 0.0))
 
@@ -118,7 +118,8 @@ def _innovations(process: CountProcess, scales: bytes, wide: float) -> tuple[For
     forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1))
     inverses, sizes = [], []
     for before, after_precision in zip(forward.before, forward.precision, strict=True):
-        relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * before * np.sqrt(after_precision)
+        foretold = process.seen(process.seen(before).T)
+        relative = np.eye(process.cells) + np.sqrt(after_precision)[:, None] * foretold * np.sqrt(after_precision)
         root = np.sqrt(after_precision)
         inverses.append(root[:, None] * np.linalg.inv(relative) * root)
         sizes.append(np.linalg.slogdet(relative)[1] - np.log(np.where(root > 0, root, 1.0)).sum() * 2.0)

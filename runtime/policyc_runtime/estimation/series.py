@@ -106,7 +106,7 @@ class CountsEstimator(SeriesEstimator):
     def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:
         """Why this estimator does not apply, or None when it does."""
         if chains != 1:
-            return "it needs one chain that says how users move"
+            return "it needs one chain that says how users move, or groups with a `share` each"
         if constraints.cells == 1:
             return "one number a step is not a law over cells"
         if constraints.total is None:
@@ -128,14 +128,14 @@ class CountsEstimator(SeriesEstimator):
         offset: Offset = NO_OFFSET,  # noqa: ARG002
     ) -> Array:
         """Values of the steps from `first` on, as `Estimator.estimate_series` says."""
-        if chain is None or constraints.total is None or chain.states != noisy.shape[1]:
+        process = None if chain is None or constraints.total is None else CountProcess.of(constraints.total, chain)
+        if process is None or process.cells != noisy.shape[1]:
             raise ReleaseError(
                 "E0833",
                 f"there is nothing to make the model of `{self.name}` from",
                 because="it needs one chain over the cells of the release, and what these add up to",
                 help="choose another estimator in the policy and compile again",
             )
-        process = CountProcess(constraints.total, len(chain.forward), chain)
         if processes is None:
             processes = self.processes(noisy, scales, first, chain, constraints, delay, balanced=balanced)
         counts = self.counts(process, noisy, scales, first, delay, balanced=balanced, processes=processes)

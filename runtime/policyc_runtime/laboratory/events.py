@@ -7,6 +7,7 @@ They carry a column `simulated`, which marks the ledger of the run that reads th
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from policyc_check.users.claims import own_bound, period_of, promised_user_level
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
+from policyc_runtime.groups import group_sizes, shares_of
 from policyc_runtime.laboratory.events_file import Events, step_0, write
 from policyc_runtime.laboratory.streams import USERS, counts_in_cells, turns_of
 from policyc_runtime.output_place import output_paths, require_writable
@@ -143,7 +145,7 @@ def _require_few(events: int) -> None:
 
 
 def _moving(plan: Plan, steps: int, generator: np.random.Generator) -> Events:
-    """Users of the declared chains, groups of one size; those without a chain anywhere.
+    """Users of the declared chains, groups as large as is said, else all alike; those without a chain anywhere.
 
     Who is `otherwise` has no event.
     """
@@ -151,24 +153,19 @@ def _moving(plan: Plan, steps: int, generator: np.random.Generator) -> Events:
     _require_few(users * steps)
     states = len(plan.stream.cell.states) if plan.stream.cell else 2
     chains = [record.chain() for record in plan.correlation.chains]
-    parts = []
+    parts, first = [], 0
     groups = max(plan.groups, 1)
-    for group in range(groups):
-        first, many = _share(users, groups, group)
+    shares = shares_of(plan.correlation.chains) if plan.one_law else [Fraction(1, groups)] * groups
+    for group, many in enumerate(group_sizes(users, shares)):
         if group < len(chains):
             course = _courses(chains[group], many, steps, generator)
         else:
             course = generator.integers(0, states, (steps, many), dtype=np.int16)
         step, user = np.nonzero(course < listed)
         parts.append((user + first, step, course[step, user]))
+        first += many
     user, step, cell = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Events(user.astype(np.int64), step.astype(np.int64), cell.astype(np.int64))
-
-
-def _share(users: int, groups: int, group: int) -> tuple[int, int]:
-    """The first user of a group, and how many it has; the first groups take what is left over."""
-    each, over = divmod(users, groups)
-    return group * each + min(group, over), each + (group < over)
 
 
 def _courses(chain: Chain, users: int, steps: int, generator: np.random.Generator) -> NDArray[np.int16]:

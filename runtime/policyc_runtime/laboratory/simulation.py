@@ -22,6 +22,8 @@ from policyc_check.users.setting import Setting
 from policyc_runtime.estimates import agreed, estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
+from policyc_runtime.estimation.estimator import reason_against_groups
+from policyc_runtime.groups import group_sizes, shares_of
 from policyc_runtime.laboratory.possibility import MOST_STATES, impossible_moves, smoothing_level
 from policyc_runtime.laboratory.simulation_result import SimulatedError, SimulationResult, shown_of
 from policyc_runtime.laboratory.streams import DROPPING, noisy_streams, streams_of, true_values, variants_of
@@ -191,18 +193,19 @@ def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) 
         remedy = "a chain with equal rows says where users are, and that steps are independent"
         raise _cannot(f"no law says where users of group `{others[0].group}` are", remedy)
     chains = [record.chain() for record in plan.correlation.chains]
+    sizes = group_sizes(population, shares_of(plan.correlation.chains))
     split = f"the population was split evenly among {len(chains)} groups; the policy does not say how large they are"
 
     def draw(randomness: SimulationRandomness) -> dict[str, tuple[NDArray[Any], NDArray[Any], Array]]:
-        states = simulate_counts(chains, population, length, randomness.generator)
+        states = simulate_counts(chains, sizes, length, randomness.generator)
         raw = {part.name: counts_of_states(plan, part, states) for part in plan.releases}
         noisy = {part.name: _noisy(part, raw[part.name], randomness) for part in plan.scheduled}
         return {name: (raw[name], raw[name], values) for name, values in noisy.items()}
 
     return _World(
         steps=length,
-        priors={part.name: expected_counts(plan, part, chains, length) for part in plan.releases},
-        said=("users move as the policy says", *map(_strength, chains), *((split,) if len(chains) > 1 else ())),
+        priors={part.name: expected_counts(plan, part, chains, sizes, length) for part in plan.releases},
+        said=("users move as the policy says", *map(_strength, chains), *(() if plan.one_law else (split,))),
         moves=chains[0].forward if len(chains) == 1 and chains[0].states <= MOST_STATES else None,
         variants={part.name: _variants(plan, part, estimators) for part in plan.scheduled},
         draw=draw,
@@ -233,13 +236,13 @@ def _of_streams(
 
 
 def simulate_counts(
-    chains: Sequence[Chain], population: int, steps: int, generator: np.random.Generator
+    chains: Sequence[Chain], sizes: Sequence[int], steps: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """Counts of independent users by state, exactly in law: each group's counts move by multinomial draws.
 
     Args:
-        chains: one a group; the population is split evenly, the first groups take what is left over.
-        population: users, >= 0.
+        chains: one a group.
+        sizes: users of each, >= 0.
         steps: T, >= 1.
         generator: of a simulation.
 
@@ -247,17 +250,14 @@ def simulate_counts(
         (T, states).
     """
     counts = np.zeros((steps, chains[0].states), dtype=np.int64)
-    for group, chain in enumerate(chains):
-        users = population // len(chains) + (group < population % len(chains))
+    for users, chain in zip(sizes, chains, strict=True):
         counts += CountProcess(float(users), chain.states, chain).drawn(steps, 1, generator)[:, 0]
     return counts
 
 
-def expected_counts(plan: Plan, part: ReleasePlan, chains: Sequence[Chain], steps: int) -> Array:
-    """What the chains alone predict, (steps, cells): the population times the law of a user, nothing rounded."""
-    population = plan.stream.population or 0
-    users = [population // len(chains) + (group < population % len(chains)) for group in range(len(chains))]
-    states = sum(n * marginals(chain, steps) for n, chain in zip(users, chains, strict=True))
+def expected_counts(plan: Plan, part: ReleasePlan, chains: Sequence[Chain], sizes: Sequence[int], steps: int) -> Array:
+    """What the chains alone predict, (steps, cells): each group's users times the law of one, nothing rounded."""
+    states = sum(n * marginals(chain, steps) for n, chain in zip(sizes, chains, strict=True))
     return counts_of_states(plan, part, np.asarray(states, dtype=np.float64))
 
 
@@ -279,7 +279,7 @@ def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | Non
     applying = [
         kind
         for kind in tried
-        if kind.reason_against(plan.groups, constraints) is None
+        if reason_against_groups(kind, plan.groups, constraints, one_law=plan.one_law) is None
         and kind.reason_against_delay(plan.delivery.longest_wait) is None
         and (kind.fills or not skips)
     ]

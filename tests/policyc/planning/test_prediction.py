@@ -54,14 +54,14 @@ def test_multinomial_quantile_adds_up_and_has_the_right_moments():
 
 def test_noise_adds_its_variance():
     """Noisy minus true counts have the variance of the discrete Laplace law."""
-    model = StepModel(np.array([0.2, 0.3, 0.5]), 100, spread_points(50_000, 5))
+    model = StepModel(np.array([[0.2, 0.3, 0.5]]), (100,), spread_points(50_000, 5))
     ratio = np.exp(-1 / 3.0)
     assert (model.noisy(3.0) - model.true).var() == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=0.02)
 
 
 def test_prior_alone_is_the_multinomial_variance():
     """Publishing the prior alone costs n p (1 - p) per cell."""
-    model = StepModel(np.array([0.2, 0.8]), 100, spread_points(8, 3))
+    model = StepModel(np.array([[0.2, 0.8]]), (100,), spread_points(8, 3))
     assert model.prior_error("mean_squared_error") == pytest.approx(16.0)
 
 
@@ -124,7 +124,7 @@ def test_few_points_foretell_a_step(scale, balanced):
         bound=users,
     )
     constraints = ConstraintSet((everyone,), 3, integer=True)
-    plan = StepModel(law, users, spread_points(POINTS, 5), balanced)
+    plan = StepModel(law[None], (users,), spread_points(POINTS, 5), balanced)
     told = plan.estimation_error(Mle(), None, scale, noise, constraints, "mean_squared_error")
     generator = np.random.default_rng(3)
     true = generator.multinomial(users, law, size=100_000)

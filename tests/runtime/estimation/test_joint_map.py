@@ -188,7 +188,10 @@ def test_it_says_where_it_does_not_apply() -> None:
     """It needs one chain, cells, a known total, and values that may wait for all steps."""
     constraints = constraints_for(50)
     assert JointMap().reason_against(1, constraints) is None
-    assert JointMap().reason_against(2, constraints) == "it needs one chain that says how users move"
+    assert (
+        JointMap().reason_against(2, constraints)
+        == "it needs one chain that says how users move, or groups with a `share` each"
+    )
     assert JointMap().reason_against(1, demands(*at_least_zero(3), cells=3)) is not None
     assert JointMap().reason_against_delay(None) is None
     assert JointMap().reason_against_delay(0) is not None

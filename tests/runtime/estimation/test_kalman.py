@@ -123,7 +123,7 @@ def test_close_to_the_exact_posterior_mean() -> None:
     linear = joint @ np.linalg.inv(joint + 2 * laplace_width(np.array([scale]))[0] ** 2 * np.eye(8))
     ours, theirs = [], []
     for _ in range(300):
-        noisy = simulate_counts([chain], users, 4, rng) + noise(scale, (4, 2), rng)
+        noisy = simulate_counts([chain], [users], 4, rng) + noise(scale, (4, 2), rng)
         exact = exact_mean(noisy, scale, users, move, chain.marginal(0))
         ours.append(np.mean((posterior.means(noisy) - exact) ** 2))
         theirs.append(np.mean((mean + linear @ (noisy.ravel() - mean) - exact.ravel()) ** 2))
@@ -147,7 +147,7 @@ def test_predicted_errors_are_measured(delay: int | None, move: Array, populatio
     assert predicted is not None
     errors = []
     for _ in range(8):
-        true = simulate_counts([chain], population, 200, rng)
+        true = simulate_counts([chain], [population], 200, rng)
         noisy = np.where(scales[:, None] > 0, true + noise(8.0, true.shape, rng), np.nan)
         published = estimator.estimate_series(noisy, scales, 0, chain, constraints, None, delay)
         assert constraints.violation(published, None) == 0
@@ -189,7 +189,7 @@ def test_a_wrong_chain_does_little_harm(estimator: Filter | Smoother, scale: flo
     rng = np.random.default_rng(5)
     declared, true = Chain(forward=(np.eye(3) + 0.01) / 1.03), Chain(forward=(np.eye(3) + 1) / 4)
     constraints, scales = constraints_for(200), np.full(300, scale)
-    counts = simulate_counts([true], 200, 300, rng)
+    counts = simulate_counts([true], [200], 300, rng)
     noisy = counts + noise(scale, counts.shape, rng)
     delay = 0 if estimator.name == "filter" else None
     published = estimator.estimate_series(noisy, scales, 0, declared, constraints, None, delay)
@@ -204,7 +204,7 @@ def test_the_right_chain_is_kept(stay: float, scale: float, steps: int) -> None:
     chain = Chain(forward=lazy(stay))
     left = 0
     for _ in range(30):
-        noisy = simulate_counts([chain], 200, steps, rng) + noise(scale, (steps, 3), rng)
+        noisy = simulate_counts([chain], [200], steps, rng) + noise(scale, (steps, 3), rng)
         left += likeliest(candidates(CountProcess(200.0, 3, chain)), noisy, np.full(steps, scale)).any()
     assert left <= 1
 
@@ -219,7 +219,7 @@ def test_little_is_not_made_of_much_noise() -> None:
     )
     smoother, prior = [], []
     for _ in range(15):
-        counts = simulate_counts([chain], 200, 40, rng)
+        counts = simulate_counts([chain], [200], 40, rng)
         noisy = counts + noise(150.0, counts.shape, rng)
         smoother.append(
             np.mean((Smoother().estimate_series(noisy, scales, 0, chain, constraints, None, None) - counts) ** 2)
@@ -275,7 +275,9 @@ def test_a_stream_has_the_same_values_whatever_came_before(estimator: Filter | S
     def values(chain: Chain, series: Array, widths: Array) -> Array:
         return estimator.estimate_series(series, widths, 0, chain, constraints_for(12), None, delay)
 
-    streams = [simulate_counts([Chain(forward=BASE)], 12, 30, generator) + noise(4.0, (30, 3), generator) for _ in "ab"]
+    streams = [
+        simulate_counts([Chain(forward=BASE)], [12], 30, generator) + noise(4.0, (30, 3), generator) for _ in "ab"
+    ]
     alone = [values(Chain(forward=BASE), stream, scales) for stream in streams]
     chain = Chain(forward=BASE)
     values(chain, streams[1], np.full(30, 2.0))

@@ -23,7 +23,7 @@ STEPS, USERS = 300, 500
 @pytest.fixture
 def noisy() -> Array:
     rng = np.random.default_rng(4)
-    return simulate_counts([CHAIN], USERS, STEPS, rng) + np.rint(rng.laplace(0.0, 6.0, (STEPS, 3)))
+    return simulate_counts([CHAIN], [USERS], STEPS, rng) + np.rint(rng.laplace(0.0, 6.0, (STEPS, 3)))
 
 
 @pytest.fixture
