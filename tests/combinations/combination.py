@@ -488,6 +488,8 @@ def every_combination() -> list[Combination]:
         {"target": WINDOWS, "mechanism": MECHANISMS, "deliver": DELIVERIES, "signal": ("none", "declared", "learned")},
         {"target": ADDED, "mechanism": MECHANISMS, "deliver": DELIVERIES},
         {"target": ADDED, "estimate": ESTIMATES, "signal": SIGNALS},
+        {"chain": CHAINS[2:5], "estimate": ESTIMATES, "deliver": DELIVERIES, "budget": ("auto", BUDGETS[5])}
+        | {"target": ("alpha",), "release": ("by cell",), "constraint": ("total",), "mechanism": ("auto",)},
         {"participation": OF_PERIODS, "horizon": HORIZONS, "mechanism": DENSE, "estimate": SERIES, "signal": SIGNALS}
         | {"target": ("add_remove", "rho")},
     )

@@ -123,8 +123,7 @@ def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where:
     """
     given, period = 0, len(budgets)
     if endless and side.settled == math.inf:
-        moving = "an endless stream needs a chain whose law is seen to settle"
-        raise PlanRejectedError("E0801", moving, where="correlation")
+        raise PlanRejectedError("E0801", "the law of an endless stream is not seen to settle", where="correlation")
     if endless:
         again = 1 + -(-int(side.settled + 2 * lags.max()) // period)
         nats, lags = (np.concatenate([row, np.tile(row[-period:], again)]) for row in (nats, lags))
