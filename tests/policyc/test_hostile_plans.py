@@ -68,6 +68,9 @@ POLICIES = {
     "dft": USERS + "mechanism dft(coefficients = 4)\n",
     "fast": USERS + "mechanism fast(samples = 6)\n",
     "lmmse": USERS + "mechanism lmmse(weight = 0.5)\ndeliver realtime\n",
+    "autoregressive": USERS + "signal ar(coefficients = [0.9, -0.4], sd = 9, mean = 40)\nmechanism lmmse()\n",
+    "autocovariance": USERS
+    + "signal autocovariance(lags = [81, 40, 10], mean = 40)\nmechanism gaussian()\nestimate smoother()\n",
     "binary_tree": USERS + "mechanism binary_tree()\n",
     "subsample": USERS + "mechanism subsample(rate = 0.5)\n",
     "filter_subsample": USERS + "mechanism filter_subsample(rate = 0.5)\n",

@@ -87,6 +87,12 @@ WRITTEN = {
     "an assumed rho": ASSUMED.replace("epsilon = 1.0, delta = 1e-6", "rho = 0.02") + TOTALS,
     "replaced": REPLACED + "mechanism gaussian()",
     "declared": ADDED + SIGNAL + "deliver offline",
+    "autoregressive": ADDED
+    + 'signal ar(coefficients = [1.2, -0.6], sd = 30, mean = 80, evidence = "last year")\nmechanism lmmse()\n'
+    + "deliver realtime\nestimate none()",
+    "autocovariance": ADDED
+    + 'signal autocovariance(lags = [900, 700, 400, 150], mean = 80, evidence = "last year")\n'
+    + "deliver offline\nmechanism gaussian()",
     "leakage": MOVING + "deliver offline",
     "leakage of windows": PLACES + "target alpha_dpt(alpha = 1.0, window = 4 steps)\n" + CHAIN,
     "independent": PLACES + "target event_level(epsilon = 0.5)\n" + ALONE,
