@@ -67,16 +67,18 @@ class Arma:
 
     def drawn(self, steps: int, generator: np.random.Generator) -> Array:
         """One course, (steps,), whose start is as likely as any other part of it."""
-        from scipy.signal import lfilter
-
+        weights, coefficients = np.array(self.weights), np.array(self.coefficients)
+        if not coefficients.any():
+            fresh = self.stddev * generator.standard_normal(steps + self.size - 1)
+            return np.convolve(fresh, weights, "valid")
         sizes, axes = np.linalg.eigh(_spread(self))
         state = axes @ (np.sqrt(np.maximum(sizes, 0.0)) * generator.standard_normal(self.size))
-        first = state[0]
-        carry(state, 0, np.array(self.coefficients))
-        innovations = self.stddev * generator.standard_normal(steps - 1)
-        kept = max(self.size if any(self.coefficients) else self.size - 1, 0)
-        later, _ = lfilter(self.weights, [1.0, *(-np.array(self.coefficients[:kept]))], innovations, zi=state[:kept])
-        return np.append(first, later)
+        found = np.empty(steps)
+        for t, innovation in enumerate((self.stddev * generator.standard_normal(steps)).tolist()):
+            found[t] = state[0]
+            carry(state, 0, coefficients)
+            state += weights * innovation
+        return found
 
 
 def carry(rows: Array, first: int, coefficients: Array) -> None:
