@@ -44,7 +44,10 @@ class Linear(PlainSeries):
         offset: Offset = NO_OFFSET,  # noqa: ARG002
     ) -> Array:
         """The interpolated values."""
-        given = np.flatnonzero(np.isfinite(values) & np.isfinite(variances))
-        if not given.size:
-            return np.zeros(values.size - first)
-        return np.asarray(np.interp(np.arange(first, values.size), given, values[given]))
+        steps = np.arange(first, len(values))
+        found = np.zeros((steps.size, values.shape[1]))
+        for line, series in zip(found.T, values.T, strict=True):
+            given = np.flatnonzero(np.isfinite(series) & np.isfinite(variances))
+            if given.size:
+                line[:] = np.interp(steps, given, series[given])
+        return found
