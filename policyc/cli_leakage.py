@@ -120,6 +120,8 @@ def leakage(
     matrices = forward is not None or backward is not None
     if (chains is not None and matrices) or (policy is not None and matrices):
         raise typer.BadParameter("say how people move once: `--policy`, `--forward` and `--backward`, or `--chains`")
+    if picture is not None and picture.suffix.lower() != ".svg":
+        raise typer.BadParameter("a picture is SVG: name a file that ends in .svg")
     tolerated = _alpha(alpha)
     from policyc.progress import shown_progress
     from policyc.quantification.budgets import read_budgets

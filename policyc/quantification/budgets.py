@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.quantification.files import Foreign, ForeignFileError, listed, shortened
+from policyc_check.plan.release import AdaptiveRelease
 from policyc_check.rounding import rounded_up
-from policyc_check.steps.budgets import LARGEST_HORIZON
+from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 
 if TYPE_CHECKING:
     from policyc_check.plan.plan import Plan
@@ -58,7 +59,15 @@ class Spent:
 
     def sums(self, width: int) -> Floats:
         """What every `width` steps in a row spend, nats, rounded up, (max(1, T - width + 1),); endless: (T,)."""
-        return self.exact.sums(width, endless=self.endless)
+        return np.minimum(self.exact.sums(width, endless=self.endless), rounded_up(self.most(width)))
+
+    def most(self, width: int) -> Decimal | Fraction:
+        """The most that so many steps in a row spend, exact: of releases that adapt, by their own rule."""
+        added = self.exact.largest(width, endless=self.endless)
+        if self.plan is None or not any(isinstance(release, AdaptiveRelease) for release in self.plan.scheduled):
+            return added
+        ruled = window_budget(self.plan, width)
+        return ruled if ruled < Fraction(added) else added
 
     @classmethod
     def of(

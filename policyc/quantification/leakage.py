@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -123,9 +124,9 @@ class GivenLeakage:
         return None if None in limits else max(limit for limit in limits if limit is not None)
 
     @cached_property
-    def spent_in_all(self) -> Decimal | None:
+    def spent_in_all(self) -> Decimal | Fraction | None:
         """All budgets, exact: what all steps of a person together tell at most, whatever is known."""
-        return None if self.spent.endless else self.spent.exact.largest(len(self.spent.budgets), endless=False)
+        return None if self.spent.endless else self.spent.most(len(self.spent.budgets))
 
     @property
     def worst(self) -> ChainLeakage:

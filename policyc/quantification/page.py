@@ -80,12 +80,11 @@ def write_picture(report: Report, path: Path) -> None:
     """Write the leakage about each step as SVG.
 
     Raises:
-        ForeignFileError: E0897, it has another ending, or nothing that can be drawn.
+        ForeignFileError: E0897, nothing that can be drawn.
     """
-    if path.suffix.lower() != ".svg":
-        raise ForeignFileError("E0897", "a picture is SVG", where=str(path), help="name a file that ends in .svg")
     drawn = pictures(report)
     if not drawn:
-        raise ForeignFileError("E0897", "no leakage has a bound that could be drawn", where=str(path))
+        remedy = "leave `--picture` out: the tables say what has no limit"
+        raise ForeignFileError("E0897", "no leakage has a bound that could be drawn", where=str(path), help=remedy)
     text = standalone_svg(drawn[0]).replace("</style>", f" .s3{{stroke:#777}}</style>{PAPER}") + "\n"
     write_bytes(followed(path), text.encode())

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Report:
     knows: tuple[Adversary, ...]
     alpha: Decimal | None
     kept: dict[Adversary, int]
-    exact: dict[float, Decimal]
+    exact: dict[float, Decimal | Fraction]
 
     @classmethod
     def of(cls, found: GivenLeakage, knows: Sequence[Adversary], alpha: Decimal | None) -> Report:
@@ -55,16 +56,16 @@ class Report:
         endless = found.spent.endless
         kept = {} if alpha is None or endless else {a: steps_kept(found, alpha, a) for a in shown}
         spent = found.spent
-        sizes = [*(spent.exact.largest(width, endless=endless) for width in found.widths), *spent.exact.distinct()]
+        sizes = [*map(spent.most, found.widths), *spent.exact.distinct()]
         return cls(found, shown, alpha, kept, {rounded_up(size): size for size in sizes})
 
-    def amount(self, value: float | Decimal | None) -> str:
+    def amount(self, value: float | Decimal | Fraction | None) -> str:
         """A leakage in a table, rounded up."""
         if value is None or value == math.inf:
             return "–" if value is None else "no limit"
         return round_up(self.exact.get(value, value) if isinstance(value, float) else value)
 
-    def nats(self, value: float | Decimal) -> str:
+    def nats(self, value: float | Decimal | Fraction) -> str:
         """A leakage with its unit."""
         return f"{self.amount(value)} nats"
 
