@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -246,3 +249,24 @@ def test_other_shares_are_said(tmp_path: Path) -> None:
     ):
         found = [change.effect for change in compare_plans(one, other) if "the share of group" in change.what]
         assert found == [effect] * 2
+
+
+def test_altered_shares_are_refused(tmp_path: Path) -> None:
+    """Of a plan that was sealed again: other shares, none, another kind, and a group that the policy does not name."""
+    directory = shared(tmp_path, "filter()", "realtime").save(tmp_path / "trips.plan")
+    text = (directory / "plan.json").read_text(encoding="utf-8")
+
+    def failing(change: Callable[[dict[str, Any]], object]) -> list[str]:
+        content = json.loads(text)
+        change(content["correlation"])
+        altered = Plan.model_validate(content).sealed()
+        (directory / "plan.json").write_text(altered.to_json(), encoding="utf-8")
+        return [claim.name for claim in verify_directory(directory) if claim.holds is False]
+
+    for change in (
+        lambda known: known["chains"][0].update(share="0.4"),
+        lambda known: [record.pop("share") for record in known["chains"]],
+        lambda known: known.update(kind="none"),
+        lambda known: known.update(independent=[{"group": "staff", "evidence": "rota"}]),
+    ):
+        assert "the plan promises and assumes what its policy says" in failing(change)
