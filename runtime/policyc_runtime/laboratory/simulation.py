@@ -65,6 +65,7 @@ class _World:
     steps: int
     priors: dict[str, Array]
     said: tuple[str, ...]
+    strengths: tuple[str, ...]
     moves: Array | None
     variants: dict[str, dict[str, ReleasePlan]]
     draw: Callable[[SimulationRandomness], dict[str, tuple[NDArray[Any], NDArray[Any], Array]]]
@@ -157,6 +158,7 @@ def simulate(
         steps=world.steps,
         repeat=repeat,
         said=world.said,
+        strengths=world.strengths,
         example=Release(
             shown, step_times(plan, declared_start(plan), world.steps), False, made=made_series(plan, shown)
         ),
@@ -205,7 +207,8 @@ def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) 
     return _World(
         steps=length,
         priors={part.name: expected_counts(plan, part, chains, sizes, length) for part in plan.releases},
-        said=("users move as the policy says", *map(_strength, chains), *(() if plan.one_law else (split,))),
+        said=("users move as the policy says", *(() if plan.one_law else (split,))),
+        strengths=tuple(map(_strength, chains)),
         moves=chains[0].forward if len(chains) == 1 and chains[0].states <= MOST_STATES else None,
         variants={part.name: _variants(plan, part, estimators) for part in plan.scheduled},
         draw=draw,
@@ -229,6 +232,7 @@ def _of_streams(
         steps=steps,
         priors=streams.priors,
         said=(streams.said,),
+        strengths=(),
         moves=None,
         variants={part.name: variants_of(plan, part, estimators) for part in plan.releases},
         draw=draw,

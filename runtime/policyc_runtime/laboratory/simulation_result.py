@@ -65,6 +65,7 @@ class SimulationResult:
         steps: how many steps were simulated.
         repeat: how often.
         said: what true values were drawn from, and what else is to be known of them.
+        strengths: how strong the correlation of each chain is.
         example: the first repetition, marked.
         truth: for every release, the true values of the example, (steps, cells).
     """
@@ -78,13 +79,14 @@ class SimulationResult:
     steps: int
     repeat: int
     said: tuple[str, ...]
+    strengths: tuple[str, ...]
     example: Release
     truth: dict[str, NDArray[Any]]
 
     def table_lines(self) -> list[str]:
         """The table a person reads."""
         lines = [f"{NOT_A_RELEASE}: simulated values, noise from a seed; {self.steps:,} steps, {self.repeat} times"]
-        lines += self.said
+        lines += self.said + self.strengths
         for release in dict.fromkeys(error.release for error in self.errors):
             lines += ["", f"{release}: the plan predicts {self._prediction(release)}"]
             errors = [error for error in self.errors if error.release == release]
