@@ -75,12 +75,21 @@ class Query:
 
 
 def setting_for(
-    query: Query, *, steps: int | None, bound: int, spacing: int, per_step: int, cells: int, replaced: bool, **more: Any
+    query: Query,
+    *,
+    steps: int | None,
+    bound: int,
+    spacing: int,
+    per_step: int,
+    cells: int,
+    replaced: bool,
+    in_a_row: bool = False,
+    **more: Any,
 ) -> Setting:
-    """The setting of a policy that releases this."""
+    """The setting of a policy that releases this; neighbors may differ in `bound` steps in a row alone."""
     low, high = query.clamp or (0, 1)
     return Setting(
-        participation=Participation(bound, steps, spacing),
+        participation=Participation(bound, steps, spacing, bound if in_a_row else None),
         contribution=per_step * max(abs(low), abs(high)),
         per_step=per_step,
         replaced=replaced,
@@ -213,10 +222,13 @@ class Everyone:
         """The flat states of all cells together in which neighbors take as much part as they may."""
         participation = self.setting.participation
         allowed = supports(self.steps, participation.participation_bound, participation.spacing)
+        if (width := participation.window) is not None:
+            allowed = [frozenset(range(first, first + width)) for first in range(self.steps - width + 1)]
         index = {state: place for place, state in enumerate(self.states)}
         found = set()
         for mine in allowed:
-            for other in allowed if self.setting.replaced else [frozenset()]:
+            others = [mine] if participation.window else allowed
+            for other in others if self.setting.replaced else [frozenset()]:
                 flat = 0
                 for step in range(self.steps):
                     state = (self.per_step * (step in mine), self.per_step * (step in other))

@@ -53,10 +53,10 @@ DELIVERIES = [("identity", None, 0), ("identity", None, None), ("identity", None
 TOTALS = [("prefix", None, 0), ("prefix", None, None), ("window", 2, 0)]
 
 
-def settings(steps: int, *, sums: bool) -> Iterator[tuple[Query, Setting]]:
+def settings(steps: int, *, sums: bool, in_a_row: bool = False) -> Iterator[tuple[Query, Setting]]:
     """Small settings over so many steps; those that would take too long are left out."""
     for (length, bound, spacing), (workload, window, wait) in product(SHAPES, DELIVERIES + TOTALS):
-        if length != steps:
+        if length != steps or (in_a_row and (spacing > 1 or bound >= length)):
             continue
         for query, per_step, cells, replaced in product(
             (COUNT, *SUMS) if sums else (COUNT,), (1, 2), (1, 2, 3), (0, 1)
@@ -75,6 +75,7 @@ def settings(steps: int, *, sums: bool) -> Iterator[tuple[Query, Setting]]:
                     per_step=per_step,
                     cells=cells,
                     replaced=bool(replaced),
+                    in_a_row=in_a_row,
                     workload=workload,
                     window=window,
                     wait=wait,
@@ -82,12 +83,12 @@ def settings(steps: int, *, sums: bool) -> Iterator[tuple[Query, Setting]]:
             )
 
 
-def cases(name: str, full: bool) -> Iterator[tuple[str, dict[str, Any], Query, Setting]]:
+def cases(name: str, full: bool, *, in_a_row: bool = False) -> Iterator[tuple[str, dict[str, Any], Query, Setting]]:
     """Mechanisms of one name with options and settings to which they apply, spread evenly."""
     found = [
         (kind, options, query, setting)
         for (kind, options), steps in product(LINEAR[name], sorted({shape[0] for shape in SHAPES}))
-        for query, setting in settings(steps, sums=True)
+        for query, setting in settings(steps, sums=True, in_a_row=in_a_row)
         if stream_mechanism_kinds()[kind].reason_not_here(setting) is None
     ]
     yield from found if full else found[:: max(1, len(found) // SOME)]
@@ -95,14 +96,15 @@ def cases(name: str, full: bool) -> Iterator[tuple[str, dict[str, Any], Query, S
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LINEAR)
-def test_no_user_moves_more_than_the_stated_curve_hides(name: str, full: bool) -> None:
+@pytest.mark.parametrize("in_a_row", [False, True])
+def test_no_user_moves_more_than_the_stated_curve_hides(name: str, in_a_row: bool, full: bool) -> None:
     """Of all neighbors, those who move most in L1 and in L2 are hidden as well as the stated curve says.
 
-    Where a largest loss or a rho is stated, none of them loses more.
+    Where a largest loss or a rho is stated, none of them loses more. So it is of those that differ `in_a_row` alone.
     """
     tried, promised = 0, PROMISED.get(name, Decimal(1))
     bases = range(101) if name == "lmmse, binomial" else (0, 7)  # roundings of a part of a count depend on the count
-    for kind, options, query, setting in cases(name, full):
+    for kind, options, query, setting in cases(name, full, in_a_row=in_a_row):
         steps = setting.horizon
         assert steps is not None
         try:
