@@ -250,7 +250,8 @@ def _absent(plan: Plan) -> str:
     cell = plan.stream.cell
     if cell is None or not any(counts_absent(plan, release) for release in plan.releases):
         return ""
-    return f" Of a step one event of a user counts; who has none, or has it elsewhere, counts as {quoted(str(cell.otherwise))}."
+    away = quoted(str(cell.otherwise))
+    return f" Of a step one event of a user counts; who has none, or has it elsewhere, counts as {away}."
 
 
 def _left(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
