@@ -192,6 +192,7 @@ def test_a_state_too_rare_for_floats_is_not_taken_for_impossible() -> None:
     """Its row would be left out, of which most leaks: what is below the smallest number is refused."""
     chain = Chain([[0.5, 0.5, 0.0], [0.0, 0.9, 0.1], [0.0, 0.1, 0.9]], initial=[1.0, 0.0, 0.0])
     assert chain.backward_side().law(900, 1).matrix[0].tolist() == [1.0, 0.0, 0.0]
+    assert chain.settled == np.inf
     for step in (1000, 1080, 1500, 5000):
         with pytest.raises(InvalidMatrixError, match="vanishes"):
             chain.backward_side().law(step, 1)

@@ -251,6 +251,15 @@ def test_other_shares_are_said(tmp_path: Path) -> None:
         assert found == [effect] * 2
 
 
+def test_a_place_that_is_left_for_good_is_planned_over_a_horizon(tmp_path: Path) -> None:
+    """Its law never settles, which only a stream without end asks for; and then it is refused (E0706)."""
+    falling = "[[0.5, 0.5, 0], [0, 0.9, 0.1], [0, 0.1, 0.9]], initial = [1, 0, 0]"
+    left = f'correlation markov(forward = {falling}, evidence = "a survey")\n'
+    assert all(claim.holds for claim in verified_claims(compiled(tmp_path, left, "20 steps").plan))
+    with pytest.raises(PolicyError, match="E0706"):
+        compiled(tmp_path, left, "unbounded")
+
+
 def test_altered_shares_are_refused(tmp_path: Path) -> None:
     """Of a plan that was sealed again: other shares, none, another kind, and a group that the policy does not name."""
     directory = shared(tmp_path, "filter()", "realtime").save(tmp_path / "trips.plan")

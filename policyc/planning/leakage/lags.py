@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.leakage.losses import Losses, losses_of
+from policyc_check.errors import InvalidMatrixError
 from policyc_check.steps.chains import Chain
 
 Floats = NDArray[np.float64]
 
 SETTLED = 2_000  # steps after which a start that is still moving is judged as it is then
+MOVING = (SETTLED, 200, 20, 0)  # where states are left for good, floats lose them, the later the sooner
 _BOUNDS = (0.1, 1.0, 4.0)  # leakages, nats, and
 _BUDGETS = (0.05, 0.5)  # budgets on which lags are tried
 
@@ -31,14 +34,21 @@ def useful_lags(chain: Chain, most: int = 64) -> tuple[int, ...]:
 
 
 def _useful(side: Losses, most: int) -> set[int]:
-    start = 0 if side.settled == 0 else int(min(side.settled, SETTLED))
+    """Judged by the laws that are settled in, or by late ones that floats can tell."""
+    for start in (int(side.settled),) if side.settled <= SETTLED else MOVING:
+        with suppress(InvalidMatrixError):
+            return _useful_from(start, side, most)
+    return set()
+
+
+def _useful_from(start: int, side: Losses, most: int) -> set[int]:
     first = side.loss(start + 1, 1)
     lag = 1
     if first.is_identity:
         lag = _first_joined(first.matrix, most)
         if lag == 0:
             return set()
-    elif not _may_win(2, [first.supremum(e) for e in _BUDGETS]) or not _second_wins(side):
+    elif not _may_win(2, [first.supremum(e) for e in _BUDGETS]) or not _second_wins(start, side):
         return set()
     found: set[int] = set()
     best, idle = [math.inf] * len(_BUDGETS), 0
@@ -69,9 +79,8 @@ def _first_joined(matrix: Floats, most: int) -> int:
     return 0
 
 
-def _second_wins(side: Losses) -> bool:
+def _second_wins(start: int, side: Losses) -> bool:
     """Whether two steps at once ever pass on less than one step twice."""
-    start = 0 if side.settled == 0 else int(min(side.settled, SETTLED))
     first, second = side.loss(start + 1, 1), side.loss(start + 2, 2)
     for b in _BOUNDS:
         two = second(b)

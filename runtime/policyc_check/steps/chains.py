@@ -141,13 +141,13 @@ class Chain:
         """Law of the state at a 0-based step, (n,); InvalidMatrixError E0805 of several stationary ones to start."""
         while len(self._laws) <= step and self._settled == math.inf:
             law = (self._transposed * self._laws[-1]).sum(axis=1)
-            possible = (self._transposed > 0) @ (self._laws[-1] > 0)
-            law[possible & (law < VANISHING)] = VANISHING / 2  # stays possible, and too small for `reversal`
+            rare = (law < VANISHING) & ((self._transposed > 0) @ (self._laws[-1] > 0))
+            law[rare] = VANISHING / 2  # stays possible, and too small for `reversal`
             law /= law.sum()
             self._laws.append(law)
             t = len(self._laws) - 1
             # against half the time as well: slow chains change little in one step
-            if all((np.abs(law - self._laws[s]) <= 1e-15 * law).all() for s in (t - 1, t // 2)):
+            if not rare.any() and all((np.abs(law - self._laws[s]) <= 1e-15 * law).all() for s in (t - 1, t // 2)):
                 self._settled = t
         return self._laws[min(step, len(self._laws) - 1)]
 
