@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import shutil
-import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -24,7 +24,7 @@ from policyc.planning.joint_promise import joint_promise
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import stream_profile
-from policyc_runtime.account import Account, account_plan, spend
+from policyc_runtime.account import Account, spend
 from policyc_runtime.account_bound import Bound, repeated
 from policyc_runtime.account_claims import account_claims
 from policyc_runtime.errors import AccountError
@@ -319,16 +319,31 @@ def test_a_plan_that_was_weakened_in_the_account_is_named(folder: Path, tmp_path
     assert [claim.code for claim in account_claims(file) if claim.holds is False] == ["E0891"]
 
 
-def racing(file: Path, text: str, first: int, count: int) -> int:
-    plan, entered = account_plan(text), 0
-    with Account.open(file) as account:
-        for number in range(first, first + count):
-            try:
-                account.spend(plan, f"{number}", begun=False)
-                entered += 1
-            except AccountError as error:
-                assert error.code == "E0894"
-    return entered
+RACING = """
+import sys
+from pathlib import Path
+from policyc_runtime.account import Account, account_plan
+from policyc_runtime.errors import AccountError
+
+file, text, first, count = Path(sys.argv[1]), Path(sys.argv[2]).read_text(), int(sys.argv[3]), int(sys.argv[4])
+plan, entered = account_plan(text), 0
+with Account.open(file) as account:
+    for number in range(first, first + count):
+        try:
+            account.spend(plan, str(number), begun=False)
+            entered += 1
+        except AccountError as error:
+            assert error.code == "E0894", error.code
+print(entered)
+"""
+
+
+def racing(file: Path, plan: Plan, first: int, count: int) -> subprocess.Popen[str]:
+    """A process that enters so many runs of a plan, and prints how many it could."""
+    text = file.with_suffix(".json")
+    text.write_text(plan.to_json())
+    command = [sys.executable, "-c", RACING, str(file), str(text), str(first), str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize(
@@ -340,9 +355,8 @@ def test_racing_commits_never_overspend(folder: Path, in_memory: Path, processes
     plan = compiled(folder, f"target event_level(epsilon = {Decimal(1) / most:.6f})")
     file = begun(in_memory, "event_level(epsilon = 1.0)")
     each, spent = commits // processes, float(plan.releases[0].schedule.segments[0].epsilons[0])  # type: ignore[union-attr]
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        asked = [(file, plan.to_json(), number * each, each) for number in range(processes)]
-        entered = sum(pool.starmap(racing, asked))
+    running = [racing(file, plan, number * each, each) for number in range(processes)]
+    entered = sum(int(process.communicate(timeout=900)[0]) for process in running)
     assert entered == math.floor(1 / spent + 1e-9)
     with Account.open(file, to_write=False) as account:
         assert len(account.spent) == len({entry.ledger for entry in account.spent}) == entered
@@ -356,15 +370,13 @@ def test_commits_that_are_killed_leave_a_whole_account(folder: Path, tmp_path: P
     file = begun(tmp_path, "event_level(epsilon = 1.0)")
     before = 0
     for number in range(kills):
-        process = multiprocessing.get_context("spawn").Process(
-            target=racing, args=(file, plan.to_json(), 1000 * number, 1000)
-        )
-        process.start()
-        while len(_entries(file)) <= before + 2 and process.is_alive():
+        process = racing(file, plan, 1000 * number, 1000)
+        until = time.monotonic() + 120
+        while len(_entries(file)) <= before + 2 and process.poll() is None and time.monotonic() < until:
             time.sleep(0.002)
         time.sleep(0.003 * number)
-        os.kill(process.pid or 0, signal.SIGKILL)
-        process.join()
+        process.kill()
+        process.communicate()
         with Account.open(file) as account:
             assert len(account.entries) > before
             before = len(account.entries)
