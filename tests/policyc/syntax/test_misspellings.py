@@ -23,6 +23,7 @@ stream s {
   population 9
   start "2013-01-01"
   clock "UTC"
+  dataset s
 }
 release r = count(s) by c
 target a(x = 1)

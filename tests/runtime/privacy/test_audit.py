@@ -118,10 +118,11 @@ def test_a_wrong_proposal_is_refused(monkeypatch):
     with pytest.raises(PlanRejectedError) as caught:
         audited_total_leakage([0.5, 0.5, 0.5], Chain(forward=MATRICES["slide_F"]))
     assert caught.value.code == "E0801"
-    assert caught.value.where == "claims.inherited, before, step 1"
+    assert caught.value.where == "claims.inherited, after, step 1 from the end"
 
 
 def test_endless_streams_need_one_law():
-    """A chain that is still settling has no audited limit for endless streams."""
+    """A chain whose law never settles has no audited limit for endless streams; one whose law does has."""
     with pytest.raises(PlanRejectedError, match="endless"):
-        audited_stationary_leakage(0.1, Chain(forward=MATRICES["slide_F"], initial=[1, 0, 0]))
+        audited_stationary_leakage(0.1, Chain(forward=np.array([[0.0, 1.0], [1.0, 0.0]]), initial=[1, 0]))
+    assert audited_stationary_leakage(0.1, Chain(forward=MATRICES["slide_F"], initial=[1, 0, 0])) >= 0.1
