@@ -25,7 +25,7 @@ class FilterSubsample(checked.FilterSubsample, GridMechanism):
 
     KOGA22 draws the measured steps at random and bounds what they show of one user before they are drawn, which may
     fail. Here noise is made for the steps that are measured, exactly, with nothing that may fail; chance then protects
-    nobody, so that the steps are evenly spaced and public. Its filter is a bell 10 steps wide whatever the rate; here
+    nobody, so that the steps are evenly spaced and public. Its filter is a bell ten steps wide whatever the rate; here
     it is a triangle as wide as the steps are apart, or their plain average. The estimator fills the rest.
 
     Source: KOGA22, BW18, CKS20

@@ -1069,7 +1069,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"noisy value alone(?:, at the [^,]*(?:released|measured),)? by about {N}", typical("without_postprocessing")),
     (rf"alone, at the {N} steps? that (?:is|are) released", with_noise),
     (rf"the error has a standard error of {N} %", missed_by_chance),
-    (rf"^Simulated users of the declared chain over {N} steps", simulated_steps),
+    (rf"^Simulated users of the declared chains?(?: \([^)]*\))? over {N} steps", simulated_steps),
     (rf"noisy value is expected to be off by about {N}", typical("published")),
     (rf"without any data by about {N}", typical("prior_alone")),
     (rf"\({N} users\)", any_typical),
