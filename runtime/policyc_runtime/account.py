@@ -13,52 +13,34 @@ ledgers consistently is not found.
 from __future__ import annotations
 
 import hashlib
-import random
 import secrets
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from policyc_check.plan.plan import Plan, canonical_json
 from policyc_runtime.account_bound import Bound, Standing
-from policyc_runtime.errors import AccountError
-from policyc_runtime.files import is_full
-
-FORMAT = "policyc-account"
-VERSION = "1"
-APPLICATION = 0x706F6C61
-BUSY_SECONDS = 60.0
-BUSY, UNUSABLE, ALTERED = "E0892", "E0890", "E0891"
-RESTORE = "restore the newest copy of the account; never begin a new one for plans that have run"
-
-STATEMENTS = (
-    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE plan (digest TEXT PRIMARY KEY, text TEXT NOT NULL)",
-    "CREATE TABLE entry (number INTEGER PRIMARY KEY, what TEXT NOT NULL, plan TEXT NOT NULL, ledger TEXT NOT NULL, "
-    "moment TEXT NOT NULL, hash TEXT NOT NULL)",
-    *(
-        f"CREATE TRIGGER {table}_{rule} BEFORE {change} ON {table} BEGIN SELECT RAISE(ABORT, 'entries are kept'); END"
-        for table in ("meta", "plan", "entry")
-        for rule, change in (("kept", "DELETE"), ("fixed", "UPDATE"))
-    ),
+from policyc_runtime.account_entry import AccountEntry, chained
+from policyc_runtime.account_file import (
+    ALTERED,
+    APPLICATION,
+    FORMAT,
+    RESTORE,
+    STATEMENTS,
+    VERSION,
+    altered,
+    begin_alone,
+    connect,
+    guarded,
+    unusable,
 )
-
-
-class AccountEntry(NamedTuple):
-    """What happened: a plan was `requested`, `withdrawn`, or `spent` by a run on a ledger (its name, else empty)."""
-
-    what: Literal["requested", "withdrawn", "spent"]
-    plan: str
-    ledger: str
-    moment: str
+from policyc_runtime.errors import AccountError
 
 
 class Account:
@@ -84,8 +66,8 @@ class Account:
         if file.stat().st_size > 0:  # an empty one is left where this was killed before
             there = "there is a file already"
             raise unusable(file, there, "name another file; one data set has one account")
-        account = cls(file, _connect(file, "rw"))
-        with account, _guarded(file), account._alone():
+        account = cls(file, connect(file, "rw"))
+        with account, guarded(file), account._alone():
             for statement in STATEMENTS:
                 account._connection.execute(statement)
             account._connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -108,8 +90,8 @@ class Account:
         if not file.is_file() or file.stat().st_size == 0:
             remedy = "name the account's file, or begin one: `policyc account new FILE --dataset NAME --promise ...`"
             raise unusable(file, "there is no account here", remedy)
-        with _guarded(file):
-            account = cls(file, _connect(file, "rw" if to_write else "ro"))
+        with guarded(file):
+            account = cls(file, connect(file, "rw" if to_write else "ro"))
             try:
                 with account._looking():
                     account._read()
@@ -166,7 +148,7 @@ class Account:
         Raises:
             AccountError: it does not fit into the account, or would take it beyond its promise.
         """
-        with _guarded(self.path), self._alone():
+        with guarded(self.path), self._alone():
             if plan.digest not in self.requested and all(entry.plan != plan.digest for entry in self.spent):
                 self._enter(AccountEntry("requested", plan.digest, "", _now()), plan)
 
@@ -181,7 +163,7 @@ class Account:
         Raises:
             AccountError: this is an older copy of the account, or there is nothing left.
         """
-        with _guarded(self.path), self._alone():
+        with guarded(self.path), self._alone():
             if any((entry.plan, entry.ledger) == (plan.digest, ledger) for entry in self.spent):
                 return
             if begun:
@@ -201,7 +183,7 @@ class Account:
         Raises:
             AccountError: there is no such request, or several.
         """
-        with _guarded(self.path), self._alone():
+        with guarded(self.path), self._alone():
             found = [one for one in self.requested if digest and one.startswith(digest.lower())]
             if len(found) != 1:
                 spent = any(entry.plan.startswith(digest.lower()) for entry in self.spent)
@@ -250,7 +232,7 @@ class Account:
 
     def _append(self, entry: AccountEntry) -> None:
         number = len(self.entries) + 1
-        self.hashes.append(_chained(self._last(), number, entry, self.plans.get(entry.plan, "")))
+        self.hashes.append(chained(self._last(), number, entry, self.plans.get(entry.plan, "")))
         self.entries.append(entry)
         self._connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", (number, *entry, self.hashes[-1]))
 
@@ -261,7 +243,7 @@ class Account:
     def _alone(self) -> Iterator[None]:
         """Nobody else enters anything meanwhile; on disk when it ends, and nothing of it after an error."""
         self._connection.execute("PRAGMA synchronous = EXTRA")
-        _begin(self._connection)
+        begin_alone(self._connection)
         try:
             if self._genesis:
                 self._read()
@@ -292,7 +274,7 @@ class Account:
         try:
             self._bound = Bound.model_validate_json(meta.get("bound", ""))
         except ValidationError:
-            raise _altered(self.path, "its promise") from None
+            raise altered(self.path, "its promise") from None
         self._genesis = hashlib.sha256(canonical_json(meta)).hexdigest()
         self.plans = dict(self._connection.execute("SELECT digest, text FROM plan"))
         known = len(self.hashes)
@@ -300,12 +282,12 @@ class Account:
         for number, (stored, *fields, digest) in enumerate(rows, known + 1):
             entry = AccountEntry(*fields)
             text = self.plans.get(entry.plan)
-            if stored != number or text is None or digest != _chained(self._last(), number, entry, text):
-                raise _altered(self.path, f"entry {number}")
+            if stored != number or text is None or digest != chained(self._last(), number, entry, text):
+                raise altered(self.path, f"entry {number}")
             self.entries.append(entry)
             self.hashes.append(digest)
         if unused := self.plans.keys() - {entry.plan for entry in self.entries}:
-            raise _altered(self.path, f"a plan that no entry names, {min(unused)[:16]}")
+            raise altered(self.path, f"a plan that no entry names, {min(unused)[:16]}")
 
 
 def require_dataset(plan: Plan) -> None:
@@ -341,12 +323,6 @@ def spend(plan: Plan, account: str | Path | None, ledger: str, *, begun: bool) -
         )
 
 
-def _chained(previous: str, number: int, entry: AccountEntry, text: str) -> str:
-    """The SHA-256 of an entry, of its plan's text, and of the entry before it, hexadecimal."""
-    plan = hashlib.sha256(text.encode()).hexdigest()
-    return hashlib.sha256(previous.encode() + canonical_json([number, *entry, plan])).hexdigest()
-
-
 @lru_cache(maxsize=256)
 def account_plan(text: str) -> Plan:
     """A plan that an account keeps, as far as privacy needs it."""
@@ -359,54 +335,3 @@ def _now() -> str:
 
 def _amount(value: float | None) -> str:
     return "more than can be said" if value is None else f"{value:.6g}"
-
-
-def _begin(connection: sqlite3.Connection) -> None:
-    """Wait for all others; sqlite's own waits grow so long that among many some would never have their turn."""
-    until = time.monotonic() + BUSY_SECONDS
-    connection.execute("PRAGMA busy_timeout = 0")
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")  # for those who read
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-        time.sleep(0.001 + 0.002 * random.random())  # noqa: S311  a wait, and no noise
-
-
-def _connect(file: Path, mode: str) -> sqlite3.Connection:
-    uri = f"{file.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-
-
-@contextmanager
-def _guarded(path: Path) -> Iterator[None]:
-    """Turns errors of sqlite and of the file system into refusals."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        text = str(error)
-        if "locked" in text or "busy" in text:
-            because = f"another process has held it for more than {BUSY_SECONDS:.0f} seconds"
-            busy = "the account is busy"
-            raise AccountError(BUSY, busy, where=str(path), because=because, help="run again") from None
-        if is_full(error):
-            raise unusable(path, "the disk is full", "make room, then run again; nothing was entered") from None
-        raise unusable(path, "it cannot be opened, or written to", "check its folder and rights") from None
-    except sqlite3.DatabaseError:
-        raise unusable(path, "it is not a whole account: truncated, or another kind of file", RESTORE) from None
-    except OSError as error:
-        remedy = "make room, then run again" if is_full(error) else "check its folder and rights"
-        raise unusable(path, error.strerror or "the system refused", remedy) from None
-
-
-def unusable(path: Path, reason: str, remedy: str) -> AccountError:
-    """The refusal of a file that is no account, or cannot be used."""
-    return AccountError(UNUSABLE, "the account cannot be used", where=str(path), because=reason, help=remedy)
-
-
-def _altered(path: Path, place: str) -> AccountError:
-    because = "the hash there does not follow from what stands before it"
-    return AccountError(ALTERED, "the account was altered", where=f"{path}: {place}", because=because, help=RESTORE)
