@@ -127,6 +127,11 @@ def worst(plan: Plan, less: float) -> Iterator[list[tuple[Noise, int]]]:
     numbers, laws = moved(plan, everybody, less)
     replaced = plan.claims.user_level[0].relation is NeighboringRelation.REPLACE_ONE
     others = numbers if replaced else numbers[everybody.index(((),) * STEPS)][None]
+    yield from furthest_apart(numbers, others, laws)
+
+
+def furthest_apart(numbers: Floats, others: Floats, laws: list[Noise]) -> Iterator[list[tuple[Noise, int]]]:
+    """Of all that one user and another make, what differs most in L1 and in L2, relative to the noise."""
     relative = np.array([law.size for law in laws])
     for power in (1, 2):
         furthest = [(np.abs((numbers - other) / relative) ** power).sum(axis=1) for other in others]

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 
-import numpy as np
 import pytest
 from every_user import Noise, least_delta
-from test_every_user_of_all import EPSILONS, STEPS, User, moved
+from test_every_user_of_all import EPSILONS, STEPS, User, furthest_apart, moved
 
 from policyc import compile_policy
 from policyc_check.plan.targets import NeighboringRelation
@@ -85,12 +84,7 @@ def worst(plan: Plan, less: float) -> Iterator[list[tuple[Noise, int]]]:
     for first in range(STEPS - width + 1):
         numbers, laws = moved(plan, courses(plan, range(first, first + width)), less)
         others = numbers if replaced else numbers[:1]
-        relative = np.array([law.size for law in laws])
-        for power in (1, 2):
-            furthest = [(np.abs((numbers - other) / relative) ** power).sum(axis=1) for other in others]
-            one, mine = np.unravel_index(np.argmax(furthest), (len(others), len(numbers)))
-            moves = np.abs(numbers[mine] - others[one]).astype(np.int64).tolist()
-            yield sorted(((law, move) for law, move in zip(laws, moves, strict=True) if move), key=str)
+        yield from furthest_apart(numbers, others, laws)
 
 
 @pytest.mark.sampled(6)
