@@ -68,7 +68,8 @@ class Foreign:
     def json(self) -> Any:
         """What the text says as JSON, numbers as decimals, each name at most once."""
         depth = most = 0
-        for sign in re.findall(r'[\[{\]}]|"(?:[^"\\]|\\.)*"', self.text):
+        for found in re.finditer(r'[\[{\]}]|"(?:[^"\\]|\\.)*"?', self.text, re.DOTALL):  # a text may not end
+            sign = found.group()
             depth += (sign in "[{") - (sign in "]}")
             most = max(most, depth)
         if most > DEEPEST:
@@ -92,14 +93,17 @@ class Foreign:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """The rows of the text as CSV, without spaces around values, each with its line; empty ones are left out."""
-        reader = csv.reader(self.text.splitlines(keepends=True), strict=True)
+        reader, empty = csv.reader(self.text.splitlines(keepends=True), strict=True), True
         try:
             for row in reader:
                 cells = [cell.strip() for cell in row]
                 if any(cells):
+                    empty = False
                     yield reader.line_num, cells
         except csv.Error as error:
             raise self.refused(f"the file is not CSV: {error}", f"line {reader.line_num}") from None
+        if empty:
+            raise self.refused("the file is empty")
 
     def number(self, text: str, place: str = "") -> Decimal:
         """An exact decimal of a sensible number of digits."""

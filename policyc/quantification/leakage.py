@@ -128,11 +128,6 @@ class GivenLeakage:
         """All budgets, exact: what all steps of a person together tell at most, whatever is known."""
         return None if self.spent.endless else self.spent.most(len(self.spent.budgets))
 
-    @property
-    def worst(self) -> ChainLeakage:
-        """The chain with the largest leakage about one step, to who knows it both ways."""
-        return max(self.chains, key=lambda chain: chain.at_step("both").nats)
-
 
 def quantify(
     spent: Spent,

@@ -84,6 +84,6 @@ def times(value: float, of: float) -> str:
 
 def sure(loss: float) -> str:
     """How probable a value can become that had even odds, as percent, rounded up."""
-    odds = _DIGITS.exp(Decimal(loss))
+    odds = _DIGITS.exp(min(Decimal(loss), Decimal(1000)))  # beyond, it is 100 %
     percent = min(Decimal(100), 100 * _DIGITS.divide(odds, odds + 1))
     return f"{round_up(percent, 3 if percent < 99 else 6)} %"

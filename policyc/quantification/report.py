@@ -150,7 +150,7 @@ class Report:
         ]
 
     def quantiles(self) -> list[list[str]]:
-        """Of many chains: what is told at most about half of them, nine in ten, and all."""
+        """Of many chains: what is told at most about half of them, nine in ten, and ninety-nine in a hundred."""
         if len(self.found.chains) <= MOST_ROWS:
             return []
         rows = []

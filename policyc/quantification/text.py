@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from policyc.diagnostics.text import visible
 from policyc.quantification.meaning import meaning
 from policyc.quantification.report import HEADS, MOST_ROWS, Report
+from policyc_check.rounding import rounded_down
 
 WIDTH = 100
 
@@ -43,7 +45,8 @@ def tolerance(report: Report) -> str:
     for adversary in report.knows:
         within = report.found.window(adversary, 1).nats
         if adversary not in report.kept:
-            held = "not kept" if report.exceeded and within > float(report.alpha or 0) else "kept for ever"
+            over = report.exceeded and within > rounded_down(report.alpha or Decimal(0))
+            held = "not kept" if over else "kept for ever"
         elif report.kept[adversary] >= steps:
             held = f"kept for all {steps:,} steps"
         else:

@@ -313,3 +313,30 @@ def test_a_chain_told_backward_alone_starts_stationary(gallery: Path, tmp_path: 
         *_, last = verified_claims(forged)
         assert (last.holds, last.where) == (False, "correlation.chains.0")
         assert "a start that is not stationary has backward matrices of its own" in last.detail
+
+
+def test_runs_of_unequal_length_are_refused_before_they_are_written_out() -> None:
+    """A plan of a few bytes does not ask for gigabytes."""
+    assert not held((InheritedRun(nats=(1.0,), lags=(1,) * 1000, repeats=10_000_000),), BUDGETS)
+    assert not held((InheritedRun(nats=(1.0,) * 7, lags=(1,) * 6, repeats=1),), BUDGETS)
+
+
+def test_an_endless_stream_that_spends_nothing_passes_nothing_on() -> None:
+    for chain in (Chain(CHAIN), Chain(CHAIN, initial=[0.2, 0.3, 0.5])):
+        before, after = accepted_inheritance(np.zeros(3), chain, 1, endless=True)
+        assert before[0].max() == after[0].max() == 0
+
+
+def test_sums_of_what_floats_lose_are_lost_too() -> None:
+    """Three states too rare for floats lead to one: what came before is refused, and not told wrongly."""
+    rows = np.zeros((11, 11))
+    rows[0, 0] = rows[9, 9] = rows[7, 9] = rows[8, 9] = 1
+    rows[1:4, 7] = rows[4:7, 8] = 1
+    rows[10, 1:4], rows[10, 4:7] = 1e-13 / 3, 1e-3 / 3
+    rows[10, 0] = 1 - rows[10].sum()
+    initial = np.zeros(11)
+    initial[10], initial[0] = 1e-290, 1
+    side = Chain(rows, initial=initial).backward_side()
+    for step in (1, 2, 3, 4):
+        with pytest.raises(InvalidMatrixError):
+            side.law(step, 1)

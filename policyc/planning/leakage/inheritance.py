@@ -187,7 +187,7 @@ def _settling(budgets: Floats, side: Losses, lags: tuple[int, ...]) -> Shown:
     """Of a period that repeats for ever while the law settles: of the first rounds, and of one that stays."""
     period, settled = len(budgets), Losses(_Settled(side.side))
     limit, by = _around(budgets, settled, lags, "before")
-    if not np.isfinite(limit).all():
+    if not budgets.any() or not np.isfinite(limit).all():
         return limit, by
     reach = -(-max(int(by.max()), lags[-1]) // period)
     rounds = -(-int(side.settled) // period) + 2 * reach + 1

@@ -142,7 +142,7 @@ class Chain:
         while len(self._laws) <= step and self._settled == math.inf:
             law = (self._transposed * self._laws[-1]).sum(axis=1)
             rare = (law < VANISHING) & ((self._transposed > 0) @ (self._laws[-1] > 0))
-            law[rare] = VANISHING / 2  # stays possible, and too small for `reversal`
+            law[rare] = VANISHING / (2 * self.states)  # stays possible; too small for `reversal`, and so are sums of it
             law /= law.sum()
             self._laws.append(law)
             t = len(self._laws) - 1

@@ -161,7 +161,7 @@ def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) ->
 
 def _expanded(runs: tuple[InheritedRun, ...]) -> tuple[Floats, Whole]:
     """The number and the lag of every step that is stated, in the order of time."""
-    if not runs or sum(run.repeats * len(run.nats) for run in runs) > LONGEST_STREAM:
+    if not runs or sum(run.repeats * max(len(run.nats), len(run.lags)) for run in runs) > LONGEST_STREAM:
         raise PlanRejectedError("E0801", "what steps inherit is not stated for every step", where="claims.inherited")
     nats = [np.tile(np.array(run.nats, dtype=np.float64), run.repeats) for run in runs]
     lags = [np.tile(np.array(run.lags, dtype=np.int64), run.repeats) for run in runs]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Indices = NDArray[np.intp]
 
 FEWEST_VALUES = 8  # below, nothing is learned
-RESIDUAL_COST = 4.0  # the same of an AR(1) residual
 SEASON_COST = 4.0  # twice Akaike's two parameters: what a season must gain, in units of 2 log-likelihood
+RESIDUAL_COST = 4.0  # the same of an AR(1) residual
 AUTOCORRELATIONS = (0.3, 0.6, 0.9, 0.98)  # to start a search from
 LEAST_SHARE = 1e-3  # of noise, below which an expected periodogram counts as rounding
 MOST_AT_ONCE = 2**20  # numbers that are worked on
@@ -155,6 +155,11 @@ def _fitted(seen: Periodograms, known: Mapping[str, float], period: int) -> tupl
     if period:
         whole |= {"seasonal_stddev": sizes, "seasonal_autocorrelation": (-same, 7 * same)}
     free = {name: ends for name, ends in whole.items() if name not in known}
+    if not free:  # all is declared
+        every = np.arange(size.size)
+        values = {"seasonal_stddev": 0.0, "seasonal_autocorrelation": STEADY} | dict(known)
+        declared = {name: np.full(size.size, value) for name, value in values.items()}
+        return declared, seen.misfit(declared, period, every)
     low, high = (np.stack(ends, axis=1) for ends in zip(*free.values(), strict=True))  # (series, unknown)
 
     def told(points: Array, which: Indices) -> dict[str, Array]:

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from policyc.quantification.budgets import Spent, read_budgets
 from policyc.quantification.knowledge import Knowledge, Known, of_matrices, of_persons
 from policyc.quantification.leakage import ADVERSARIES, quantify, steps_kept
+from policyc.quantification.meaning import sure
+from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
 
 oracles = run_path(str(Path(__file__).parents[2] / "runtime" / "privacy" / "oracles.py"))
@@ -304,3 +306,23 @@ def test_one_matrix_is_turned_around(tmp_path):
     chain = knowledge.known[0].chain
     law = chain.marginal(0)
     assert chain.backward * law[:, None] == pytest.approx((chain.forward * law[:, None]).T, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", [",,\n", '""\n', " , \n\n"])
+def test_rows_without_a_value_are_an_empty_file(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "spent.csv"
+    file.write_text(text)
+    with pytest.raises(KernelError, match="the file is empty"):
+        read_budgets(file)
+
+
+def test_texts_that_do_not_end_take_time_by_their_length(tmp_path: Path) -> None:
+    """A million escaped quotes are read once."""
+    file = tmp_path / "spent.json"
+    file.write_text('["' + '\\"' * 1_000_000)
+    with pytest.raises(KernelError, match="not JSON"):
+        read_budgets(file)
+
+
+def test_what_is_beyond_all_doubt_is_sure() -> None:
+    assert sure(3e6) == sure(900) == "100 %"

@@ -238,3 +238,12 @@ def test_plain_series_estimators_read_back():
         assert type(estimator).model_validate_json(estimator.model_dump_json()) == estimator
     assert SeriesSmoother().described() == "smoother()"
     assert SeriesFilter(signal=SignalModel(period=7)).described() == "filter() of seasonal_ar1(period = 7)"
+
+
+def test_a_season_of_which_only_the_size_is_not_said_needs_no_search() -> None:
+    """All else is declared, so that without a season nothing is left to be searched for."""
+    declared = SignalModel(residual_stddev=Decimal(3), autocorrelation=Decimal("0.5"), period=7)
+    values = 100 + np.random.default_rng(1).normal(0, 3, 70)
+    found = learned_process(declared, values, np.full(70, 4.0))
+    assert found is not None
+    assert (found.residual_stddev, found.autocorrelation) == (3, 0.5)
