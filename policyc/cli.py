@@ -16,6 +16,7 @@ from policyc.cli_account import register_account
 from policyc.cli_claims import show_claims, show_claims_as_json
 from policyc.cli_documents import register_documents
 from policyc.cli_exit import guarded
+from policyc.cli_init import register_init
 from policyc.cli_leakage import register_leakage
 from policyc.cli_policies import register_policies, show_findings
 from policyc.progress import shown_progress
@@ -380,6 +381,7 @@ def _plan_of(target: Path) -> Plan:
 
 
 register_policies(app)
+register_init(app)
 register_documents(app)
 register_account(app)
 register_leakage(app)

@@ -27,7 +27,7 @@ class FindingFormat(StrEnum):
 
 def register_policies(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (check, fmt, explain, init):
+    for command in (check, fmt, explain):
         app.command()(command)
 
 
@@ -123,18 +123,6 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0
         typer.echo(f"error: there is no finding {wanted[:20]}{hint}", err=True)
         raise typer.Exit(USAGE)
     typer.echo(read_page(wanted), nl=False)
-
-
-def init(name: Annotated[str, typer.Argument(metavar="NAME", help="The new policy's name: NAME.policy.")]) -> None:
-    """Write a policy to start from, with a comment at every place that needs your decision.
-
-    \b
-    policyc init traffic
-    """
-    from policyc.emit.starter import write_starter
-
-    path = write_starter(name)
-    typer.echo(f"{path}: written. Next: edit it, then `policyc check {path}`")
 
 
 def show_findings(findings: tuple[Diagnostic, ...], source: Source) -> None:

@@ -1,4 +1,4 @@
-"""In how many cells of a step one user counts."""
+"""Which cells there are, and in how many of a step one user counts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.semantics.policy import Policy, UserLevelTarget
 
+UNWRITTEN_CELLS = ("first place", "second place")  # as the policy to start from has them
+
 
 def check_cells(policy: Policy) -> Iterator[Diagnostic]:
-    """Whether `cells_per_step` means something where it is said (E0508)."""
+    """Cells that are still to be written (W0201); whether `cells_per_step` means something where it is said (E0508)."""
     bound, cell = policy.participation, policy.stream.cell
+    if cell is not None and tuple(cell.cells) == UNWRITTEN_CELLS:
+        yield Diagnostic(
+            "W0201",
+            "the cells are still to be written",
+            cell.span,
+            because=f"`policyc init` does not read them from the data, so `{cell.column}` has two that nobody is in",
+            help='write the values to count by, as they are publicly known: `in {"A", "B"}` or `in file("cells.csv")`',
+        )
     said: list[tuple[int, Span]] = [
         (release.cells_per_step, release.span) for release in policy.releases if release.cells_per_step is not None
     ]

@@ -33,7 +33,7 @@ def rows_with_moments(table: InputTable, stream: StreamRecord, time: str, others
             where=str(table.path),
             help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`",
         )
-    said, local = _said(time, kind)
+    said, local = moments_said(time, kind)
     if stream.clock is None:
         return f"SELECT {said} AS moment, {others} FROM {table.source}"
     rows = f"SELECT {said} AS moment, {local} AS local, {others} FROM {table.source}"
@@ -41,7 +41,7 @@ def rows_with_moments(table: InputTable, stream: StreamRecord, time: str, others
     return f"SELECT * EXCLUDE (local) REPLACE ({moment}) FROM ({rows})"
 
 
-def _said(time: str, kind: str) -> tuple[str, str]:
+def moments_said(time: str, kind: str) -> tuple[str, str]:
     """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
     if kind != "VARCHAR":
         return f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ))", str("WITH TIME ZONE" not in kind)
