@@ -34,19 +34,31 @@ def register_policies(app: typer.Typer) -> None:
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Policies.")],
     form: Annotated[FindingFormat, typer.Option("--format", help="text, json or sarif.")] = FindingFormat.TEXT,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First rewrite what can only mean one thing: spelling, signs, quotes.")
+    ] = False,
+    help_uri: Annotated[
+        str | None,
+        typer.Option("--help-uri", metavar="URL", help="SARIF: where `policyc explain {code}` is shown, as a link."),
+    ] = None,
 ) -> None:
     """Show all findings of policies, without planning.
 
     \b
     policyc check traffic.policy
+    policyc check traffic.policy --fix
     policyc check policies/*.policy --format sarif > findings.sarif
     """
     from policyc.diagnostics import PolicyError
     from policyc.semantics.checked import check_file
 
+    if help_uri is not None and "{code}" not in help_uri:
+        raise typer.BadParameter("write {code} where a finding's code stands", param_hint="--help-uri")
     results: list[tuple[Source, tuple[Diagnostic, ...]]] = []
     failed = False
     for file in files:
+        if fix:
+            _fix(file)
         try:
             source, _, _, findings = check_file(file)
         except PolicyError as error:
@@ -67,9 +79,28 @@ def check(
     else:
         from policyc.diagnostics.sarif import render_sarif
 
-        typer.echo(render_sarif(results, __version__))
+        typer.echo(render_sarif(results, __version__, help_uri))
     if failed:
         raise typer.Exit(FINDINGS)
+
+
+def _fix(file: Path) -> None:
+    """Rewrite a policy with the edits that its findings carry, and say them; line ends stay as they are."""
+    from policyc.diagnostics import PolicyError
+    from policyc.semantics.fixed import fix_source
+    from policyc.syntax import read_source
+    from policyc_runtime.files import followed, write_text
+
+    try:
+        source = read_source(file)
+    except PolicyError:
+        return  # no text to change: what is wrong with the file is shown with all findings
+    fixed, changes = fix_source(source, file.parent)
+    if changes:
+        ends = "\r\n" if b"\r\n" in file.read_bytes() else "\n"
+        write_text(followed(file), fixed.text.replace("\n", ends))
+    for change in changes:
+        typer.echo(str(change), err=True)
 
 
 def fmt(

@@ -25,6 +25,18 @@ class Label:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """What puts a finding right where one thing alone can be meant: what stands at `span` gives way to `replacement`.
+
+    It spells a word, writes a sign, or writes the same number as this language does. It never decides: not between two
+    readings, and not what is promised.
+    """
+
+    span: Span
+    replacement: str
+
+
+@dataclass(frozen=True)
 class Diagnostic:
     """One finding about a policy.
 
@@ -36,6 +48,7 @@ class Diagnostic:
         because: what the consequence for privacy would be.
         help: what to write instead.
         labels: further places that explain it.
+        edit: what puts it right, where that is mechanical.
     """
 
     code: str
@@ -45,6 +58,7 @@ class Diagnostic:
     because: str | None = None
     help: str | None = None
     labels: tuple[Label, ...] = field(default=())
+    edit: Edit | None = None
 
     @property
     def severity(self) -> Severity:

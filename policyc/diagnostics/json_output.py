@@ -27,6 +27,9 @@ def json_records(diagnostics: Iterable[Diagnostic], source: Source) -> list[dict
             "note": diagnostic.note,
             "because": diagnostic.because,
             "help": diagnostic.help,
+            "edit": None
+            if diagnostic.edit is None
+            else {"replacement": diagnostic.edit.replacement, **position(diagnostic.edit.span, source)},
             "labels": [{"message": label.text, **position(label.span, source)} for label in diagnostic.labels],
         }
         for diagnostic in diagnostics

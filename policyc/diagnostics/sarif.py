@@ -15,19 +15,20 @@ from policyc.diagnostics.source import Source, Span
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def render_sarif(results: Iterable[tuple[Source, Iterable[Diagnostic]]], version: str) -> str:
+def render_sarif(results: Iterable[tuple[Source, Iterable[Diagnostic]]], version: str, pages: str | None = None) -> str:
     """One run over several policies.
 
     Args:
         results: each policy with its findings.
         version: the compiler's version.
+        pages: where the pages of the findings are shown, `{code}` standing for a code; each rule then links to its own.
 
     Returns:
         A SARIF 2.1.0 log; the rules are the pages of the codes that were found.
     """
     found = [(source, diagnostic) for source, diagnostics in results for diagnostic in diagnostics]
     codes = sorted({diagnostic.code for _, diagnostic in found})
-    driver = {"name": "policyc", "version": version, "rules": [_rule(code) for code in codes]}
+    driver = {"name": "policyc", "version": version, "rules": [_rule(code, pages) for code in codes]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -37,13 +38,15 @@ def render_sarif(results: Iterable[tuple[Source, Iterable[Diagnostic]]], version
     return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
 
 
-def _rule(code: str) -> dict[str, Any]:
+def _rule(code: str, pages: str | None) -> dict[str, Any]:
     page = read_page(code)
+    link = {} if pages is None else {"helpUri": pages.replace("{code}", code)}
     return {
         "id": code,
         "shortDescription": {"text": page_title(code)},
         "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"level": "warning" if code.startswith("W") else "error"},
+        **link,
     }
 
 
@@ -62,15 +65,26 @@ def _result(source: Source, diagnostic: Diagnostic, rule: int) -> dict[str, Any]
             {"id": i, **_location(source, label.span), "message": {"text": label.text}}
             for i, label in enumerate(diagnostic.labels)
         ]
+    if diagnostic.edit is not None:
+        replacement = {
+            "deletedRegion": _region(source, diagnostic.edit.span),
+            "insertedContent": {"text": diagnostic.edit.replacement},
+        }
+        change = {"artifactLocation": {"uri": quote(source.name)}, "replacements": [replacement]}
+        result["fixes"] = [{"description": {"text": diagnostic.help or ""}, "artifactChanges": [change]}]
     return result
 
 
 def _location(source: Source, span: Span) -> dict[str, Any]:
+    region = _region(source, span)
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(source.name)}, "region": region}}
+
+
+def _region(source: Source, span: Span) -> dict[str, int]:
     place = position(span, source)
-    region = {
+    return {
         "startLine": place["line"],
         "startColumn": place["column"],
         "endLine": place["end_line"],
         "endColumn": place["end_column"],
     }
-    return {"physicalLocation": {"artifactLocation": {"uri": quote(source.name)}, "region": region}}

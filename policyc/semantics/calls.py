@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from policyc.diagnostics import Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.reading import Reader
-from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.syntax.numerals import numeral_around, plain
 from policyc.syntax.tree import Argument, Call, Name, Value
 
@@ -19,6 +19,8 @@ MEANT = {
     **{("deliver", word): STEP for word in ("hourly", "daily", "weekly", "monthly", "yearly")},
 }
 """What to write for words that say clearly what was wanted."""
+PROMISED = {"target", "participation"}
+"""Statements whose kind is the promise: which one is meant is said by a person."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def kind_of(scope: Scope, value: Value | Call, known: Mapping[str, object], keyw
         f"there is no kind of {keyword} called `{value.function.text}`",
         value.function.span,
         hint=MEANT.get((keyword, value.function.text)) or suggest(value.function.text, known),
+        edit=None if (keyword, value.function.text) in MEANT or keyword in PROMISED else spelt(value.function, known),
     )
     return None
 
@@ -109,7 +112,9 @@ def _pair(scope: Scope, call: Call, parameters: tuple[Parameter, ...]) -> tuple[
             name = argument.name.text
         if name not in names:
             hint = suggest(name, names) if names else f"write `{call.function.text}()`"
-            fits = _unfit(scope, "E0205", f"`{call.function.text}` takes no `{name}`", argument, hint)
+            said = {other.name.text for other in call.arguments if other.name is not None}
+            free = [known for known in names if known not in said]
+            fits = _unfit(scope, "E0205", f"`{call.function.text}` takes no `{name}`", argument, hint, free)
         elif name in given:
             fits = False
             scope.refuse(
@@ -132,7 +137,8 @@ def _no_decimal(scope: Scope, span: Span, written: str) -> int:
     return span.end
 
 
-def _unfit(scope: Scope, code: str, message: str, argument: Argument, hint: str) -> bool:
+def _unfit(scope: Scope, code: str, message: str, argument: Argument, hint: str, known: Sequence[str] = ()) -> bool:
     span = argument.name.span if argument.name is not None else argument.span
-    scope.refuse(code, message, span, hint=hint)
+    edit = None if argument.name is None else spelt(argument.name, known)
+    scope.refuse(code, message, span, hint=hint, edit=edit)
     return False

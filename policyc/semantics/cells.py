@@ -87,7 +87,9 @@ def _listed(
 def _cells_in_set(scope: Scope, cells: Set) -> list[tuple[str, Span]] | None:
     wrong = [item for item in cells.items if not isinstance(item, Text)]
     for item in wrong:
-        reading.mismatch(scope, item, "cell", "texts in quotes", f'`"{scope.quote(item.span)}"`')
+        written = f'"{scope.quote(item.span)}"'
+        alone = written if isinstance(item, Name) else None
+        reading.mismatch(scope, item, "cell", "texts in quotes", f"`{written}`", alone)
     return None if wrong else [(i.value, i.span) for i in cells.items if isinstance(i, Text)]
 
 

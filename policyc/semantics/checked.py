@@ -23,10 +23,29 @@ def check_file(
     """
     file = Path(path)
     source = read_source(file)
+    return source, *check_source(source, file.parent, known_clock)
+
+
+def check_source(
+    source: Source, directory: Path, known_clock: Clock | None = None
+) -> tuple[Tree, Policy, tuple[Diagnostic, ...]]:
+    """The same of a text that stands, or will stand, in a folder.
+
+    Raises:
+        PolicyError: as above.
+    """
     tree = parse_policy(source)
-    policy, findings = resolve_policy(tree, file.parent, known_clock)
+    policy, findings = resolve_policy(tree, directory, known_clock)
     if policy is not None:
         findings = [*findings, *check_policy(policy)]
     if policy is None or any(finding.severity is Severity.ERROR for finding in findings):
         raise PolicyError(source, findings)
-    return source, tree, policy, tuple(findings)
+    return tree, policy, tuple(findings)
+
+
+def findings_in(source: Source, directory: Path) -> tuple[Diagnostic, ...]:
+    """Every finding of the pass that stopped, or of all of them, in source order."""
+    try:
+        return check_source(source, directory)[2]
+    except PolicyError as error:
+        return error.diagnostics

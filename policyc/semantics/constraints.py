@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
+from policyc.diagnostics import Edit, Span
 from policyc.semantics.linear import Coefficients, Form, Forms, added_up, joined
 from policyc.semantics.policy import Agreement, LinearConstraint, Made, Postprocess, Release, Suppression
 from policyc.semantics.reading import LARGEST_NUMBER
@@ -33,7 +34,8 @@ MOST_COEFFICIENTS = 10_000_000
 _EXACT = Context(prec=200, traps=[])  # exact for every number a policy can hold; overflow is found by looking
 _RELATIONS = {"==", "<=", ">="}
 _NO_NEAREST = "no nearest values exist that keep out of the boundary"
-_SLOPPY = {"=": "==", "<": "<=", ">": ">=", "!=": "==", "=<": "<=", "=>": ">="}
+_SAME = {"=<": "<=", "=>": ">=", "≤": "<=", "≥": ">="}
+_SLOPPY = {"=": "==", "<": "<=", ">": ">=", "!=": "==", "<>": "==", "≠": "==", **_SAME}
 
 
 class _Unlinear(Exception):  # noqa: N818  # never leaves this module
@@ -115,6 +117,15 @@ def _is_own(scope: Scope, name: Name, target: Target) -> bool:
     return True
 
 
+def _same_operator(scope: Scope, tree: Comparison) -> Edit | None:
+    """The edit of a comparison that another notation has, and this language spells otherwise."""
+    start, end = tree.left.span.end, tree.right.span.start
+    place = scope.source.text.find(tree.operator, start, end)
+    if tree.operator not in _SAME or place < 0 or "#" in scope.source.text[start:end]:
+        return None
+    return Edit(Span(place, place + len(tree.operator)), _SAME[tree.operator])
+
+
 def _rows(scope: Scope, tree: Comparison, target: Target, before: Sequence[LinearConstraint]) -> list[LinearConstraint]:
     """The linear rows of one comparison, after those `before`; none after reporting."""
     if tree.operator not in _RELATIONS:
@@ -129,6 +140,7 @@ def _rows(scope: Scope, tree: Comparison, target: Target, before: Sequence[Linea
             tree.span,
             because=_NO_NEAREST if tree.operator in ("<", ">", "!=") else None,
             hint=hint,
+            edit=_same_operator(scope, tree),
         )
         return []
     try:

@@ -10,7 +10,7 @@ from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
 from policyc.semantics.policy import Baseline, CellSchema, Made, Release
-from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.syntax.tree import LONGEST_HORIZON, Attribute, Name, Range, Value
 from policyc.syntax.tree import Release as ReleaseTree
 
@@ -283,5 +283,6 @@ def check_operands(scope: Scope, tree: ReleaseTree, bound: Mapping[str, object],
             hint = "name the release it is made of, such as one that is a `count`"
             scope.refuse("E0204", f"release `{value.text}` is made of itself", value.span, hint=hint)
         else:
-            scope.refuse("E0204", f"there is no release `{value.text}`", value.span, hint=suggest(value.text, others))
+            hint, edit = suggest(value.text, others), spelt(value, others)
+            scope.refuse("E0204", f"there is no release `{value.text}`", value.span, hint=hint, edit=edit)
     return whole

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
-from policyc.diagnostics import Span
+from policyc.diagnostics import Edit, Span
 from policyc.semantics.lengths import MONTH, Length
-from policyc.semantics.scope import Scope, one_of, suggest
+from policyc.semantics.scope import Scope, one_of, spelt, suggest
 from policyc.syntax.tree import LONGEST_HORIZON, Call, Duration, Name, Number, Range, Sequence, Set, Steps, Text, Value
 
 Reader = Callable[[Scope, Value, str], object]
@@ -36,13 +36,16 @@ def _kind(value: Value) -> str:
     return kinds.get(type(value), "a column of a stream")
 
 
-def mismatch(scope: Scope, value: Value, what: str, expected: str, example: str) -> None:
+def mismatch(
+    scope: Scope, value: Value, what: str, expected: str, example: str, replacement: str | None = None
+) -> None:
     """Reports a value of the wrong kind."""
     scope.refuse(
         "E0208",
         f"`{what}` needs {expected}, and `{scope.quote(value.span)}` is {_kind(value)}",
         value.span,
         hint=f"write {example}",
+        edit=None if replacement is None else Edit(value.span, replacement),
     )
 
 
@@ -93,7 +96,7 @@ def whole(scope: Scope, value: Value, what: str, most: int = LARGEST_POPULATION)
     """A whole number from 1 to `most`."""
     if isinstance(value, Steps):
         count = scope.quote(value.span).split()[0]
-        mismatch(scope, value, what, "a whole number", f"`{what} = {count}`, without `steps`")
+        mismatch(scope, value, what, "a whole number", f"`{what} = {count}`, without `steps`", count)
         return None
     if not isinstance(value, Number):
         mismatch(scope, value, what, "a whole number", "a number such as `1_000`")
@@ -117,11 +120,13 @@ def step_count(scope: Scope, value: Value, what: str) -> int | None:
         _out_of_range(scope, value.span, what, f"from 1 to {LONGEST_HORIZON:_} steps", hint)
         return None
     if isinstance(value, Duration):
+        hint = _as_steps(scope, value)
         scope.refuse(
             "E0211",
             f"`{what}` is counted in steps, and `{scope.quote(value.span)}` is a duration",
             value.span,
-            hint=_as_steps(scope, value),
+            hint=hint,
+            edit=Edit(value.span, hint.split("`")[1]) if hint.startswith("write `") else None,
         )
         return None
     example = f"`{scope.quote(value.span)} steps`" if isinstance(value, Number) and value.is_integer else "`12 steps`"
@@ -213,8 +218,8 @@ def text(scope: Scope, value: Value, what: str) -> str | None:
     return None
 
 
-def word(*options: str) -> Reader:
-    """A reader of one of a few words."""
+def word(*options: str, promised: bool = False) -> Reader:
+    """A reader of one of a few words; which one is `promised` is said by a person, however near it is spelt."""
 
     def read(scope: Scope, value: Value, what: str) -> str | None:
         if not isinstance(value, Name):
@@ -222,7 +227,8 @@ def word(*options: str) -> Reader:
             return None
         if value.text in options:
             return value.text
-        scope.refuse("E0205", f"`{what}` cannot be `{value.text}`", value.span, hint=suggest(value.text, options))
+        hint, edit = suggest(value.text, options), None if promised else spelt(value, options)
+        scope.refuse("E0205", f"`{what}` cannot be `{value.text}`", value.span, hint=hint, edit=edit)
         return None
 
     return read

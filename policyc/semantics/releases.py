@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from policyc.diagnostics import Edit, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
 from policyc.semantics.cells import column_of
 from policyc.semantics.made import MADE_QUERIES, check_operands, made_of
 from policyc.semantics.policy import Made, Release
-from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.syntax.tree import Attribute, Call, Name, Range, Value
 from policyc.syntax.tree import Release as ReleaseTree
 
@@ -135,7 +136,8 @@ def _known(scope: Scope, tree: ReleaseTree, kind: str, owner: Name, names: Names
         hint = "name the release it is made of, such as one that is a `count`"
         scope.refuse("E0204", f"release `{owner.text}` is made of itself", owner.span, hint=hint)
         return False
-    scope.refuse("E0204", f"there is no {what} `{owner.text}`", owner.span, hint=suggest(owner.text, known))
+    hint, edit = suggest(owner.text, known), spelt(owner, known)
+    scope.refuse("E0204", f"there is no {what} `{owner.text}`", owner.span, hint=hint, edit=edit)
     return False
 
 
@@ -146,7 +148,9 @@ def _by_cells(scope: Scope, tree: ReleaseTree, kind: str, names: Names | None) -
     column = column_of(tree.by)
     if kind in ("prefix", "window", *MADE_QUERIES):
         hint = "leave `by` out: the release it is made of decides"
-        scope.refuse("E0220", f"a {kind} is split as its release is", tree.by.span, hint=hint)
+        without = Span(tree.query.span.end, tree.by.span.end)
+        edit = None if "#" in scope.source.text[without.start : without.end] else Edit(without, "")
+        scope.refuse("E0220", f"a {kind} is split as its release is", tree.by.span, hint=hint, edit=edit)
         return False
     if column in names.columns:
         return True
@@ -158,6 +162,7 @@ def _by_cells(scope: Scope, tree: ReleaseTree, kind: str, names: Names | None) -
         tree.by.span,
         because="the values of any other column are known from the protected data alone",
         hint=hint,
+        edit=spelt(tree.by, names.columns),
     )
     return False
 

@@ -19,7 +19,7 @@ from policyc.semantics.made import with_rows
 from policyc.semantics.objective import Objective, resolve_objective
 from policyc.semantics.policy import CellSchema, Delivery, Made, Policy, Postprocess, Release, Stream, Wish
 from policyc.semantics.releases import Names, inherit_cells, resolve_release
-from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.semantics.signals import resolve_signal, with_population
 from policyc.semantics.statements import (
     resolve_delivery,
@@ -206,7 +206,8 @@ def _postprocess(
     for tree in trees:
         name = tree.release.text
         if name not in written:
-            scope.refuse("E0204", f"there is no release `{name}`", tree.release.span, hint=suggest(name, written))
+            hint, edit = suggest(name, written), spelt(tree.release, written)
+            scope.refuse("E0204", f"there is no release `{name}`", tree.release.span, hint=hint, edit=edit)
         elif name in first:
             scope.refuse(
                 "E0202", f"`{name}` has two `postprocess` blocks", tree.release.span,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from policyc.diagnostics import Diagnostic, Source, Span
+from policyc.diagnostics import Diagnostic, Edit, Source, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import PolicyFile
+from policyc.syntax.spelling import respelt
+from policyc.syntax.tree import Name, Text
 
 _QUOTED_WIDTH = 40
 
@@ -37,6 +41,17 @@ def suggest(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean `{near[0]}`?"
     return f"write {one_of(options[:12])}" if options else "there is nothing it could name"
+
+
+def spelt(written: Name | Text, known: Iterable[str]) -> Edit | None:
+    """The edit of a misspelt word, where one known word alone is near, and is that of the help line."""
+    word = written.text if isinstance(written, Name) else written.value
+    options = list(known)
+    meant = respelt(word, options)
+    if meant is None or suggest(word, options) != f"did you mean `{meant}`?":
+        return None
+    quoted = isinstance(written, Text) or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", meant) is None
+    return Edit(written.span, json.dumps(meant, ensure_ascii=False) if quoted else meant)
 
 
 class Scope:
@@ -76,9 +91,12 @@ class Scope:
         because: str | None = None,
         hint: str | None = None,
         labels: tuple[Label, ...] = (),
+        edit: Edit | None = None,
     ) -> None:
         """Adds a finding; what it is about can still be checked further."""
-        self.findings.append(Diagnostic(code, message, span, note=note, because=because, help=hint, labels=labels))
+        self.findings.append(
+            Diagnostic(code, message, span, note=note, because=because, help=hint, labels=labels, edit=edit)
+        )
 
     def refuse(
         self,
@@ -90,7 +108,8 @@ class Scope:
         because: str | None = None,
         hint: str | None = None,
         labels: tuple[Label, ...] = (),
+        edit: Edit | None = None,
     ) -> None:
         """Adds a finding about something that has no meaning: no checked policy can be made."""
         self.broken = True
-        self.report(code, message, span, note=note, because=because, hint=hint, labels=labels)
+        self.report(code, message, span, note=note, because=because, hint=hint, labels=labels, edit=edit)

@@ -24,8 +24,9 @@ from policyc.syntax.tree import Argument, Call, CallStatement, Value, WordStatem
 Signature = Mapping[str, tuple[Parameter, ...]]
 
 _EPSILON = Parameter("epsilon", reading.privacy_parameter, "epsilon = 1.0", because="it is the promise itself")
-_NEIGHBORS = reading.word("add_remove", "replace")
+_NEIGHBORS = reading.word("add_remove", "replace", promised=True)
 
+_ENFORCED = reading.word("keep_first", "keep_sample", promised=True)
 _STEP_NEIGHBORS = Parameter("neighbors", _NEIGHBORS, "neighbors = replace", required=False)
 _DELTA = Parameter("delta", reading.number, "delta = 1e-6", required=False)
 _PER = Parameter("per", reading.length, "per = 1d", required=False)
@@ -74,7 +75,7 @@ _PARTICIPATION: Signature = {
         Parameter("per_step", reading.whole, "per_step = 1", required=False),
         Parameter("cells_per_step", reading.whole, "cells_per_step = 10", required=False),
         Parameter("spacing", reading.step_count, "spacing = 1 step", required=False),
-        Parameter("enforced", reading.word("keep_first", "keep_sample"), "enforced = keep_first", required=False),
+        Parameter("enforced", _ENFORCED, "enforced = keep_first", required=False),
         Parameter("assumed", reading.text, 'assumed = "why this holds"', required=False),
     ),
 }  # fmt: skip

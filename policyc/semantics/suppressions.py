@@ -11,7 +11,7 @@ from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind
 from policyc.semantics.policy import Suppression
-from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.syntax.tree import Call, Name, Number, Text, Value
 from policyc.syntax.tree import Suppression as SuppressionTree
 
@@ -160,5 +160,6 @@ def _known(scope: Scope, call: Call, where: str, others: Sequence[str]) -> bool:
     own = call.arguments[0].value
     itself = isinstance(own, Name) and own.text == where
     problem = "a release cannot be shown where it is shown itself" if itself else f"there is no release `{where[:40]}`"
-    scope.refuse("E0204", problem, value.span, hint=suggest("" if itself else where, others))
+    edit = spelt(value, others) if isinstance(value, Name) and not itself else None
+    scope.refuse("E0204", problem, value.span, hint=suggest("" if itself else where, others), edit=edit)
     return False

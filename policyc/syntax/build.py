@@ -9,10 +9,10 @@ from decimal import Decimal
 from lark import Token
 from lark import Tree as RawTree
 
-from policyc.diagnostics import Diagnostic, Span
+from policyc.diagnostics import Diagnostic, Edit, Span
 from policyc.syntax import tree
 from policyc.syntax.scan import DURATION, MAX_DEPTH, too_deep
-from policyc.syntax.spelling import nearest
+from policyc.syntax.spelling import nearest, respelt
 
 Raw = Token | RawTree[Token]
 FUNCTIONS = ("sum", "previous", "integer", "suppress")
@@ -172,7 +172,7 @@ class TreeBuilder:
         return tree.SumOf(_span(node), argument)
 
     def _refuse_function(self, function: tree.Name, *, standing_alone: bool, arguments: bool = False) -> None:
-        guess = nearest(function.text, FUNCTIONS)
+        guess, edit = nearest(function.text, FUNCTIONS), None
         message = f"unknown function `{function.text}`"
         remedy = "constraints know `sum`, `previous`, `integer` and `suppress`"
         if function.text in FUNCTIONS and arguments:
@@ -188,7 +188,8 @@ class TreeBuilder:
             remedy = f"write `{ALONE[function.text]}`, and a comma after it"
         elif guess:
             remedy = f"did you mean `{guess}`?"
-        self.findings.append(Diagnostic("E0120", message, function.span, help=remedy))
+            edit = Edit(function.span, guess) if respelt(function.text, FUNCTIONS) else None
+        self.findings.append(Diagnostic("E0120", message, function.span, help=remedy, edit=edit))
 
 
 # ---------------------------------------------------------------- raw nodes

@@ -12,11 +12,11 @@ from decimal import Decimal
 
 from lark import Token
 
-from policyc.diagnostics import Diagnostic, Label, Span
+from policyc.diagnostics import Diagnostic, Edit, Label, Span
 from policyc.syntax.numerals import numeral_around
 from policyc.syntax.place import Fault, Place
 from policyc.syntax.scan import CLOSERS, OPENERS, no_name, no_number, unquoted_moment
-from policyc.syntax.spelling import nearest
+from policyc.syntax.spelling import nearest, respelt
 from policyc.syntax.tree import LONGEST_HORIZON
 
 DATE = re.compile(r"\b\d{4}-\d\d?-\d\d?\b")
@@ -112,7 +112,8 @@ def _stray_closer(place: Place) -> Fault | None:
     if place.found not in CLOSERS or (place.opener is not None and place.opener[1] == CLOSERS[place.found]):
         return None
     if place.opener is None:
-        diagnostic = Diagnostic("E0110", f"`{place.found}` closes nothing", place.span, help="leave it out")
+        out = Edit(place.span, "")
+        diagnostic = Diagnostic("E0110", f"`{place.found}` closes nothing", place.span, help="leave it out", edit=out)
         return Fault(diagnostic, repair=() if "$END" in place.accepted else None)
     offset, opener = place.opener
     return Fault(
@@ -130,15 +131,18 @@ def _equals(place: Place) -> Fault | None:
     """`=` where two things are compared, `==` where a value is given."""
     if place.found == "=" and "COMPARE" in place.accepted:
         meant = Token.new_borrow_pos("COMPARE", "==", place.token)
-        diagnostic = Diagnostic("E0116", "a constraint compares with `==`", place.span, help="write `==`")
+        edit = Edit(place.span, "==")
+        diagnostic = Diagnostic("E0116", "a constraint compares with `==`", place.span, help="write `==`", edit=edit)
         return Fault(diagnostic, repair=(meant,))
     if place.found == "=" and place.scan.masked[: place.offset].endswith("="):  # the first `=` was read as one
         span = Span(place.offset - 1, place.span.end)
-        return Fault(Diagnostic("E0116", "a value is given with `=`", span, help="write `=`"), repair=())
+        finding = Diagnostic("E0116", "a value is given with `=`", span, help="write `=`", edit=Edit(span, "="))
+        return Fault(finding, repair=())
     word = place.previous_word
     if place.found == "=" and word in place.keywords:  # `user = x`, `target = alpha_dpt(...)`
         remedy = "leave it out: only parameters in parentheses have one"
-        finding = Diagnostic("E0116", f"`{word}` is written without `=`", place.span, help=remedy)
+        out = Edit(place.span, "")
+        finding = Diagnostic("E0116", f"`{word}` is written without `=`", place.span, help=remedy, edit=out)
         return Fault(finding, repair=())
     return None
 
@@ -168,12 +172,16 @@ def _hyphen(place: Place) -> Fault | None:
     if place.found != "-" or first is None or rest is None:
         return None
     name = first.group() + rest.group()
-    keyword = re.search(r"([a-z]+)\s+\Z", place.scan.masked[max(0, first.start() - 40) : first.start()])
+    keyword = re.search(r"([a-z]+)(?:\s+|\s*=\s*)\Z", place.scan.masked[max(0, first.start() - 40) : first.start()])
     before = keyword.group(1) if keyword else ""
-    remedy = f"write `{name.replace('-', '' if before == 'deliver' else '_')}`"
+    meant = name.replace("-", "" if before == "deliver" else "_")
+    remedy = f"write `{meant}`"
     if before in COLUMNS:
+        meant = f'"{name}"'
         remedy = f'write `"{name}"`: a column with such a name stands in quotes'
-    return Fault(no_name(name, Span(first.start(), place.offset + rest.end()), remedy))
+    sure = before in COLUMNS or place.keywords.get(before) == "SETTING"  # elsewhere it may be a column as well
+    span = Span(first.start(), place.offset + rest.end())
+    return Fault(no_name(name, span, remedy, meant if sure else None))
 
 
 def _unit(place: Place) -> Fault | None:
@@ -185,7 +193,7 @@ def _unit(place: Place) -> Fault | None:
     if not (place.is_word and written and same_line):
         return None
     number = written.group()
-    finding = f"unexpected `{place.found}` after a number"
+    finding, edit = f"unexpected `{place.found}` after a number", None
     if nearest(place.found, ["steps"]):
         if not number.isdigit():
             try:
@@ -195,8 +203,11 @@ def _unit(place: Place) -> Fault | None:
             finding, remedy = f"`{number}` is no number of steps", _whole_steps(value)
         else:
             remedy = f"did you mean `{number} steps`?"
+            edit = Edit(place.span, "steps")
     elif place.found in {"ms", "s", "min", "h", "d", "w"}:
         remedy = f"did you mean `{number}{place.found}`?"
+        whole = Span(place.previous_end - len(number), place.span.end)
+        edit = Edit(whole, f"{number}{place.found}") if number.isdigit() else None
     elif place.found.removesuffix("s") in UNITS:
         remedy = "a horizon counts steps: `365 steps`; a duration is one word: `5min`, `1h`, `1d` or `2w`"
         return Fault(Diagnostic("E0122", f"`{number} {place.found}` is no duration", place.span, help=remedy))
@@ -204,7 +215,7 @@ def _unit(place: Place) -> Fault | None:
         remedy = f"leave it out: write `{number}`"
     else:
         return None
-    return Fault(Diagnostic("E0122", finding, place.span, help=remedy), repair=())
+    return Fault(Diagnostic("E0122", finding, place.span, help=remedy, edit=edit), repair=())
 
 
 def _whole_steps(value: Decimal) -> str:
@@ -265,18 +276,21 @@ def _misspelt(place: Place) -> Fault | None:
             "write it between the braces of `stream NAME { ... }`",
         )
     repair = (Token.new_borrow_pos(terminal, guess, place.token),) if guess else None
-    return Fault(Diagnostic(code, message, place.span, help=remedy), repair)
+    edit = Edit(place.span, guess) if guess and respelt(place.found, words) else None
+    return Fault(Diagnostic(code, message, place.span, help=remedy, edit=edit), repair)
 
 
 def _comma(place: Place) -> Fault | None:
     """Two things side by side that a comma should part; a comma where none belongs."""
     if place.found == "," and place.accepted & {"FIELD", "$END"}:
         remedy = "leave it out: statements and fields start with their keyword"
-        return Fault(Diagnostic("E0111", "unexpected `,`", place.span, help=remedy), repair=())
+        out = Edit(place.span, "")
+        return Fault(Diagnostic("E0111", "unexpected `,`", place.span, help=remedy, edit=out), repair=())
     begins_item = place.is_word or re.match(r'[\d"\[{(]', place.found)
     if "COMMA" not in place.accepted or not begins_item:
         return None
     end = place.previous_end
+    numbers = place.found[:1].isdigit() and place.previous_word[:1].isdigit()  # `1 000` may be one of them
     return Fault(
         Diagnostic(
             "E0111",
@@ -284,6 +298,7 @@ def _comma(place: Place) -> Fault | None:
             place.span,
             help="write `,` after what stands before it",
             labels=(Label(Span(end - 1, end), "after this"),) if place.starts_line else (),
+            edit=None if numbers else Edit(Span(end, end), ","),
         )
     )
 

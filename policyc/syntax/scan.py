@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from policyc.diagnostics import Diagnostic, Source, Span
+from policyc.diagnostics import Diagnostic, Edit, Source, Span
 from policyc.syntax.numerals import CALCULATED, plain
 from policyc.syntax.tree import Comment
 
@@ -113,6 +113,8 @@ def scan_policy(source: Source) -> Scan:
                 result.findings.append(too_deep(span))
         replacement = lexeme
         if (finding := _check(kind, lexeme, span)) is not None:
+            if kind == "number" and text[max(0, span.start - 1) : span.start].isalnum():
+                finding = replace(finding, edit=None)  # `steps.5`: who knows
             if len(result.findings) < MAX_FINDINGS:
                 result.findings.append(finding)
             replacement = _replacement(kind, lexeme)
@@ -125,7 +127,12 @@ def scan_policy(source: Source) -> Scan:
 
 def _without_invisible(text: str, result: Scan) -> str:
     """Reports characters that cannot be seen and puts spaces in their place."""
-    for match in list(INVISIBLE.finditer(text))[:MAX_FINDINGS]:
+    found = list(INVISIBLE.finditer(text))[:MAX_FINDINGS]
+    words = LEXEME.finditer(text) if found else ()
+    quoted = [match.span() for match in words if match.lastgroup in {"string", "open_string", "quoted"}]
+    for match in found:
+        apart = not any(start <= match.start() < end for start, end in quoted)  # in a string it is part of a name
+        edit = Edit(Span(*match.span()), " " if match.group().isspace() else "") if apart else None
         result.findings.append(
             Diagnostic(
                 "E0115",
@@ -133,6 +140,7 @@ def _without_invisible(text: str, result: Scan) -> str:
                 Span(*match.span()),
                 because="a policy must read the same to everybody who signs it",
                 help="delete it, or write a plain space",
+                edit=edit,
             )
         )
     return INVISIBLE.sub(" ", text)
@@ -159,17 +167,20 @@ def _check(kind: str, lexeme: str, span: Span) -> Diagnostic | None:
     return None
 
 
-def no_name(text: str, span: Span, remedy: str) -> Diagnostic:
-    """The finding about something that stands where a name does, and has other characters."""
+def no_name(text: str, span: Span, remedy: str, name: str | None = None) -> Diagnostic:
+    """The finding about something that stands where a name does, and has other characters; `name` is what is meant."""
+    edit = None if name is None else Edit(span, name)
     because = "names are made of the letters a to z, digits and _, so that no two of them look alike"
-    return Diagnostic("E0114", f"`{_shown(text)}` is not a name", span, because=because, help=remedy)
+    return Diagnostic("E0114", f"`{_shown(text)}` is not a name", span, because=because, help=remedy, edit=edit)
 
 
 def no_number(text: str, span: Span, *, whole: bool = False) -> Diagnostic:
     """The finding about a numeral of another notation; `whole` where only a whole number can stand."""
     meant = [number for number in plain(text) if not (whole and "." in number)]
     remedy = "write numbers as `12_000`, `0.05` or `1e-6`, and durations as `5min`"
+    edit = None
     if text.startswith("."):
+        edit = Edit(span, f"0{text}") if re.fullmatch(r"\.[0-9]+", text) else None
         remedy = f"write a digit before the point: `0{_shown(text)}`"
     elif re.fullmatch(r"[0-9_]+[.,][0-9_]+[A-Za-z]+", text):
         remedy = "a duration is a whole number of a smaller unit, such as `90min` for one and a half hours"
@@ -178,13 +189,16 @@ def no_number(text: str, span: Span, *, whole: bool = False) -> Diagnostic:
     elif whole and not meant:
         remedy = "write a whole number, such as `12_000`"
     elif meant:
+        edit = Edit(span, meant[0]) if len(meant) == 1 else None
         remedy = "write " + " or ".join(f"`{number}`" for number in meant)
-    return Diagnostic("E0117", f"`{_shown(text)}` is not a number", span, help=remedy)
+    return Diagnostic("E0117", f"`{_shown(text)}` is not a number", span, help=remedy, edit=edit)
 
 
 def unquoted_moment(text: str, span: Span) -> Diagnostic:
     """The finding about a date, or a date and time, without quotes."""
-    return Diagnostic("E0114", "a date stands in double quotes", span, help=f'write `"{_shown(text)}"`')
+    return Diagnostic(
+        "E0114", "a date stands in double quotes", span, help=f'write `"{_shown(text)}"`', edit=Edit(span, f'"{text}"')
+    )
 
 
 def _check_escapes(lexeme: str, span: Span) -> Iterator[Diagnostic]:
@@ -220,12 +234,16 @@ def _check_number(lexeme: str, span: Span) -> Diagnostic | None:
 
 def _unknown_character(kind: str, lexeme: str, span: Span) -> Diagnostic:
     if kind == "quoted":
-        return Diagnostic("E0114", "strings stand in double quotes", span, help=f'write `"{_shown(lexeme[1:-1])}"`')
+        inside = lexeme[1:-1]
+        edit = None if '"' in inside or "\\" in inside else Edit(span, f'"{inside}"')
+        remedy = f'write `"{_shown(inside)}"`'
+        return Diagnostic("E0114", "strings stand in double quotes", span, help=remedy, edit=edit)
     if kind == "moment":
         return unquoted_moment(lexeme, span)
     if kind == "remark":
         marker = Span(span.start, span.start + 2)
-        return Diagnostic("E0114", f"unexpected `{lexeme[:2]}`", marker, help="comments start with `#`")
+        message, remedy = f"unexpected `{lexeme[:2]}`", "comments start with `#`"
+        return Diagnostic("E0114", message, marker, help=remedy, edit=Edit(marker, "#"))
     remedy = {
         ";": "leave it out: every statement starts with its keyword",
         ":": "leave it out after a field's name; in parentheses write `=`",
@@ -234,7 +252,8 @@ def _unknown_character(kind: str, lexeme: str, span: Span) -> Diagnostic:
         "^": "there are no powers; write a number as `1e-6`",
         "'": 'strings stand in double quotes: `"A1"`',
     }.get(lexeme, "leave it out, or put it into a string")
-    return Diagnostic("E0114", f"unexpected `{lexeme}`", span, help=remedy)
+    edit = Edit(span, "") if lexeme == ";" else None
+    return Diagnostic("E0114", f"unexpected `{lexeme}`", span, help=remedy, edit=edit)
 
 
 def _replacement(kind: str, lexeme: str) -> str:

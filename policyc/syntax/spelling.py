@@ -28,3 +28,13 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
         return None
     distance, best = min(ranked, key=lambda pair: pair[0])
     return best if distance <= (1 if len(best) <= 4 else 2) else None
+
+
+def respelt(word: str, candidates: Iterable[str]) -> str | None:
+    """The only candidate near a misspelt word: None where none is, or where another one could be meant as well.
+
+    >>> respelt("laplce", ["auto", "laplace"]), respelt("ar2", ["ar", "ar1"])
+    ('laplace', None)
+    """
+    near = [candidate for candidate in dict.fromkeys(candidates) if nearest(word, [candidate]) is not None]
+    return near[0] if len(near) == 1 else None
