@@ -11,7 +11,7 @@ import pytest
 from combination import CONSTRAINTS, STEPS, USERS, Combination, checked, refusals, write_files
 
 from policyc.cli import app
-from policyc.cli_exit import guarded
+from policyc.cli.exit import guarded
 from policyc.pipeline import declared_signal
 from policyc_check.errors import KernelError
 from policyc_runtime.laboratory.simulation import simulate

@@ -19,7 +19,7 @@ from prompt import policyc
 from typer.main import get_command
 
 from policyc.cli import app
-from policyc.cli_exit import guarded
+from policyc.cli.exit import guarded
 from policyc.emit.run_summary import render_run
 from policyc_runtime import ledger, ledger_file
 from policyc_runtime.ledger_seal import read_seal

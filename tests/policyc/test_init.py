@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from prompt import policyc
 
-from policyc import cli_init, compile_policy
+from policyc import compile_policy
+from policyc.cli import init
 from policyc.emit.event_columns import read_columns, read_span
 from policyc.emit.starter import PROMISES, Starter
 from policyc.semantics.checked import check_file
@@ -184,7 +185,7 @@ def test_a_missing_file_is_one_message(tmp_path):
 def typed(text: str) -> Iterator[None]:
     """A terminal on which somebody types."""
     with pytest.MonkeyPatch.context() as terminal:
-        terminal.setattr(cli_init, "_at_a_terminal", lambda: True)
+        terminal.setattr(init, "_at_a_terminal", lambda: True)
         terminal.setattr("sys.stdin", io.StringIO(text))
         yield
 

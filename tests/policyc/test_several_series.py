@@ -9,7 +9,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc.cli import app
-from policyc.cli_exit import guarded
+from policyc.cli.exit import guarded
 from policyc.pipeline import declared_signal
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.laboratory.simulation import simulate

@@ -163,7 +163,7 @@ def _knowledge(
     spent: Spent, policy: Path | None, forward: Path | None, backward: Path | None, chains: Path | None
 ) -> Knowledge:
     """How people move, by whichever is named; the plan's own word where nothing is."""
-    from policyc.cli_policies import show_findings
+    from policyc.cli.policies import show_findings
     from policyc.quantification.knowledge import of_matrices, of_persons, of_plan, of_policy
 
     states = None

@@ -99,7 +99,7 @@ def verify(
     \b
     policyc account verify trips.account
     """
-    from policyc.cli_claims import show_claims, show_claims_as_json
+    from policyc.cli.claims import show_claims, show_claims_as_json
     from policyc_runtime.account_claims import account_claims
 
     show = show_claims_as_json if as_json else show_claims

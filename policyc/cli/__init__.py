@@ -1,0 +1,66 @@
+"""The command line: the only package that prints or exits. What is heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from policyc import __version__
+from policyc.cli.account import register_account
+from policyc.cli.documents import register_documents
+from policyc.cli.exit import guarded
+from policyc.cli.init import register_init
+from policyc.cli.leakage import register_leakage
+from policyc.cli.plans import compile_command, show, simulate
+from policyc.cli.policies import register_policies
+from policyc.cli.releases import run, verify
+
+app = typer.Typer(
+    name="policyc",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"policyc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Compile a privacy policy for counts over time into a checked release plan, and run it.
+
+    \b
+    policyc init traffic                 write a policy to start from
+    policyc check traffic.policy         all findings, with what to write
+    policyc compile traffic.policy       traffic.plan/: plan, model, certificate
+    policyc simulate traffic.plan        how accurate it will be, without data; --events OUT: events to try it on
+    policyc run traffic.plan --input events.csv --output counts.csv
+    policyc verify traffic.plan --release counts.csv
+    policyc sign traffic.plan --key officer.pem --name "Ada Bell"
+    policyc account show city.account    what several plans on the same users tell together
+    """
+
+
+app.command("compile")(compile_command)
+for _command in (run, verify, show, simulate):
+    app.command()(_command)
+register_policies(app)
+register_init(app)
+register_documents(app)
+register_account(app)
+register_leakage(app)
+
+
+def main() -> None:
+    """Run the command line; exit 0 when fine, 1 on findings, 2 on wrong usage, 3 on an internal error."""
+    sys.exit(guarded(lambda: app(standalone_mode=True)))

@@ -1,0 +1,167 @@
+"""The commands that run a plan on data, and that recompute what it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
+from policyc.cli.claims import show_claims, show_claims_as_json
+from policyc.progress import shown_progress
+
+if TYPE_CHECKING:
+    from policyc_check.claims import Claim
+
+
+class Gaps(StrEnum):
+    """What a step or cell without a row of ready counts means."""
+
+    REFUSE = "refuse"
+    ZERO = "zero"
+
+
+def run(
+    directory: PlanDirectory,
+    input_file: Annotated[  # a path as it was written: as a `Path`, `s3://` would lose a slash
+        str, typer.Option("--input", metavar="DATA", help="Events, or counts with --counts: CSV or Parquet.")
+    ],
+    output: Annotated[str, typer.Option("--output", metavar="OUT", help="Released values: CSV or Parquet.")],
+    ledger: LedgerOption = None,
+    account: AccountOption = None,
+    counts: Annotated[bool, typer.Option("--counts", help="The input has ready counts, not events.")] = False,
+    gaps: Annotated[
+        Gaps, typer.Option("--gaps", help="Of ready counts: what a step or cell without a row means.")
+    ] = Gaps.REFUSE,
+    continued: Annotated[
+        bool, typer.Option("--continued", help="The input has new rows only; earlier ones are known from runs before.")
+    ] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start", metavar="MOMENT", help="When step 0 begins, if the policy does not say it; first run only."
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps",
+            min=1,
+            metavar="N",
+            help="Release the first N steps. Default: those that are over by the clock.",
+        ),
+    ] = None,
+) -> None:
+    """Run a plan on data: every step is released once; running again gives the same values.
+
+    \b
+    policyc run fleet.plan --input departures.csv --output parked.csv
+    policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
+    """
+    from policyc.emit import require_signed, require_unchanged
+    from policyc.emit.run_summary import render_run
+    from policyc_runtime.ledger_seal import LEDGER, PIN
+    from policyc_runtime.output import write_release
+    from policyc_runtime.plan import load_plan
+    from policyc_runtime.release import release
+
+    plan = load_plan(directory)
+    require_unchanged(directory, plan)
+    require_signed(directory, plan)
+    with shown_progress("releasing") as progress:
+        released = release(
+            plan,
+            input_file,
+            ledger or directory / LEDGER,
+            counts=counts,
+            continued=continued,
+            gaps=gaps.value,
+            start=start,
+            steps=steps,
+            output=output,
+            pin=directory / PIN,
+            account=account,
+            progress=progress,
+        )
+    written = write_release(released, output)
+    typer.echo(render_run(plan, released, written))
+
+
+def verify(
+    directory: PlanDirectory,
+    ledger: LedgerOption = None,
+    account: AccountOption = None,
+    release: Annotated[
+        Path | None, typer.Option("--release", metavar="OUT", help="A released file to compare with the ledger.")
+    ] = None,
+    signed_by: Annotated[
+        list[Path] | None,
+        typer.Option("--signed-by", metavar="FILE", help="A public key (PEM) that must have signed; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one record a claim.")] = False,
+    allow_unchecked: Annotated[
+        bool, typer.Option("--allow-unchecked", help="Exit 0 although something could not be checked here.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Do not plan the policy again: what is predicted stays unchecked.")
+    ] = False,
+) -> None:
+    """Recompute every claim of a plan, its certificate, its ledger and a release. Exit 1 names the first that fails.
+
+    The policy is planned again, which takes what `compile` takes. What cannot be checked here is no success either:
+    exit 1, unless `--allow-unchecked`.
+
+    \b
+    policyc verify fleet.plan
+    policyc verify fleet.plan --release parked.csv
+    policyc verify fleet.plan --signed-by officer.pem.pub
+    policyc verify fleet.plan --json > claims.json
+    """
+    claims = _claims(directory, ledger, release, signed_by or [], quick=quick, account=account)
+    if as_json:
+        show_claims_as_json(claims, allow_unchecked)
+    else:
+        show_claims(claims, allow_unchecked)
+
+
+def _claims(
+    directory: Path,
+    ledger: Path | None,
+    released: Path | None,
+    signed_by: list[Path],
+    *,
+    quick: bool = False,
+    account: Path | None = None,
+) -> Iterator[Claim]:
+    from policyc.emit import signature_claims, verify_directory
+    from policyc_runtime.ledger_claims import ledger_claims
+    from policyc_runtime.ledger_file import BUSY
+    from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
+    from policyc_runtime.plan import load_plan
+    from policyc_runtime.refusal import plan_claims
+    from policyc_runtime.released_file import release_claims
+
+    plan = load_plan(directory)
+    for claim in plan_claims(plan):
+        yield claim
+        if claim.holds is False:
+            return  # nothing is rendered of a plan that is refused
+    with shown_progress("planning again"):
+        found = verify_directory(directory, quick=quick)
+    yield from found
+    yield from signature_claims(directory, signed_by)
+    book, pin = ledger or directory / LEDGER, directory / PIN
+    if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:
+        for claim in ledger_claims(plan, book, pin):
+            yield claim
+            if claim.code == BUSY and claim.holds is False:
+                return  # whoever holds it was waited for once
+    if released is not None:
+        yield from release_claims(plan, book, released)
+    if account is not None or plan.stream.dataset is not None:
+        from policyc_runtime.account_claims import account_claims_of
+
+        yield from account_claims_of(plan, account, book, pin)
