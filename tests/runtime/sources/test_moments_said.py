@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from policyc_runtime.sources.tables import connect, quoted
-from policyc_runtime.sources.written_moments import NO_MOMENT, _said
+from policyc_runtime.sources.written_moments import NO_MOMENT, moments_said
 
 PARTS = ("2013-01-31", "1-1-1", "T", " ", "08:15:00", "1:1", ".5", "Z", "+", "-", "02", "24", "99:00", ":", "0260")
 WORDS = ("epoch", " epoch", "infinity", "-infinity", "now", "\t2013-01-31", "", ":1:1+24", "2013-01-31T08:15:00+24:00")
@@ -21,7 +21,7 @@ def test_texts_are_moments_by_one_pattern_whatever_is_told_sooner() -> None:
     connection = connect()
     connection.execute("CREATE TABLE text AS SELECT unnest(?) AS said", [texts])
     found = connection.execute(
-        f"SELECT said, {_said('said', 'VARCHAR')[0]}, {pattern}, epoch_us(TRY_CAST(said AS TIMESTAMPTZ)) FROM text"
+        f"SELECT said, {moments_said('said', 'VARCHAR')[0]}, {pattern}, epoch_us(TRY_CAST(said AS TIMESTAMPTZ)) FROM text"
     ).fetchall()
     assert [row for row in found if row[1] != row[2]] == []
     assert sum(row[1] is not None for row in found) > 100
