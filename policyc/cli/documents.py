@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from policyc.emit.signatures import Signer
 
 FINDINGS, USAGE = 1, 2
 MOST_RUNS = 10_000_000  # hours, and far more than a verification plays again
@@ -67,15 +72,25 @@ def sign(
     organisation: Annotated[
         str | None, typer.Option("--organisation", metavar="ORG", help="Whom you sign for.")
     ] = None,
+    contact: Annotated[
+        str | None, typer.Option("--contact", metavar="WHERE", help="Where you are reached; it is printed.")
+    ] = None,
+    purpose: Annotated[
+        str | None, typer.Option("--purpose", metavar="WORDS", help="What is published for, which you sign for.")
+    ] = None,
     date: Annotated[
         str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="The day of signing; today in UTC by default.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="You have read the first page: do not show it and ask.")] = False,
 ) -> None:
-    """Sign a certificate after reading it: certificate.dsse.json, and your name and key on its first page.
+    """Sign a certificate: its first page is shown, and you are asked. Several people may sign, one after another.
+
+    What is signed is certificate.json with your words; certificate.dsse.json holds it, and your words and key stand
+    on the certificate's first page. Where nobody can be asked, say that it was read, with `--yes`.
 
     \b
     policyc sign --new-key officer.pem           make a key; give officer.pem.pub to whoever checks
-    policyc sign fleet.plan --key officer.pem --name "Ada Bell" --role "privacy officer"
+    policyc sign fleet.plan --key officer.pem --name "Ada Bell" --role "privacy officer" --purpose "open data"
     policyc verify fleet.plan --signed-by officer.pem.pub
     """
     if (key is None) == (new_key is None) or (directory is None and new_key is None):
@@ -84,22 +99,48 @@ def sign(
         raise typer.BadParameter(
             "say who signs with `--name NAME`; it stands on the certificate, and is signed with it"
         )
+    if directory is not None and not (yes or _is_read()):
+        raise typer.BadParameter(
+            "nobody can be asked here: read the first page of certificate.html, then say so with `--yes`"
+        )
     from datetime import UTC, datetime
 
     from policyc.emit import sign as sign_plan
     from policyc.emit import signatures, signing_keys
 
     today = datetime.now(UTC).date().isoformat()
-    signer = None if name is None else signatures.Signer(name, date or today, role, organisation)
+    signer = None if name is None else signatures.Signer(name, date or today, role, organisation, contact, purpose)
     if new_key is not None:
         public, made = signing_keys.new_key(new_key)
         typer.echo(f"{new_key}: the private key, for your eyes alone; {public}: the public key, {made}")
     if directory is not None and signer is not None:
         file = key or new_key or Path()
-        signed = sign_plan(directory, file, lambda: str(typer.prompt("passphrase", hide_input=True, err=True)), signer)
+        passphrase = partial(typer.prompt, "passphrase", hide_input=True, err=True)
+        agrees = partial(_agrees, signer=signer, yes=yes)
+        if (signed := sign_plan(directory, file, passphrase, signer, agrees)) is None:
+            typer.echo("not signed", err=True)
+            raise typer.Exit(FINDINGS)
         typer.echo(
             f"{directory / signatures.ENVELOPE}: signed by {signer.words}, on {signer.date}, with the key {signed}"
         )
+
+
+def _is_read() -> bool:
+    """Whether somebody reads what is shown and can answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _agrees(page: str, signer: Signer, *, yes: bool) -> bool:
+    """Show the first page and ask, unless it is said to be read."""
+    if yes:
+        return True
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.print(Markdown(page))
+    console.print()
+    return typer.confirm(f"Do you, {signer.words}, sign this on {signer.date}?")
 
 
 def diff(

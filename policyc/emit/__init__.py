@@ -65,22 +65,38 @@ def require_signed(directory: Path, plan: Plan) -> tuple[str, ...]:
     return require(directory, plan)
 
 
-def sign(directory: Path, key_file: Path, passphrase: Callable[[], str], signer: Signer) -> str:
+def sign(
+    directory: Path,
+    key_file: Path,
+    passphrase: Callable[[], str],
+    signer: Signer,
+    agrees: Callable[[str], bool] = lambda _: True,
+) -> str | None:
     """Sign a certificate whose every claim holds, and render its pages again with the signer on them.
 
+    Args:
+        directory: of the plan.
+        key_file: a private ed25519 key, PEM (PKCS8).
+        passphrase: asked only when the key is encrypted.
+        signer: what the holder of the key says of who, when and what for.
+        agrees: asked with the first page, as Markdown, when every claim was found to hold.
+
     Returns:
-        The id of the key that signed.
+        The id of the key that signed; None when the signer does not agree, and nothing is written.
 
     Raises:
         KernelError: E0871 to E0873; E0874, something about the files could not be checked or does not hold.
     """
     from policyc.emit.beside import Added
-    from policyc.emit.directory import rewrite_certificate
-    from policyc.emit.signatures import NOT_SIGNABLE, sign_certificate
+    from policyc.emit.certificate import first_page
+    from policyc.emit.directory import TEXT, rewrite_certificate
+    from policyc.emit.signatures import CERTIFICATE, NOT_SIGNABLE, sign_certificate
     from policyc.emit.signing_keys import require_extra
     from policyc_check.errors import KernelError
+    from policyc_runtime.files import read_inside
 
     require_extra()
+    certificate, page = (read_inside(directory / name, directory) for name in (CERTIFICATE, TEXT))
     for claim in (*verify_directory(directory), *signature_claims(directory)):
         if claim.holds is not True:
             raise KernelError(
@@ -90,7 +106,13 @@ def sign(directory: Path, key_file: Path, passphrase: Callable[[], str], signer:
                 because=f"{claim.name}: {claim.detail}",
                 help="compile the policy again, read the certificate, then sign it",
             )
-    key, signatures = sign_certificate(directory, key_file, passphrase, signer)
+    if not agrees(first_page(page.decode())):
+        return None
+    for name, read in ((CERTIFICATE, certificate), (TEXT, page)):
+        if read_inside(directory / name, directory) != read:
+            message = "the certificate changed while it was read, so it is not signed"
+            raise KernelError(NOT_SIGNABLE, message, where=str(directory / name), help="read it again, then sign it")
+    key, signatures = sign_certificate(directory, certificate, key_file, passphrase, signer)
     rewrite_certificate(directory, Added(signatures=signatures))
     return key
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from policyc.emit.signatures import Signature
 
 
+LAST_OF_FIRST_PAGE = "## Who signed"
+
+
 def render_json(content: Json) -> str:
     """The text of certificate.json: sorted keys, one value a line."""
     return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
@@ -68,6 +71,13 @@ def render_markdown(content: Json, beside: Beside = NOTHING_BESIDE) -> str:
     text = templates().get_template("certificate.md.jinja").render(c=content, beside=beside)
     pages = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
     return pages if beside.policy is None else f"{pages}\n{_appendix(beside.policy)}"
+
+
+def first_page(pages: str) -> str:
+    """What a signer reads of a certificate's Markdown: from the title to who signed before."""
+    last = pages.index(f"\n{LAST_OF_FIRST_PAGE}\n") + len(LAST_OF_FIRST_PAGE)
+    end = pages.find("\n## ", last)
+    return pages[: len(pages) if end < 0 else end].rstrip() + "\n"
 
 
 def _appendix(policy: PolicyText) -> str:

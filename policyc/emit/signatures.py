@@ -1,9 +1,9 @@
 """Signatures of a certificate: who signs and when, in words that are signed with it, in a file that lies beside it.
 
 Each signer signs a statement with a DSSE envelope of its own: the SHA-256 of certificate.json, name, role,
-organisation, date and public key, as canonical JSON. A signature is checked with nothing but the directory; that a
-name belongs to a key, people tell each other. The pages say who signed, so they are functions of certificate and
-envelopes, and taking these away is found.
+organisation, contact, purpose, date and public key, as canonical JSON. A signature is checked with nothing but the
+directory; that a name belongs to a key, people tell each other. The pages say who signed, so they are functions of
+certificate and envelopes, and taking these away is found.
 
 Source: RFC8785, DSSE
 """
@@ -37,6 +37,7 @@ CERTIFICATE = "certificate.json"
 PAYLOAD_TYPE = "application/vnd.policyc.signature+json"
 MOST_SIGNERS = 100
 LONGEST_NAME = 200  # characters
+LATER_WORDS = ("contact", "purpose")  # signatures made before they could be said have no fields for them
 KEY = re.compile(f"{KEY_PREFIX}[0-9a-f]{{64}}")
 BAD_SIGNATURE, NOT_SIGNABLE, BAD_SIGNER = "E0873", "E0874", "E0885"
 
@@ -46,10 +47,12 @@ class Signer:
     """Who signs, in the signer's own words.
 
     Args:
-        name: of a person; like role and organisation one line of at most 200 characters.
+        name: of a person; like what follows one line of at most 200 characters.
         date: the day of signing, YYYY-MM-DD.
-        role: None when not said.
-        organisation: None when not said.
+        role: None when not said, like what follows.
+        organisation: for whom.
+        contact: where the signer is reached.
+        purpose: what is published for, and so what was signed for.
 
     Raises:
         KernelError: E0885, a word that cannot be printed as it stands, or no such day.
@@ -59,11 +62,13 @@ class Signer:
     date: str
     role: str | None = None
     organisation: str | None = None
+    contact: str | None = None
+    purpose: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what a page could not show as it stands."""
-        for what, text in (("name", self.name), ("role", self.role), ("organisation", self.organisation)):
-            if text is not None and (fault := _unprintable(text)):
+        for what in ("name", "role", "organisation", "contact", "purpose"):
+            if (text := getattr(self, what)) is not None and (fault := _unprintable(text)):
                 advice = f"write the {what} in letters, digits and punctuation, at most {LONGEST_NAME} characters"
                 raise KernelError(BAD_SIGNER, f"the {what} of the signer {fault}", help=advice)
         try:
@@ -76,8 +81,9 @@ class Signer:
 
     @property
     def words(self) -> str:
-        """Name, role and organisation, as far as they are said."""
-        return ", ".join(word for word in (self.name, self.role, self.organisation) if word is not None)
+        """Name, role, organisation and contact, as far as they are said."""
+        said = (self.name, self.role, self.organisation, self.contact)
+        return ", ".join(word for word in said if word is not None)
 
 
 def _unprintable(text: object) -> str | None:
@@ -112,6 +118,7 @@ class Signature:
         """The statement that is signed: one text for one statement."""
         signer = self.signer
         statement = {
+            **{what: word for what in LATER_WORDS if (word := getattr(signer, what)) is not None},
             "certificate_sha256": self.certificate,
             "date": signer.date,
             "key": self.key,
@@ -172,7 +179,8 @@ def read_signatures(directory: Path) -> tuple[Signature, ...]:
 
 def _signature(envelope: Any) -> Signature:
     statement: Any = read_json(_decoded(envelope["payload"]))
-    signer = Signer(statement["name"], statement["date"], statement["role"], statement["organisation"])
+    words = {what: statement[what] for what in LATER_WORDS if what in statement}
+    signer = Signer(statement["name"], statement["date"], statement["role"], statement["organisation"], **words)
     key = statement["key"]
     if KEY.fullmatch(key) is None:
         raise ValueError
@@ -247,7 +255,7 @@ def _fault(directory: Path, one: Signature) -> str | None:
         point = bytes.fromhex(one.key.removeprefix(KEY_PREFIX))
         Ed25519PublicKey.from_public_bytes(point).verify(one.signature, one.signed_bytes)
     except (InvalidSignature, ValueError):
-        return "it is not a signature of this key over this certificate, name, role, organisation and date"
+        return "it is not a signature of this key over this certificate and what the signer says"
     return "anybody can sign with this key: its point is of low order" if is_weak(point) else None
 
 
@@ -293,12 +301,13 @@ def _certified_digest(directory: Path) -> str | None:
 
 
 def sign_certificate(
-    directory: Path, key_file: Path, passphrase: Callable[[], str], signer: Signer
+    directory: Path, content: bytes, key_file: Path, passphrase: Callable[[], str], signer: Signer
 ) -> tuple[str, tuple[Signature, ...]]:
     """Sign what lies in a plan directory; the caller has found every claim about it to hold.
 
     Args:
         directory: holds certificate.json.
+        content: of certificate.json, as the signer has seen it.
         key_file: a private ed25519 key, PEM (PKCS8).
         passphrase: asked only when the key is encrypted.
         signer: what the holder of the key says of who and when.
@@ -312,7 +321,7 @@ def sign_certificate(
     """
     require_extra()
     private = read_private_key(key_file, passphrase)
-    certificate = _sha256(read_inside(directory / CERTIFICATE, directory))
+    certificate = _sha256(content)
     unsigned = Signature(certificate, signer, key_id(private.public_key().public_bytes_raw()))
     made = replace(unsigned, signature=private.sign(unsigned.signed_bytes))
     others = [one for one in read_signatures(directory) if one.certificate == certificate and one.key != made.key]

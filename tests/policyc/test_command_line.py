@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -319,7 +320,10 @@ def test_wrong_usage_exits_2(tmp_path):
 def test_a_certificate_is_signed_and_checked(fleet):
     """A key is made, signs, and is found again by `verify`; without a key to sign with, usage is shown (2)."""
     shutil.copytree(fleet / "fleet.plan", fleet / "signed.plan")
-    for arguments in (("--new-key", "officer.pem"), ("signed.plan", "--key", "officer.pem", "--name", "Ada Bell")):
+    for arguments in (
+        ("--new-key", "officer.pem"),
+        ("signed.plan", "--key", "officer.pem", "--name", "Ada Bell", "--yes"),
+    ):
         done = policyc("sign", *arguments, cwd=fleet)
         assert done.returncode == 0, done.stderr
     checked = policyc("verify", "signed.plan", "--signed-by", "officer.pem.pub", cwd=fleet)
@@ -334,7 +338,7 @@ def test_who_signs_says_who_and_when(fleet):
     """The page has name, role, organisation and day (today in UTC unless said); without a name it is usage (2)."""
     shutil.copytree(fleet / "fleet.plan", fleet / "named.plan")
     assert policyc("sign", "--new-key", "named.pem", cwd=fleet).returncode == 0
-    told = ("sign", "named.plan", "--key", "named.pem")
+    told = ("sign", "named.plan", "--key", "named.pem", "--yes")
     unnamed = policyc(*told, cwd=fleet)
     assert unnamed.returncode == 2
     assert "--name" in unnamed.stderr
@@ -352,6 +356,26 @@ def test_who_signs_says_who_and_when(fleet):
     again = policyc(*told, "--name", "Ada Bell", "--date", "2026-11-21", cwd=fleet)
     assert again.returncode == 0, again.stderr
     assert "Signed by Ada Bell, on 2026-11-21, with" in (fleet / "named.plan" / "certificate.md").read_text()
+
+
+def test_the_first_page_is_shown_before_it_is_signed(fleet, monkeypatch):
+    """Where nobody can be asked, `--yes` says that it was read (2); who answers no has signed nothing (1)."""
+    shutil.copytree(fleet / "fleet.plan", fleet / "asked.plan")
+    assert policyc("sign", "--new-key", "asked.pem", cwd=fleet).returncode == 0
+    told = ("sign", "asked.plan", "--key", "asked.pem", "--name", "Ada Bell", "--purpose", "open data")
+    unasked = policyc(*told, cwd=fleet)
+    assert unasked.returncode == 2
+    assert "--yes" in unasked.stderr
+    monkeypatch.setattr("policyc.cli.documents._is_read", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    refused = policyc(*told, cwd=fleet)
+    assert refused.returncode == 1
+    assert "What is promised" in refused.stdout
+    assert "Do you, Ada Bell, sign this" in refused.stdout
+    assert not (fleet / "asked.plan" / "certificate.dsse.json").exists()
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert policyc(*told, cwd=fleet).returncode == 0
+    assert "Purpose: open data." in (fleet / "asked.plan" / "certificate.md").read_text()
 
 
 def test_a_weaker_plan_exits_1_and_trouble_exits_2(fleet):

@@ -51,7 +51,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 COMMANDS = {
-    "sign": ("sign", "el.plan", "--key", "k.pem", "--name", "Ada"),
+    "sign": ("sign", "el.plan", "--key", "k.pem", "--name", "Ada", "--yes"),
     "audit": ("audit", "el.plan", "--runs", 200),
     "certificate": ("certificate", "el.plan", "--registry"),
     "compile": ("compile", "el.policy", "-o", "other.plan"),

@@ -343,6 +343,51 @@ def test_words_of_a_signer_that_are_changed_do_not_hold(signed: Path, other: Sig
         signatures.require_signed(signed, load_plan(signed))
 
 
+def test_contact_and_purpose_are_signed_and_printed(signed: Path, keys: Path) -> None:
+    """They stand on the pages; words that were not said have no field, so that older signatures stay what they were."""
+    told = replace(ADA, contact="ada@lindau.example", purpose="the town's open data")
+    sign(signed, keys / "officer", no_passphrase, told)
+    assert failed(signed) == []
+    page, text = ((signed / f"certificate.{suffix}").read_text() for suffix in ("html", "md"))
+    for words in (page, text):
+        assert "Ada Bell, privacy officer, Town of Lindau, ada@lindau.example" in words
+    assert "Purpose: <bdi>the town&#39;s open data</bdi>." in page
+    assert "Purpose: the town's open data." in text
+    (said,) = signatures.read_signatures(signed)
+    assert said.signer == told
+    statement = json.loads(said.payload)
+    assert (statement["contact"], statement["purpose"]) == ("ada@lindau.example", "the town's open data")
+    assert not {"contact", "purpose"} & json.loads(signatures.Signature("", ADA, "ed25519:00").payload).keys()
+    other = replace(said, signer=replace(told, purpose="everything"))
+    (signed / signatures.ENVELOPE).write_bytes(signatures.render_envelopes([other]))
+    assert failed(signed)
+
+
+def test_who_does_not_agree_to_the_first_page_has_signed_nothing(save_plan: Save, fleet: Plan, keys: Path) -> None:
+    """The page that is shown ends with who signed; a certificate that changes while it is read is not signed."""
+    directory = save_plan(keys.parent / "asked.plan", fleet)
+    shown: list[str] = []
+
+    def refuses(page: str) -> bool:
+        shown.append(page)
+        return False
+
+    def alters(_: str) -> bool:
+        path = directory / "certificate.json"
+        path.write_bytes(path.read_bytes() + b" ")
+        return True
+
+    assert sign_as(directory, keys / "officer", no_passphrase, ADA, refuses) is None
+    (page,) = shown
+    assert page.startswith("# Privacy certificate: fleet")
+    assert page.endswith("Nobody has signed this certificate (`policyc sign`).\n")
+    assert "## The promise in detail" not in page
+    assert not (directory / signatures.ENVELOPE).exists()
+    with pytest.raises(KernelError, match="changed while it was read"):
+        sign_as(directory, keys / "officer", no_passphrase, ADA, alters)
+    assert not (directory / signatures.ENVELOPE).exists()
+
+
 @pytest.mark.law
 def test_signing_again_says_it_anew(signed: Path, keys: Path) -> None:
     """The same key with another name replaces the first; another key is added."""
@@ -362,8 +407,8 @@ def test_signing_again_says_it_anew(signed: Path, keys: Path) -> None:
     ["", "  ", "a\nb", "a\x1b[2Kb", f"a{LEFT_TO_RIGHT}b", f"a{WITHOUT_WIDTH}b", " a", "`a`", "x" * 201, "\ud800"],
 )
 def test_words_that_a_page_cannot_show_are_refused(word: str, signed: Path) -> None:
-    """As name, role and organisation, when signing; and in an envelope that somebody wrote by hand."""
-    for field in ("name", "role", "organisation"):
+    """Whatever is said of the signer, when signing; and in an envelope that somebody wrote by hand."""
+    for field in ("name", "role", "organisation", "contact", "purpose"):
         with pytest.raises(KernelError, match=field) as refused:
             replace(ADA, **{field: word})
         assert refused.value.code == "E0885"

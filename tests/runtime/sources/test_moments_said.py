@@ -21,7 +21,8 @@ def test_texts_are_moments_by_one_pattern_whatever_is_told_sooner() -> None:
     connection = connect()
     connection.execute("CREATE TABLE text AS SELECT unnest(?) AS said", [texts])
     found = connection.execute(
-        f"SELECT said, {moments_said('said', 'VARCHAR')[0]}, {pattern}, epoch_us(TRY_CAST(said AS TIMESTAMPTZ)) FROM text"
+        f"SELECT said, {moments_said('said', 'VARCHAR')[0]}, {pattern}, epoch_us(TRY_CAST(said AS TIMESTAMPTZ)) "
+        "FROM text"
     ).fetchall()
     assert [row for row in found if row[1] != row[2]] == []
     assert sum(row[1] is not None for row in found) > 100
