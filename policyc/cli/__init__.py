@@ -16,6 +16,7 @@ from policyc.cli.leakage import register_leakage
 from policyc.cli.plans import compile_command, show, simulate
 from policyc.cli.policies import register_policies
 from policyc.cli.releases import run, verify
+from policyc.cli.reports import report
 
 app = typer.Typer(
     name="policyc",
@@ -52,7 +53,7 @@ def _root(
 
 
 app.command("compile")(compile_command)
-for _command in (run, verify, show, simulate):
+for _command in (run, verify, report, show, simulate):
     app.command()(_command)
 register_policies(app)
 register_init(app)

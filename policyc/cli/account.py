@@ -106,7 +106,15 @@ def verify(
     show(account_claims(file), False)
 
 
-def _record(opened: Account) -> dict[str, object]:
+def standing_record(file: Path) -> dict[str, object]:
+    """What is spent, requested and left, for programs."""
+    from policyc_runtime.account import Account
+
+    with Account.open(file, to_write=False) as opened:
+        return _standing(opened)
+
+
+def _standing(opened: Account) -> dict[str, object]:
     standing = opened.standing()
     return {
         "dataset": opened.bound.dataset,
@@ -115,6 +123,12 @@ def _record(opened: Account) -> dict[str, object]:
         "spent": standing.spent,
         "requested": standing.requested,
         "left": standing.left,
+    }
+
+
+def _record(opened: Account) -> dict[str, object]:
+    return {
+        **_standing(opened),
         "plans": [
             {"plan": digest, "policy": plan.policy.name, "runs": runs, "alone": opened.bound.spent([(plan, 1)])}
             for digest, plan, runs in _plans(opened)

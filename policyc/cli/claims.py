@@ -42,11 +42,11 @@ def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:
         raise typer.Exit(FINDINGS)
 
 
-def show_claims_as_json(claims: Iterable[Claim], allow_unchecked: bool) -> None:
-    """Print every claim as a record, and whether all hold; exit as `show_claims` does."""
+def claim_records(claims: Iterable[Claim]) -> list[dict[str, object]]:
+    """Claims as programs read them."""
     from policyc.diagnostics.text import visible
 
-    records = [
+    return [
         {
             "claim": visible(claim.name),
             "holds": claim.holds,
@@ -56,6 +56,11 @@ def show_claims_as_json(claims: Iterable[Claim], allow_unchecked: bool) -> None:
         }
         for claim in claims
     ]
+
+
+def show_claims_as_json(claims: Iterable[Claim], allow_unchecked: bool) -> None:
+    """Print every claim as a record, and whether all hold; exit as `show_claims` does."""
+    records = claim_records(claims)
     unchecked = sum(record["holds"] is None for record in records)
     holds = all(record["holds"] is not False for record in records) and (allow_unchecked or not unchecked)
     found = {"holds": holds, "not_checked": unchecked, "claims": records}

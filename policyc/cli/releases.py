@@ -120,14 +120,14 @@ def verify(
     policyc verify fleet.plan --signed-by officer.pem.pub
     policyc verify fleet.plan --json > claims.json
     """
-    claims = _claims(directory, ledger, release, signed_by or [], quick=quick, account=account)
+    claims = claims_of(directory, ledger, release, signed_by or [], quick=quick, account=account)
     if as_json:
         show_claims_as_json(claims, allow_unchecked)
     else:
         show_claims(claims, allow_unchecked)
 
 
-def _claims(
+def claims_of(
     directory: Path,
     ledger: Path | None,
     released: Path | None,
@@ -136,6 +136,7 @@ def _claims(
     quick: bool = False,
     account: Path | None = None,
 ) -> Iterator[Claim]:
+    """Every claim of a plan's directory, of its ledger, and of what is named beside them, recomputed."""
     from policyc.emit import signature_claims, verify_directory
     from policyc_runtime.ledger_claims import ledger_claims
     from policyc_runtime.ledger_file import BUSY

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from html import escape
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from policyc_check.plan.stream import MONTH
 from policyc_runtime.sources.moments import moment_of
 
 Array = NDArray[np.float64]
+Point = TypeVar("Point", bound=tuple[float, ...])
 LARGEST_POINTS = 600
 LETTER = 6.4  # width of a letter of a name
 WIDEST_LETTER = 9.0  # the same of a mark on an axis on a small screen
@@ -89,16 +90,18 @@ def line_picture(picture: dict[str, Any]) -> str:
     """A line for every series of points (step, value), with an optional level (such as alpha) drawn across.
 
     Heights start at 0, or at the picture's `low`. Steps are marked by their dates where the picture has `dates`. A
-    series with `gaps` has no line over steps without a point.
+    series with `gaps` has no line over steps without a point. A `band` of (step, below, above) lies behind the lines.
     """
     series = [[(float(x), float(y)) for x, y in s["points"]] for s in picture["series"]]
     xs = [x for line in series for x, _ in line]
     level = picture.get("level")
-    highest = max([y for line in series for _, y in line] + ([float(level["value"])] if level else []))
+    band = [(float(x), float(below), float(above)) for x, below, above in picture.get("band", ())]
+    highest = max([y for line in [*series, [(x, y) for x, _, y in band]] for _, y in line] + _levels(level))
     low = float(picture.get("low", 0))
     frame = Frame(min(xs), max(xs), low + (highest - low) * 1.08 if highest > low else low + 1.0, low)
     ticks = [tick for tick in ticks_between(low, highest) if tick <= frame.high_y]
     parts = [*_y_axis(frame, ticks), *_x_axis(frame, picture.get("dates"))]
+    parts += [f'<path class="band" d="{_band(frame, piece)}"/>' for piece in _without_gaps(band)]
     if level:
         y = _at(frame.y(float(level["value"])))
         parts.append(f'<line class="level" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y}" y2="{y}"/>')
@@ -111,6 +114,17 @@ def line_picture(picture: dict[str, Any]) -> str:
                 for x, y in ends(line)
             ]
     return _svg(picture, HEIGHT, parts)
+
+
+def _levels(level: dict[str, Any] | None) -> list[float]:
+    return [] if level is None else [float(level["value"])]
+
+
+def _band(frame: Frame, piece: Sequence[tuple[float, float, float]]) -> str:
+    """The outline of an area between two lines: along the upper one, and back along the lower."""
+    there = [(x, above) for x, _, above in piece]
+    back = [(x, below) for x, below, _ in reversed(piece)]
+    return "M" + "L".join(f"{_at(frame.x(x))} {_at(frame.y(y))}" for x, y in there + back) + "Z"
 
 
 def ends(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -132,11 +146,11 @@ def _path(frame: Frame, line: Sequence[tuple[float, float]], *, stepped: bool, g
     return "".join(pieces)
 
 
-def _without_gaps(line: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+def _without_gaps(line: Sequence[Point]) -> list[list[Point]]:
     """The stretches of a line whose steps follow each other."""
-    pieces = [[line[0]]]
-    for point in line[1:]:
-        if point[0] - pieces[-1][-1][0] > 1:
+    pieces: list[list[Point]] = []
+    for point in line:
+        if not pieces or point[0] - pieces[-1][-1][0] > 1:
             pieces.append([])
         pieces[-1].append(point)
     return pieces

@@ -149,7 +149,7 @@ def commands(directory: Path, original: Plan, events: Path) -> dict[str, Callabl
         compare_plans(load_plan(directory), original)
 
     return {
-        "verify": lambda: [claim.holds for claim in releases._claims(directory, None, None, [])],
+        "verify": lambda: [claim.holds for claim in releases.claims_of(directory, None, None, [])],
         "show": lambda: cli.show(directory, plans.TableFormat.TABLE),
         "simulate": lambda: cli.simulate(directory, 0, 1, None, None, None),
         "simulate --events": lambda: cli.simulate(directory, 0, 1, None, str(directory.parent / "drawn.csv"), 3),
@@ -185,7 +185,7 @@ def test_extremes_are_refused_at_once(name: str, tmp_path: Path, full: bool, som
     if not full:
         tried = random.Random(20261121).sample(tried, 100)
     files = {path: path.read_bytes() for path in directory.iterdir() if path.is_file()}
-    assert all(claim.holds for claim in releases._claims(directory, None, None, []))
+    assert all(claim.holds for claim in releases.claims_of(directory, None, None, []))
     wrong = []
     for path, value in some(tried, 4):
         for path_made in [*tmp_path.iterdir(), *directory.iterdir()]:
