@@ -23,7 +23,7 @@ from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.targets import AlphaDPT, WEvent
-from policyc_check.steps.budgets import budget_sum, repeating_budgets, total_budgets, window_budget
+from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_budget
 from policyc_check.steps.inheritance import GroupLeakage
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.plan import Notice, Plan
@@ -109,7 +109,8 @@ def _with_shares(releases: Sequence[Scheduled]) -> tuple[Scheduled, ...]:
 
 
 def _claims(stated: Stated) -> Claims:
-    total = budget_sum(stated)
+    horizon = stated.stream.horizon
+    total = None if horizon is None else window_budget(stated, horizon)
     largest = round_up(window_budget(stated, 1))
     leakage: Decimal | None = None
     alphas = [target.alpha for target in stated.targets if isinstance(target, AlphaDPT)]

@@ -16,10 +16,11 @@ from policyc_check.mechanisms import StreamMechanism
 from policyc_check.plan.claims import Claims, CurvePoint, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.targets import AnyUserPromise, UserRho
 from policyc_check.rounding import rounded_down
-from policyc_check.users.claims import DELTAS, beyond_bounds, composed, promised_user_level, setting_of
+from policyc_check.users.claims import DELTAS, composed, promised_user_level, setting_of
 from policyc_check.users.noise import added
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
+from policyc_runtime.beyond import beyond_bounds
 
 MOST = 1e15  # nats; what is above is called none
 LEAST = 1e-6  # nats, below which nobody asks how many of a promised rho

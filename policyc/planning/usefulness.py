@@ -23,7 +23,8 @@ from policyc_check.plan.claims import Claims, Degradation, RhoLeft, UserLevelCla
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked
 from policyc_check.plan.stream import MONTH
-from policyc_check.users.claims import own_bound, period_of, periods_in, promised_user_level, setting_of
+from policyc_check.users.claims import own_bound, period_of, promised_user_level, setting_of
+from policyc_runtime.beyond import periods_in
 from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.predicted_errors import PredictedError
 

@@ -6,7 +6,6 @@ from step to step, and what a stream tells about all of one user, is in `steps` 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -21,7 +20,7 @@ from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
 from policyc_check.plan.stream import MONTH
 from policyc_check.plan.targets import EventLevel, UserPromise
-from policyc_check.steps.budgets import LARGEST_HORIZON, budget_sum, window_budget
+from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows, check_witnesses
 from policyc_check.users.claims import check_user_level
 
@@ -155,33 +154,14 @@ def _fault(release: Scheduled, epsilon: Decimal, scale: Decimal) -> str | None:
     return None
 
 
-def _check_shares(plan: Plan) -> Iterator[Claim]:
-    """Several releases: each takes its stated part of every step's budget, and no more."""
-    shared = [release for release in plan.releases if release.share is not None]
-    if not shared and plan.sharing is None:
-        return
-    if len(plan.releases) == 1 or len(plan.scheduled) < len(plan.releases):
-        yield Claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
-        return
-    period = plan.stream.horizon or math.lcm(*(len(r.schedule.segments[-1].epsilons) for r in plan.scheduled))
-    if len(shared) < len(plan.releases) or plan.sharing is None or period > LARGEST_HORIZON:
-        yield Claim("every release has its share of the budget", False, "a share is missing", "releases")
-        return
-    rows = set(zip(*(release.schedule.epsilons(period) for release in plan.scheduled), strict=True))
-    for index, release in enumerate(plan.releases):
-        share = Fraction(release.share or 0)
-        holds = all(Fraction(row[index]) <= share * sum(map(Fraction, row), Fraction(0)) for row in rows)
-        name = f"`{release.name}` takes at most {float(share):.6%} of every step's budget".replace("%", " %")
-        yield Claim(name, holds, f"{len(rows):,} different steps, in exact fractions", f"releases.{index}.share")
-
-
 def _check_budgets(plan: Plan) -> Iterator[Claim]:
     claimed, stated = plan.claims.largest_budget, plan.claims.budget_sum
     if not _scheduled(plan) or claimed is None:
         without = not _scheduled(plan) and claimed is None and stated is None
         yield Claim("no step has a budget of its own", without, "claims and releases compared", "claims")
         return
-    largest, total = window_budget(plan, 1), budget_sum(plan)
+    horizon = plan.stream.horizon
+    largest, total = window_budget(plan, 1), None if horizon is None else window_budget(plan, horizon)
     for target in plan.targets:
         if isinstance(target, EventLevel):
             name = f"one event is promised {target.epsilon} nats at every step"
@@ -208,7 +188,6 @@ CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
     check_leakage,
     check_witnesses,
     check_windows,
-    _check_shares,
     _check_budgets,
     check_user_level,
 )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
+from itertools import chain
 
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
+from policyc_check.runs import enough
 from policyc_check.verify import NONSENSE, digest_claim, steps, verified_claims
+from policyc_runtime.beyond import beyond_claims
 from policyc_runtime.plan import Plan
 
 
 def plan_claims(plan: Plan) -> Iterator[Claim]:
     """Every claim of a plan, recomputed: of its privacy, then of its use; the first that fails is the last."""
-    for claim in verified_claims(plan):
+    for claim in chain(verified_claims(plan), share_claims(plan), beyond_claims(plan)):
         yield claim
         if claim.holds is False:
             return
@@ -32,6 +36,26 @@ def plan_claims(plan: Plan) -> Iterator[Claim]:
             yield Claim(name, holds, detail, f"{place}.expected_errors")
             if not holds:
                 return
+
+
+def share_claims(plan: Plan) -> Iterator[Claim]:
+    """Several releases: each takes its stated part of every step's budget, and no more."""
+    shared = [release for release in plan.releases if release.share is not None]
+    if not shared and plan.sharing is None:
+        return
+    if len(plan.releases) == 1 or len(plan.scheduled) < len(plan.releases):
+        yield Claim("one release has the whole budget", False, "a share is stated", "releases.0.share")
+        return
+    if len(shared) < len(plan.releases) or plan.sharing is None:
+        yield Claim("every release has its share of the budget", False, "a share is missing", "releases")
+        return
+    at = enough([release.schedule.runs for release in plan.scheduled], 1)
+    rows = set(zip(*(release.schedule.epsilons(at) for release in plan.scheduled), strict=True))
+    for index, release in enumerate(plan.releases):
+        share = Fraction(release.share or 0)
+        holds = all(Fraction(row[index]) <= share * sum(map(Fraction, row), Fraction(0)) for row in rows)
+        name = f"`{release.name}` takes at most {float(share):.6%} of every step's budget".replace("%", " %")
+        yield Claim(name, holds, f"{len(rows):,} different steps, in exact fractions", f"releases.{index}.share")
 
 
 def verify(plan: Plan) -> None:

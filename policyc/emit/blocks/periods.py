@@ -7,14 +7,8 @@ from policyc.emit.blocks.wording import JsonValue, in_period, period_length
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import DAY, MONTH
-from policyc_check.users.claims import (
-    STRETCHES,
-    own_bound,
-    periods_in,
-    periods_of_horizon,
-    promised_user_level,
-    window_of,
-)
+from policyc_check.users.claims import own_bound, promised_user_level, window_of
+from policyc_runtime.beyond import STRETCHES, periods_in, periods_of_horizon
 from policyc_runtime.plan import Plan
 
 

@@ -9,7 +9,7 @@ Source: CAO17 (Theorem 2 for windows)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -21,6 +21,7 @@ from policyc.planning.leakage.recursion import Lags, inherited, lag_set, stretch
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.rounding import UNIT, roundings
+from policyc_check.runs import Runs, enough
 from policyc_check.steps.budgets import window_sums
 from policyc_check.steps.chains import Chain, Law, Side
 from policyc_check.steps.inheritance import GroupLeakage, require_shown
@@ -93,28 +94,40 @@ def stated_inheritance(group: str | None, before: Shown, after: Shown) -> Inheri
 
 def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
     """Patterns that repeat, one after the other."""
-    _, place = np.unique(nats, return_inverse=True)
-    told_apart = (place.ravel() * (int(by.max(initial=0)) + 1) + by).astype(np.float64)
     runs, start = [], 0
-    for end, period in stretches(told_apart):
+    for size, repeats in _patterns(_told_apart(nats, by)):
+        columns = nats[start : start + size], by[start : start + size]
+        runs.append(InheritedRun(nats=tuple(columns[0].tolist()), lags=tuple(columns[1].tolist()), repeats=repeats))
+        start += size * repeats
+    return tuple(runs)
+
+
+def _told_apart(nats: Floats, by: Whole) -> Floats:
+    """One number for each number and its lag."""
+    _, place = np.unique(nats, return_inverse=True)
+    return (place.ravel() * (int(by.max(initial=0)) + 1) + by).astype(np.float64)
+
+
+def _patterns(values: Floats) -> Iterator[tuple[int, int]]:
+    """Steps of a pattern, and how often it comes in a row."""
+    start = 0
+    for end, period in stretches(values):
         length = period or end - start
         rounds, rest = divmod(end - start, length)
-        for first, size, repeats in ((start, length, rounds), (end - rest, rest, 1)):
-            if size and repeats:
-                columns = nats[first : first + size], by[first : first + size]
-                runs.append(
-                    InheritedRun(nats=tuple(columns[0].tolist()), lags=tuple(columns[1].tolist()), repeats=repeats)
-                )
+        yield from ((size, repeats) for size, repeats in ((length, rounds), (rest, 1)) if size and repeats)
         start = end
-    return tuple(runs)
 
 
 def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) -> Shown:
     """Of a stream that ends, in the order of the recursion."""
     side.check_horizon(len(budgets))
-    found = _recursion(budgets, side, lags)
-    require_shown(*found, budgets, side.side, where, endless=False)
-    return found
+    nats, by = _recursion(budgets, side, lags)
+    lag = int(by.max(initial=1))
+    steps = enough(
+        [Runs(_patterns(column)) for column in (_told_apart(nats, by), budgets)], lag + 1, side.settled + lag
+    )
+    require_shown(nats[steps], by[steps], budgets[steps], side.side, where, endless=False)
+    return nats, by
 
 
 def _recursion(budgets: Floats, side: Losses, lags: tuple[int, ...]) -> Shown:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from policyc_check.records import Label, NonNegativeDecimal, Record, Steps
+from policyc_check.runs import Runs, Whole
 
 
 class BudgetSegment(Record):
@@ -41,28 +43,26 @@ class Schedule(Record):
             raise ValueError("only the last segment of a schedule goes on for ever")
         return self
 
-    def column(self, field: str, steps: int) -> list[Any]:
-        """A field of the segments at the first `steps` steps."""
-        values: list[Any] = []
-        for segment in self.segments:
-            pattern = getattr(segment, field)
-            needed = -(-(steps - len(values)) // len(pattern))
-            values += list(pattern) * (needed if segment.repeats is None else min(segment.repeats, needed))
-        if len(values) < steps:
-            raise ValueError(f"the schedule ends {steps - len(values)} steps too early")
-        return values[:steps]
+    @property
+    def runs(self) -> Runs:
+        """How the patterns follow each other."""
+        return Runs((len(segment.epsilons), segment.repeats) for segment in self.segments)
 
-    def epsilons(self, steps: int) -> list[Decimal]:
-        """Budgets of the first `steps` steps, in nats."""
+    def column(self, field: str, steps: int | Whole) -> list[Any]:
+        """A field of the segments at the first `steps` steps, or at steps given by number, rising."""
+        at = np.arange(steps) if isinstance(steps, int) else steps
+        entries = np.array([entry for segment in self.segments for entry in getattr(segment, field)], dtype=object)
+        return list(entries[self.runs.places(at)])
+
+    def epsilons(self, steps: int | Whole) -> list[Decimal]:
+        """Budgets of these steps, in nats."""
         return self.column("epsilons", steps)
 
-    def scales(self, steps: int) -> list[Decimal]:
-        """Noise scales of the first `steps` steps."""
+    def scales(self, steps: int | Whole) -> list[Decimal]:
+        """Noise scales of these steps."""
         return self.column("scales", steps)
 
     @property
     def length(self) -> int | None:
         """Number of steps, None when it goes on for ever."""
-        if self.segments[-1].repeats is None:
-            return None
-        return sum((segment.repeats or 0) * len(segment.epsilons) for segment in self.segments)
+        return None if self.segments[-1].repeats is None else int(self.runs.ends[-1])

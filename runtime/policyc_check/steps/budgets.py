@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +13,7 @@ from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.release import AdaptiveRelease, BudgetedRelease, Scheduled
 from policyc_check.rounding import rounded_up
+from policyc_check.runs import Whole, enough
 
 Floats = NDArray[np.float64]
 
@@ -22,11 +22,10 @@ LONGEST_PERIOD = 4096  # steps of a pattern that repeats for ever
 _FINE = 2**80  # floats are added as whole multiples of 1 / _FINE, rounded up
 
 
-def total_budgets(plan: Stated, steps: int) -> Floats:
-    """Budgets of all releases together, nats, (steps,), rounded up."""
-    rows, spent = _rows(plan.scheduled, steps)
-    rounded = {row: rounded_up(total) for row, total in spent.items()}
-    return np.array([rounded[row] for row in rows], dtype=np.float64)
+def total_budgets(plan: Stated, steps: int | Whole) -> Floats:
+    """Budgets of all releases together, nats, rounded up, of the first `steps` steps, or of steps given by number."""
+    spent, which = _spent(plan.scheduled, np.arange(steps) if isinstance(steps, int) else steps)
+    return np.array([rounded_up(total) for total in spent], dtype=np.float64)[which]
 
 
 def repeating_budgets(plan: Stated) -> Floats | None:
@@ -38,31 +37,19 @@ def repeating_budgets(plan: Stated) -> Floats | None:
 
 
 def window_budget(plan: Stated, width: int) -> Fraction:
-    """The most that any `width` steps in a row spend, all releases together, nats, exact.
-
-    Of an endless plan every window is met: what comes before its patterns, one common period of them, and one window.
-    """
-    steps = plan.stream.horizon
-    width = min(width, steps or width)
+    """The most that any `width` steps in a row spend, all releases together, nats, exact."""
+    width = min(width, plan.stream.horizon or width)
     adaptive = sum((r.mechanism.spent(width) for r in plan.scheduled if isinstance(r, AdaptiveRelease)), Fraction(0))
     releases = [release for release in plan.scheduled if isinstance(release, BudgetedRelease)]
     if not releases:
         return adaptive
-    if steps is None:
-        segments = [release.schedule.segments for release in releases]
-        begun = max(sum(len(s.epsilons) * (s.repeats or 0) for s in row[:-1]) for row in segments)
-        steps = begun + math.lcm(*(len(row[-1].epsilons) for row in segments)) + width - 1
-        if steps > LARGEST_HORIZON:
-            raise PlanRejectedError("E0801", f"{steps:,} steps, more than can be checked", where="releases")
-    rows, spent = _rows(releases, steps)
-    unit = math.lcm(*(value.denominator for value in spent.values()))
-    whole = {row: int(value * unit) for row, value in spent.items()}
-    return adaptive + Fraction(max(_sliding([whole[row] for row in rows], width)), unit)
-
-
-def budget_sum(plan: Stated) -> Fraction | None:
-    """The sum of all budgets, exact; None for an endless plan."""
-    return None if plan.stream.horizon is None else window_budget(plan, plan.stream.horizon)
+    if width == plan.stream.horizon:
+        segments = [segment for release in releases for segment in release.schedule.segments]
+        return sum((Fraction(e) * (s.repeats or 0) for s in segments for e in s.epsilons), adaptive)
+    spent, which = _spent(releases, enough([release.schedule.runs for release in releases], width))
+    unit = math.lcm(*(value.denominator for value in spent))
+    whole = [int(value * unit) for value in spent]
+    return adaptive + Fraction(max(_sliding([whole[row] for row in which.tolist()], width)), unit)
 
 
 def window_sums(budgets: Floats, width: int) -> Floats:
@@ -86,12 +73,14 @@ def all_up(a: Floats, b: Floats) -> Floats:
     return np.where((total - a != b) | (total - b != a), np.nextafter(total, np.inf), total)
 
 
-def _rows(
-    releases: Sequence[Scheduled], steps: int
-) -> tuple[list[tuple[Decimal, ...]], dict[tuple[Decimal, ...], Fraction]]:
-    """The budgets of each step, one a release; and their exact sum, once for all steps that are alike."""
-    rows = list(zip(*(release.schedule.epsilons(steps) for release in releases), strict=True))
-    return rows, {row: sum(map(Fraction, row), Fraction(0)) for row in set(rows)}
+def _spent(releases: Sequence[Scheduled], steps: Whole) -> tuple[list[Fraction], Whole]:
+    """The different sums of budgets, exact; and which of them each step has."""
+    spent, which = [Fraction(0)], np.zeros(len(steps), dtype=np.int64)
+    for schedule in (release.schedule for release in releases):
+        budgets = [Fraction(epsilon) for segment in schedule.segments for epsilon in segment.epsilons]
+        found, which = np.unique(which * len(budgets) + schedule.runs.places(steps), return_inverse=True)
+        spent = [spent[row] + budgets[place] for row, place in zip(*divmod(found, len(budgets)), strict=True)]
+    return spent, which
 
 
 def _sliding(values: Sequence[int], width: int) -> list[int]:

@@ -55,7 +55,7 @@ def check_leakage(plan: Plan) -> Iterator[Claim]:
     for record in plan.correlation.chains:
         group = _group(record.group)
         try:
-            leakage = leakage_of_group(plan, record)
+            leakage = leakage_of_group(plan, record, max(width for width, *_ in bounds))
         except (PlanRejectedError, InvalidMatrixError) as error:
             name = f"leakage passed on between steps{group} is what the plan says"
             yield Claim(name, False, error.message, error.where or "claims.inherited", error.code)

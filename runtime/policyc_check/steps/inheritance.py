@@ -14,6 +14,9 @@ Where an endless stream does not start in a stationary law, numbers are given fo
 all later ones. They are shown from step 0 on, as of a stream that ends, until laws, budgets and numbers of all that a
 step looks at are those one period earlier: every later inequality is one that was shown.
 
+Of a stream whose budgets and numbers repeat, steps are left out: those that are looked at show every inequality and
+every window of all (`policyc_check.runs.enough`).
+
 Sums are rounded up, what is left of b[t] down, and L(a) <= b is decided by `loss_bound`, without search.
 
 Source: CAO17 for k = 1 (the recursion, as an equality). Larger lags, and the inequalities, are ours.
@@ -32,12 +35,14 @@ from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Plan
 from policyc_check.records import LONGEST_STREAM
+from policyc_check.runs import Runs, Whole, enough
 from policyc_check.steps.budgets import LONGEST_PERIOD, all_up, repeating_budgets, total_budgets, window_sums
 from policyc_check.steps.chains import Side
 from policyc_check.steps.loss_bound import audited_loss_bound
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+
+_UNSTATED = "what steps inherit is not stated for every step"
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,13 @@ class GroupLeakage:
     before: Floats  # what each step inherits at most from the steps before it, nats, (T,)
     after: Floats  # what it inherits from those after it
     endless: bool  # whether the budgets repeat for ever
+    steps: Whole | None = None  # which these are, where not all are there
 
     def largest(self, width: int = 1) -> tuple[float, int]:
         """The largest leakage about `width` steps in a row, nats, rounded up, and the first of these steps."""
         leakage = self.windows(width)
-        return float(leakage.max()), int(leakage.argmax())
+        first = int(leakage.argmax())
+        return float(leakage[first]), first if self.steps is None else int(self.steps[first])
 
     def windows(self, width: int) -> Floats:
         """The leakage about every `width` steps in a row, nats, rounded up, (max(1, T - width + 1),); endless: (T,).
@@ -69,8 +76,8 @@ class GroupLeakage:
         return all_up(all_up(self.before[: len(within)], within), np.resize(self.after, length)[width - 1 :])
 
 
-def leakage_of_group(plan: Plan, record: ChainRecord) -> GroupLeakage:
-    """What a plan states about one chain, every inequality shown.
+def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLeakage:
+    """What a plan states about one chain, every inequality shown; of a long stream, all that `width` steps can show.
 
     Raises:
         PlanRejectedError: E0801, one is not, or nothing is stated.
@@ -80,17 +87,23 @@ def leakage_of_group(plan: Plan, record: ChainRecord) -> GroupLeakage:
     if len(stated) != 1:
         missing = "what steps inherit is not stated, as an earlier version did not"
         raise PlanRejectedError("E0801", missing, where="claims.inherited", help="compile the policy again")
-    horizon = plan.stream.horizon
-    budgets = repeating_budgets(plan) if horizon is None else total_budgets(plan, horizon)
+    horizon, chain = plan.stream.horizon, record.chain()
+    sides = chain.backward_side(), chain.forward_side()
+    if horizon is not None:
+        stated_runs = stated[0].before, stated[0].after
+        rows = [release.schedule.runs for release in plan.scheduled] + [_runs(runs) for runs in stated_runs]
+        lag = max(lag for runs in stated_runs for run in runs for lag in run.lags)
+        steps = enough(rows, max(width, lag + 1), sides[0].settled + lag)
+        return audited_leakage(stated[0], total_budgets(plan, steps), *sides, endless=False, steps=steps)
+    budgets = repeating_budgets(plan)
     if budgets is None:
         detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
         raise PlanRejectedError("E0801", detail, where="releases")
-    chain = record.chain()
-    return audited_leakage(stated[0], budgets, chain.backward_side(), chain.forward_side(), endless=horizon is None)
+    return audited_leakage(stated[0], budgets, *sides, endless=True)
 
 
 def audited_leakage(
-    stated: Inheritance, budgets: Floats, backward: Side, forward: Side, *, endless: bool
+    stated: Inheritance, budgets: Floats, backward: Side, forward: Side, *, endless: bool, steps: Whole | None = None
 ) -> GroupLeakage:
     """What follows from the numbers that a plan states, once every inequality between them is shown.
 
@@ -100,20 +113,23 @@ def audited_leakage(
         backward: the chain's laws of earlier states.
         forward: its laws of later states.
         endless: whether the budgets repeat for ever.
+        steps: which steps these are, where not all are there.
 
     Raises:
-        PlanRejectedError: E0801, naming the step at which an inequality is not shown.
+        PlanRejectedError: E0801, naming a number whose inequality is not shown.
     """
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")
-    (before, lags), (after, later) = _expanded(stated.before), _expanded(stated.after)
-    rounds, rest = divmod(len(before), len(budgets))
-    if len({*map(len, (before, lags, after, later))}) > 1 or rest or (rounds > 1 and not endless):
-        raise PlanRejectedError("E0801", "what steps inherit is not stated for every step", where="claims.inherited")
-    whole = np.resize(budgets, len(before))
+    length = int(_runs(stated.before).ends[-1])
+    steps = np.arange(length) if steps is None else steps
+    rounds, rest = divmod(len(steps), len(budgets))
+    if _runs(stated.after).ends[-1] != length or rest or (rounds > 1 and not endless):
+        raise PlanRejectedError("E0801", _UNSTATED, where="claims.inherited")
+    (before, lags), (after, later) = _at(stated.before, steps), _at(stated.after, steps)
+    whole = np.resize(budgets, len(steps))
     require_shown(before, lags, budgets if backward.settled else whole, backward, "before", endless=endless)
     require_shown(after[::-1], later[::-1], whole[::-1], forward, "after", endless=endless)
-    return GroupLeakage(whole, before, after, endless)
+    return GroupLeakage(whole, before, after, endless, steps)
 
 
 def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where: str, *, endless: bool) -> None:
@@ -136,11 +152,11 @@ def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where:
         if here.size:
             shown[here] = _shown(nats, budgets, here, lag, side)
     if not shown.all():
-        step = f"step {int(np.argmin(shown)) - given}{' from the end' if where == 'after' else ''}"
+        first = int(np.argmin(shown))
         raise PlanRejectedError(
             "E0801",
             "leakage passed on between steps is larger than the plan says",
-            where=f"claims.inherited, {where}, {step}",
+            where=f"claims.inherited, {where}: {float(nats[first])!r} nats by lag {lags[first]}",
             help="compile the policy again; if it persists, report it with the chain",
         )
 
@@ -159,10 +175,15 @@ def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) ->
     return found
 
 
-def _expanded(runs: tuple[InheritedRun, ...]) -> tuple[Floats, Whole]:
-    """The number and the lag of every step that is stated, in the order of time."""
-    if not runs or sum(run.repeats * max(len(run.nats), len(run.lags)) for run in runs) > LONGEST_STREAM:
-        raise PlanRejectedError("E0801", "what steps inherit is not stated for every step", where="claims.inherited")
-    nats = [np.tile(np.array(run.nats, dtype=np.float64), run.repeats) for run in runs]
-    lags = [np.tile(np.array(run.lags, dtype=np.int64), run.repeats) for run in runs]
-    return np.concatenate(nats), np.concatenate(lags)
+def _runs(runs: tuple[InheritedRun, ...]) -> Runs:
+    """How what is stated follows each other."""
+    total = sum(run.repeats * len(run.nats) for run in runs)
+    if not 0 < total <= LONGEST_STREAM or any(len(run.lags) != len(run.nats) for run in runs):
+        raise PlanRejectedError("E0801", _UNSTATED, where="claims.inherited")
+    return Runs((len(run.nats), run.repeats) for run in runs)
+
+
+def _at(runs: tuple[InheritedRun, ...], steps: Whole) -> tuple[Floats, Whole]:
+    """The number and the lag that are stated of these steps."""
+    places = _runs(runs).places(steps)
+    return np.array([n for r in runs for n in r.nats])[places], np.array([n for r in runs for n in r.lags])[places]

@@ -126,9 +126,10 @@ def estimator(value: dict[str, Any]) -> Any:
 def sealed(plan: Plan) -> Plan:
     """The plan with claims recomputed exactly and its digest."""
     from policyc.planning.assemble import stated_leakage
-    from policyc_check.steps.budgets import budget_sum, window_budget
+    from policyc_check.steps.budgets import window_budget
 
-    total = budget_sum(plan)
+    horizon = plan.stream.horizon
+    total = None if horizon is None else window_budget(plan, horizon)
     claims = Claims(
         total_leakage=plan.claims.total_leakage,
         budget_sum=None if total is None else rounded(total),

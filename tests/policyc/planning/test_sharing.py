@@ -14,11 +14,10 @@ from policyc import compile_policy
 from policyc.emit.context import certificate_content
 from policyc_check.errors import PlanRejectedError
 from policyc_check.steps.budgets import total_budgets, window_budget
-from policyc_check.verify import verified_claims
 from policyc_runtime.output_place import output_paths
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
-from policyc_runtime.refusal import verify
+from policyc_runtime.refusal import plan_claims, verify
 from policyc_runtime.release import release
 
 POLICY = """
@@ -108,7 +107,7 @@ def test_plan_certificate_and_verification_say_how(shared):
     assert sum(part.share or 0 for part in shared.releases) == pytest.approx(Decimal(1), abs=Decimal("1e-5"))
     content = certificate_content(shared, {})
     assert "to `occupancy` (3 values a step)" in content["sharing"]["sentence"]
-    names = [claim.name for claim in verified_claims(shared)]
+    names = [claim.name for claim in plan_claims(shared)]
     assert sum("of every step's budget" in name for name in names) == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from runpy import run_path
 
@@ -113,12 +114,12 @@ def test_audited_supremum(n, seed, epsilon):
 
 
 def test_a_wrong_proposal_is_refused(monkeypatch):
-    """If the hull proposed too little, the audit would refuse and name the step."""
+    """If the hull proposed too little, the audit would refuse and name the number."""
     monkeypatch.setattr(audit_module, "_outward", lambda width: 1 - 1e-9)
     with pytest.raises(PlanRejectedError) as caught:
         audited_total_leakage([0.5, 0.5, 0.5], Chain(forward=MATRICES["slide_F"]))
     assert caught.value.code == "E0801"
-    assert caught.value.where == "claims.inherited, after, step 1 from the end"
+    assert re.fullmatch(r"claims\.inherited, after: 0\.\d+ nats by lag 1", caught.value.where)
 
 
 def test_endless_streams_need_one_law():

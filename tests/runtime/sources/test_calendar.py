@@ -14,7 +14,8 @@ from policyc.planning.draft import draft_of
 from policyc.semantics.checked import check_file
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.stream import DAY, ClockRecord
-from policyc_check.users.claims import period_of, periods_in
+from policyc_check.users.claims import period_of
+from policyc_runtime.beyond import periods_in
 from policyc_runtime.sources.calendar import Calendar, Clock, calendar_of
 from policyc_runtime.sources.tables import connect
 

@@ -231,7 +231,7 @@ def _promise(plan: Plan, target: Target, jump: int | None, names: tuple[str, ...
 def _tightest(plan: Plan, target: AlphaDPT | WEvent) -> tuple[ChainRecord | None, int]:
     """The chain, and the first step of the event, about which most is told."""
     if isinstance(target, AlphaDPT) and plan.correlation.chains:
-        groups = [(leakage_of_group(plan, record), record) for record in plan.correlation.chains]
+        groups = [(leakage_of_group(plan, record, target.window), record) for record in plan.correlation.chains]
         (_, step), group, record = max(
             ((group.largest(target.window), group, record) for group, record in groups), key=lambda one: one[0][0]
         )
