@@ -10,6 +10,7 @@ import typer
 from policyc import __version__
 from policyc.cli.account import register_account
 from policyc.cli.documents import register_documents
+from policyc.cli.editor import register_editor
 from policyc.cli.exit import guarded
 from policyc.cli.init import register_init
 from policyc.cli.leakage import register_leakage
@@ -60,6 +61,7 @@ register_init(app)
 register_documents(app)
 register_account(app)
 register_leakage(app)
+register_editor(app)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from policyc.semantics.policy import MarkovCorrelation, NoCorrelation, Vector
 from policyc.semantics.scope import Scope, suggest
 from policyc.syntax.tree import Call, Correlation, Name, Text, Value
 
-_KINDS = {"markov": (), "none": ()}
+KINDS = {"markov": (), "none": ()}
 
 
 def resolve_correlation(
@@ -24,7 +24,7 @@ def resolve_correlation(
         tree: the statement.
         states: the stream's states; None when it has no cell or is broken, and the number of rows is then free.
     """
-    call = kind_of(scope, tree.call, _KINDS, "correlation")
+    call = kind_of(scope, tree.call, KINDS, "correlation")
     if call is None:
         return None
     learned = [a for a in call.arguments if a.name is not None and a.name.text == "learned"]
@@ -33,7 +33,7 @@ def resolve_correlation(
     if learned:
         return None
     group = None if tree.group is None else tree.group.text if isinstance(tree.group, Name) else tree.group.value
-    bound = bind(scope, call, _parameters(call.function.text, states))
+    bound = bind(scope, call, chain_parameters(call.function.text, states))
     evidence = _evidence(scope, call)
     if bound is None or evidence is None:
         return None
@@ -59,7 +59,8 @@ def resolve_correlation(
     )
 
 
-def _parameters(kind: str, states: tuple[str, ...] | None) -> tuple[Parameter, ...]:
+def chain_parameters(kind: str, states: tuple[str, ...] | None) -> tuple[Parameter, ...]:
+    """What a correlation of a kind takes, between these states."""
     evidence = Parameter("evidence", _any_text, "", required=False)
     if kind == "none":
         return (evidence,)

@@ -65,7 +65,7 @@ def _steps_of_the_stream(scope: Scope, value: Value, what: str) -> tuple[int, in
     return None
 
 
-_MEDIAN = (
+MEDIAN = (
     Parameter("every", reading.step_count, "every = 7 steps", required=False),
     Parameter("steps", _steps_of_the_stream, "steps = 2 .. 36",
               because="a baseline is made of fixed steps, all of which are published"),
@@ -73,8 +73,8 @@ _MEDIAN = (
 
 
 def _baseline(scope: Scope, value: Value, what: str) -> Baseline | None:  # noqa: ARG001  every reader is told what for
-    call = kind_of(scope, value, {"median": _MEDIAN}, "baseline")
-    bound = None if call is None else bind(scope, call, _MEDIAN)
+    call = kind_of(scope, value, {"median": MEDIAN}, "baseline")
+    bound = None if call is None else bind(scope, call, MEDIAN)
     steps = (bound or {}).get("steps")
     if bound is None or not isinstance(steps, tuple):
         return None

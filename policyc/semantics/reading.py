@@ -6,6 +6,7 @@ A reader takes the scope, the value and what it is for (`alpha`, in a message), 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 
 from policyc.diagnostics import Edit, Span
@@ -218,20 +219,28 @@ def text(scope: Scope, value: Value, what: str) -> str | None:
     return None
 
 
-def word(*options: str, promised: bool = False) -> Reader:
+@dataclass(frozen=True)
+class OneOf:
     """A reader of one of a few words; which one is `promised` is said by a person, however near it is spelt."""
 
-    def read(scope: Scope, value: Value, what: str) -> str | None:
+    options: tuple[str, ...]
+    promised: bool = False
+
+    def __call__(self, scope: Scope, value: Value, what: str) -> str | None:
+        """The word, or None after reporting."""
         if not isinstance(value, Name):
-            mismatch(scope, value, what, "a word", one_of(options))
+            mismatch(scope, value, what, "a word", one_of(self.options))
             return None
-        if value.text in options:
+        if value.text in self.options:
             return value.text
-        hint, edit = suggest(value.text, options), None if promised else spelt(value, options)
+        hint, edit = suggest(value.text, self.options), None if self.promised else spelt(value, self.options)
         scope.refuse("E0205", f"`{what}` cannot be `{value.text}`", value.span, hint=hint, edit=edit)
         return None
 
-    return read
+
+def word(*options: str, promised: bool = False) -> OneOf:
+    """A reader of one of a few words."""
+    return OneOf(options, promised)
 
 
 def truth(scope: Scope, value: Value, what: str) -> bool | None:

@@ -56,7 +56,7 @@ _CLAMP = Parameter(
     "clamp", _clamp, "clamp = 0 .. 130", because="without it one user can change the sum by any amount"
 )  # fmt: skip
 _CELLS = Parameter("cells_per_step", reading.whole, "cells_per_step = 3", required=False)
-_QUERIES: Mapping[str, tuple[Parameter, ...]] = {
+QUERIES: Mapping[str, tuple[Parameter, ...]] = {
     "count": (Parameter("stream", _name, "count(my_stream)", positional=True), _CELLS),
     "sum": (Parameter("column", _column_of, "my_stream.my_column", positional=True), _CLAMP, _CELLS),
     "prefix": (Parameter("release", _name, "prefix(my_release)", positional=True),),
@@ -70,7 +70,7 @@ _QUERIES: Mapping[str, tuple[Parameter, ...]] = {
 
 def resolve_release(scope: Scope, tree: ReleaseTree, names: Names | None) -> Release | Made | None:
     """The release, or None after reporting what is wrong; names are looked up when the stream is known."""
-    call = kind_of(scope, tree.query, {**_QUERIES, **MADE_QUERIES}, "release")
+    call = kind_of(scope, tree.query, {**QUERIES, **MADE_QUERIES}, "release")
     if call is None:
         return None
     resolve = _resolve_made if call.function.text in MADE_QUERIES else _resolve_measured
@@ -89,7 +89,7 @@ def _resolve_measured(scope: Scope, tree: ReleaseTree, call: Call, names: Names 
             hint="add `clamp = 0 .. 130`, the range that one value is cut to",
         )
         return None
-    bound = bind(scope, call, _QUERIES[kind])
+    bound = bind(scope, call, QUERIES[kind])
     if bound is None:
         return None
     owner = next(v for v in bound.values() if isinstance(v, (Name, Attribute)))
@@ -102,7 +102,7 @@ def _resolve_measured(scope: Scope, tree: ReleaseTree, call: Call, names: Names 
     of_release = kind in ("prefix", "window")
     return Release(
         name=tree.name.text,
-        kind=kind,  # type: ignore[arg-type]  # a key of _QUERIES
+        kind=kind,  # type: ignore[arg-type]  # a key of QUERIES
         stream=names.stream if names is not None else owner_name.text,
         by=None if tree.by is None else column_of(tree.by),
         span=tree.span,

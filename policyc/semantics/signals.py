@@ -113,7 +113,7 @@ def _evidence(what: str) -> Parameter:
 
 _OBSERVATION_NOISE = Parameter("observation_noise", reading.truth, "observation_noise = true", required=False)
 
-_SIGNALS: Signature = {
+SIGNALS: Signature = {
     "ar1": (
         Parameter("learned", reading.truth, "learned = true", required=False),
         Parameter("mean", reading.number, "mean = 900", required=False),
@@ -156,7 +156,7 @@ _SIGNALS: Signature = {
 
 def resolve_signal(scope: Scope, statement: CallStatement) -> Signal | None:
     """How the released numbers move; for utility only."""
-    read = read_call(scope, statement, _SIGNALS)
+    read = read_call(scope, statement, SIGNALS)
     return None if read is None else Signal(read[0], read[1], statement.span)
 
 

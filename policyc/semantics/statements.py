@@ -35,7 +35,7 @@ _USER_NEIGHBORS = Parameter(
     "neighbors", _NEIGHBORS, "neighbors = add_remove",
     because="whether one user more, or another user instead, is hidden changes the noise by a factor",
 )  # fmt: skip
-_OF_RHO = (
+OF_RHO = (
     _RHO,
     _USER_NEIGHBORS,
     Parameter("epsilon", reading.privacy_parameter, "", required=False),
@@ -43,7 +43,7 @@ _OF_RHO = (
     _PER,
 )
 
-_TARGETS: Signature = {
+TARGETS: Signature = {
     "alpha_dpt": (
         Parameter("alpha", reading.privacy_parameter, "alpha = 1.0", because="it is the promise itself"),
         Parameter("window", reading.step_count, "window = 1 step", required=False),
@@ -67,7 +67,7 @@ _TARGETS: Signature = {
     ),
 }  # fmt: skip
 
-_PARTICIPATION: Signature = {
+PARTICIPATION: Signature = {
     "at_most": (
         Parameter("steps", reading.step_count, "50 steps", positional=True,
                   because="the noise grows with the number of steps one user takes part in"),
@@ -81,7 +81,7 @@ _PARTICIPATION: Signature = {
 }  # fmt: skip
 
 
-_DELIVERIES: Signature = {
+DELIVERIES: Signature = {
     "realtime": (),
     "within": (Parameter("within", reading.step_count, "12 steps", positional=True),),
     "offline": (),
@@ -108,7 +108,7 @@ _OFFERS: Mapping[str, Callable[[], Mapping[str, Offer]]] = {
 }
 
 
-def _wishes(keyword: str) -> Signature:
+def wishes(keyword: str) -> Signature:
     """What a statement may name: `auto`, and what is offered."""
     return {"auto": (), **{name: tuple(map(_parameter, offer.options)) for name, offer in _OFFERS[keyword]().items()}}
 
@@ -138,7 +138,7 @@ def resolve_target(scope: Scope, statement: CallStatement) -> Target | None:
             "the certificate lists some",
             hint=f"leave `{what}` out, or promise `user_level(epsilon = ..., delta = ..., neighbors = ...)`",
         )
-    read = read_call(scope, statement, _TARGETS if beside is None else {**_TARGETS, "user_level": _OF_RHO})
+    read = read_call(scope, statement, TARGETS if beside is None else {**TARGETS, "user_level": OF_RHO})
     if read is None or beside:
         return None
     kind, arguments = read
@@ -160,7 +160,7 @@ def _beside_rho(value: Value | Call) -> list[Argument] | None:
 
 def resolve_participation(scope: Scope, statement: CallStatement) -> Participation | None:
     """How many steps one user can take part in (E0503 when it is not said how that is known)."""
-    read = read_call(scope, statement, _PARTICIPATION)
+    read = read_call(scope, statement, PARTICIPATION)
     if read is None:
         return None
     arguments = {"per_step": 1, "spacing": 1, "enforced": None, "assumed": None, **read[1]}
@@ -181,7 +181,7 @@ def resolve_participation(scope: Scope, statement: CallStatement) -> Participati
 
 def resolve_delivery(scope: Scope, statement: CallStatement | WordStatement) -> Delivery | None:
     """When values are published."""
-    read = read_call(scope, statement, _DELIVERIES)
+    read = read_call(scope, statement, DELIVERIES)
     if read is None:
         return None
     delay = read[1].get("within")
@@ -190,7 +190,7 @@ def resolve_delivery(scope: Scope, statement: CallStatement | WordStatement) -> 
 
 def resolve_wish(scope: Scope, statement: CallStatement) -> Wish | None:
     """A `budget`, `mechanism` or `estimate` statement."""
-    known = dict(_wishes(statement.keyword.text))
+    known = dict(wishes(statement.keyword.text))
     if statement.keyword.text == "budget" and isinstance(statement.value, Call):  # parts have the names of releases
         names = dict.fromkeys(a.name.text for a in statement.value.arguments if a.name is not None)
         known["parts"] = tuple(Parameter(name, reading.privacy_parameter, f"{name} = 0.5") for name in names)

@@ -66,7 +66,7 @@ def _chance(scope: Scope, value: Value, what: str) -> Decimal | None:
     return None
 
 
-_SUPPRESS = (
+SUPPRESS = (
     Parameter("release", _name, "my_release", positional=True),
     Parameter("below", _threshold, "below = 90", required=False),
     Parameter("where", _name, "where = my_other_release", required=False),
@@ -87,7 +87,7 @@ def resolve_suppression(
         before: those that stand before it in the block.
         others: names of all other releases.
     """
-    bound = bind(scope, tree.call, _SUPPRESS)
+    bound = bind(scope, tree.call, SUPPRESS)
     if bound is None or not _one_condition(scope, tree.call, bound):
         return []
     below, where, chance = bound.get("below"), bound.get("where"), bound.get("chance")

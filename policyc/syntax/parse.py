@@ -19,7 +19,7 @@ from policyc.syntax.build import TreeBuilder
 from policyc.syntax.faults import explain
 from policyc.syntax.place import accepts, locate
 from policyc.syntax.scan import MAX_FINDINGS, Scan, scan_policy
-from policyc.syntax.tree import Tree
+from policyc.syntax.tree import Statement, Tree
 
 STATEMENT_TERMINALS = ("POLICY", "STREAM", "RELEASE", "SETTING", "CORRELATION", "POSTPROCESS")
 WORD_TERMINALS = (*STATEMENT_TERMINALS, "FIELD", "CELL", "IN", "LEVELS", "OTHERWISE", "BY", "FOR")
@@ -50,31 +50,35 @@ def parse_policy(source: Source) -> Tree:
         )
     if scan.too_deep or not scan.has_words:
         raise PolicyError(source, scan.findings)
+    statements, findings = _parse_segments(scan)
+    if findings or scan.findings:
+        raise PolicyError(source, [*scan.findings, *findings][: 2 * MAX_FINDINGS])
+    return Tree(source, statements, tuple(scan.comments))
+
+
+def readable_statements(source: Source) -> tuple[Statement, ...]:
+    """The statements that can be read of a text with faults, in source order; of one without, all of them."""
+    scan = scan_policy(source)
+    return () if scan.too_deep or not scan.has_words else _parse_segments(scan)[0]
+
+
+def _parse_segments(scan: Scan) -> tuple[tuple[Statement, ...], list[Diagnostic]]:
+    """The statements of a policy, and all findings about what is wrong with it."""
     builder = TreeBuilder()
-    findings = _parse_segments(scan, builder)
-    if isinstance(findings, RawTree):
-        statements = builder.statements(_statements_of(findings))
-        findings = builder.findings
-        if not (findings or scan.findings):
-            return Tree(source, statements, tuple(scan.comments))
-    raise PolicyError(source, [*scan.findings, *findings][: 2 * MAX_FINDINGS])
-
-
-def _parse_segments(scan: Scan, builder: TreeBuilder) -> RawTree[Token] | list[Diagnostic]:
-    """The whole policy, or, when something is wrong with it, all findings."""
+    statements: list[Statement] = []
     findings: list[Diagnostic] = []
     start = 0
     while len(findings) < MAX_FINDINGS:
         segment = _Segment(scan, start)
         raw, stopped = segment.parse()
-        if start == 0 and raw is not None and not segment.findings:
-            return raw
         findings += segment.findings
-        builder.statements(_statements_of(raw))
+        statements += builder.statements(_statements_of(raw))
+        if start == 0 and raw is not None and not findings:
+            break
         if stopped is None or (restart := _next_statement(scan, stopped, start)) is None:
             break
         start = restart
-    return findings + builder.findings
+    return tuple(statements), findings + builder.findings
 
 
 class _Segment:

@@ -42,14 +42,29 @@ def read_source(path: str | PathLike[str]) -> Source:
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None)
         if number == errno.EFBIG:
-            remedy = 'a policy is one page; put large matrices into files: `file("matrix.csv")`'
-            raise PolicyError(source, [_finding("E0104", "the file is larger than 1 MiB", remedy)]) from None
+            raise _too_large(source) from None
         reason = getattr(error, "strerror", None) or "the path is not valid"
         remedy = "check the path and its permissions"
         if number == errno.EINVAL:
             remedy = "name an ordinary file; what a program writes is put into one first (`fmt -` reads standard input)"
         raise PolicyError(source, [_finding("E0101", f"the file cannot be read: {reason.lower()}", remedy)]) from None
     return _decode(source.name, data)
+
+
+def source_of(name: str, text: str) -> Source:
+    """A text that stands in an editor, under the name of its file.
+
+    Raises:
+        PolicyError: it is too large.
+    """
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise _too_large(Source(name, ""))
+    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _too_large(source: Source) -> PolicyError:
+    remedy = 'a policy is one page; put large matrices into files: `file("matrix.csv")`'
+    return PolicyError(source, [_finding("E0104", "the file is larger than 1 MiB", remedy)])
 
 
 def _decode(name: str, data: bytes) -> Source:

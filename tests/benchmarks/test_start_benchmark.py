@@ -42,7 +42,7 @@ def test_commands_import_only_what_they_use(gallery, tmp_path):
     """Help and `check` load no arrays, databases, solvers or plans, help not even the grammar; `leakage` arrays."""
     (tmp_path / "spent.csv").write_text("0.1\n0.2\n")
     leakage = ["leakage", "--budgets", str(tmp_path / "spent.csv"), "--policy", str(gallery / "traffic.policy")]
-    heavy = {"numpy", "scipy", "duckdb", "pyomo", "highspy", "pydantic", "jinja2"}
+    heavy = {"numpy", "scipy", "duckdb", "pyomo", "highspy", "pydantic", "jinja2", "pygls", "lsprotocol"}
     script = (
         "import sys; from policyc.cli import app\n"
         "try: app(sys.argv[1:], standalone_mode=True)\n"
