@@ -12,6 +12,7 @@ from policyc.cli.account import register_account
 from policyc.cli.documents import register_documents
 from policyc.cli.editor import register_editor
 from policyc.cli.exit import guarded
+from policyc.cli.follow import follow
 from policyc.cli.init import register_init
 from policyc.cli.leakage import register_leakage
 from policyc.cli.plans import compile_command, show, simulate
@@ -54,7 +55,7 @@ def _root(
 
 
 app.command("compile")(compile_command)
-for _command in (run, verify, report, show, simulate):
+for _command in (run, follow, verify, report, show, simulate):
     app.command()(_command)
 register_policies(app)
 register_init(app)

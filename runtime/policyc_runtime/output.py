@@ -7,6 +7,8 @@ import csv
 import errno
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from policyc_runtime.errors import DataError
@@ -32,21 +34,49 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
     Raises:
         ReleaseError: it cannot be written.
     """
-    written = []
-    for name, file in output_paths(release.files, path).items():
-        series = release.files[name]
-        try:
-            target = followed(file)
-            with draft(target) as new:
+    with drafted_release(release, path) as drafts:
+        put_in_place(drafts)
+    return list(output_paths(release.files, path).values())
+
+
+@contextmanager
+def drafted_release(release: Release, path: str | Path) -> Iterator[list[tuple[Path, Path]]]:
+    """The same files beside their places, gone at the end of the block unless they were put there.
+
+    Returns:
+        Each draft with the file that it is for.
+
+    Raises:
+        ReleaseError: they cannot be written.
+    """
+    with ExitStack() as drafts:
+        made = []
+        for name, file in output_paths(release.files, path).items():
+            series = release.files[name]
+            with _written(file, is_release=release.is_release):
+                new = drafts.enter_context(draft(followed(file)))
                 write_rows(release, series, new, len(release.steps))
-                place(_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, target)
-        except OSError as error:
-            if is_full(error):
-                kept = ": the steps are in the ledger, and are written from it" if release.is_release else ""
-                raise unwritable(file, "the disk is full", f"make room, then run again{kept}") from None
-            raise unwritable(file, "the system refused", "check the directory and its rights") from None
-        written.append(file)
-    return written
+                made.append((_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, file))
+        yield made
+
+
+def put_in_place(drafts: Sequence[tuple[Path, Path]]) -> None:
+    """Let readers see the new files; ReleaseError where the system refuses."""
+    for new, file in drafts:
+        with _written(file):
+            place(new, followed(file))
+
+
+@contextmanager
+def _written(file: Path, *, is_release: bool = True) -> Iterator[None]:
+    """Turns errors of the system into refusals."""
+    try:
+        yield
+    except OSError as error:
+        if is_full(error):
+            kept = ": the steps are in the ledger, and are written from it" if is_release else ""
+            raise unwritable(file, "the disk is full", f"make room, then run again{kept}") from None
+        raise unwritable(file, "the system refused", "check the directory and its rights") from None
 
 
 def file_columns(release: Release, series: Series | MadeSeries) -> dict[str, str]:

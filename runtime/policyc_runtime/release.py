@@ -34,14 +34,14 @@ from policyc_runtime.released_file import require_stored, stored_release
 from policyc_runtime.run import Run, changed
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.counts import Gaps
-from policyc_runtime.sources.memory import ArrowStream, HeldTable, Rows
+from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import connect, require_here, says_simulated
 
 STEPS_A_TRANSACTION = 4096
 
-Data: TypeAlias = str | Path | ArrowStream | NDArray[Any] | Mapping[str, NDArray[Any]]
+Data: TypeAlias = str | Path | CheckedRows | ArrowStream | NDArray[Any] | Mapping[str, NDArray[Any]]
 Held: TypeAlias = Rows | NDArray[Any] | Mapping[str, NDArray[Any]]
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -159,7 +159,7 @@ def _check_data(data: Data) -> None:
     """Nothing where there is a file, or something in memory; so that no ledger is begun for anything else."""
     if isinstance(data, str | Path):
         require_here(data)
-    elif not isinstance(data, np.ndarray | Mapping | Sequence | ArrowStream):
+    elif not isinstance(data, CheckedRows | np.ndarray | Mapping | Sequence | ArrowStream):
         raise DataError(
             "E0818",
             f"a {type(data).__name__} is neither a file, nor a table, nor counts",
@@ -173,7 +173,7 @@ def _check_data(data: Data) -> None:
 @contextmanager
 def _held(data: Data) -> Iterator[Held]:
     """The data, a table in memory as it is now."""
-    if isinstance(data, str | Path | np.ndarray | Mapping | Sequence):
+    if isinstance(data, str | Path | CheckedRows | np.ndarray | Mapping | Sequence):
         yield data
         return
     connection = connect()

@@ -95,7 +95,7 @@ def test_later_events_extend_a_release(tmp_path: Path) -> None:
     with pytest.raises(LedgerError) as caught:
         release(plan, events, path, steps=6, pin=None)
     assert caught.value.message == "the input has no rows for step 5 any more"
-    assert caught.value.help == "give the whole history from step 0 on"
+    assert "run once with the whole history from step 0 on and `--continued`" in str(caught.value.help)
 
 
 def test_an_altered_release_is_found(tmp_path: Path) -> None:

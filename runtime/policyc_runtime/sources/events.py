@@ -157,7 +157,7 @@ def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -
     ).fetchall()
     ((no_moment, no_person, no_cell, no_value, no_date, rows, listed),) = found
     table.require_all(int(rows))
-    if rows == 0:
+    if rows == 0 and not table.checked:
         raise no_rows(path)
     bad = [
         (row, kind) for kind, row in enumerate((no_moment, no_person, no_cell, no_value, no_date)) if row is not None
@@ -165,7 +165,7 @@ def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -
     if bad:
         row, kind = min(bad)
         raise _bad_row(plan, kind, place_of(path, row))
-    if not listed:
+    if not listed and not table.checked:
         assert plan.stream.cell is not None
         raise DataError(
             "E0814",

@@ -73,8 +73,7 @@ class History:
             raise DataError(
                 "E0839",
                 "this plan needs all rows of the stream at once",
-                because="only what `participation at_most(...)` bounds going forward in time can be carried on from "
-                "earlier runs",
+                because="`keep_sample` chooses of all of a user's steps, those to come as well",
                 help="give the whole history from step 0 on, without `--continued`",
             )
         self.path = history_file(ledger)

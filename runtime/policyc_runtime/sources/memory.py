@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -67,5 +68,15 @@ class HeldTable:
         return self._connection.table("held").__arrow_c_stream__(requested_schema)
 
 
-Rows: TypeAlias = str | Path | HeldTable
+@dataclass(frozen=True)
+class CheckedRows:
+    """A file whose rows were looked at one by one when they came: none, or none in a listed cell, is no mistake."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+Rows: TypeAlias = str | Path | HeldTable | CheckedRows
 """Where rows come from: a file that is named, or a table in memory."""

@@ -74,6 +74,11 @@ def other_names(path: Path, known: str, found: str) -> DataError:
     )
 
 
+def folded(name: str) -> str:
+    """SQL for what a name says, however it is written; `name` is SQL for a text."""
+    return f"regexp_replace(regexp_replace({name}, '{BLANKS}', '', 'g'), '{NUMBER}', '\\1\\2')"
+
+
 def load_spellings(connection: DuckDBPyConnection, path: Path) -> None:
     """The table `spelling` of every `person` in `event`: what the name says (`folded`), and its first row (`row`).
 
@@ -82,7 +87,7 @@ def load_spellings(connection: DuckDBPyConnection, path: Path) -> None:
     """
     connection.execute(
         "CREATE TABLE spelling AS SELECT person, min(rowid) AS row, "
-        f"regexp_replace(regexp_replace(person, '{BLANKS}', '', 'g'), '{NUMBER}', '\\1\\2') AS folded "
+        f"{folded('person')} AS folded "
         "FROM event GROUP BY person"
     )
     found = connection.execute(

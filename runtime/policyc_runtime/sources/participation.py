@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def can_carry_on(plan: Plan) -> bool:
     """Whether new rows suffice where earlier ones were counted: what is kept of them never depends on later ones."""
-    return plan.participation is not None and plan.participation.enforced != "keep_sample"
+    return plan.participation is None or plan.participation.enforced != "keep_sample"
 
 
 def measured_releases(plan: Plan) -> list[ReleasePlan]:

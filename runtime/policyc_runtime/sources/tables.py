@@ -17,7 +17,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
-from policyc_runtime.sources.memory import HANDED, MEMORY, HeldTable, Rows
+from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,6 +50,7 @@ class InputTable:
         types: for each column's name, its duckdb type.
         repeated: names that several columns have; none of them can be told from the others.
         rows: how many rows of data the file has at least, as counted without duckdb; None where nobody counted.
+        checked: its rows were looked at when they came, and there may be none.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class InputTable:
     types: dict[str, str]
     repeated: frozenset[str] = frozenset()
     rows: int | None = None
+    checked: bool = False
 
     def require_all(self, read: int) -> None:
         """Nothing when no row was passed over.
@@ -222,6 +224,10 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
     if isinstance(path, HeldTable):
         connection.register(HANDED, path)
         yield _typed(connection, MEMORY, HANDED)
+        return
+    if isinstance(path, CheckedRows):
+        with open_table(connection, path.path, names_only=names_only) as table:
+            yield replace(table, checked=True)
         return
     require_here(path)
     file = Path(path)

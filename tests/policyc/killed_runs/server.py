@@ -29,6 +29,8 @@ def run(arguments: list[str]) -> int:
 
 def child(asked: dict[str, Any], out: int, err: int) -> int:
     os.chdir(asked["folder"])
+    if asked["fed"]:
+        os.dup2(os.open(asked["fed"], os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.dup2(err, 2)
     sys.stdout, sys.stderr = io.TextIOWrapper(io.FileIO(1, "w")), io.TextIOWrapper(io.FileIO(2, "w"))

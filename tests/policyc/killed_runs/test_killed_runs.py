@@ -76,6 +76,7 @@ budget quantified()
 estimate none()
 postprocess occupancy { suppress(occupancy, below = 60) }
 """
+HORIZON = 24
 KILL, HALF, ONCE, STAYS = 1, 2, 1000, 2000
 KILLS = {KILL: "killed before", HALF: "killed in the middle of"}
 ERRORS = {
@@ -102,6 +103,11 @@ def arguments(plan: str, steps: int, output: str, *more: str) -> tuple[str, ...]
     return ("run", f"{plan}.plan", "--input", data, "--output", output, "--steps", str(steps), *more)
 
 
+def followed(plan: str, output: str) -> Scenario:
+    """Events on standard input, of a stream whose steps are all over: it closes them, and is at its end."""
+    return Scenario(plan, (), ("follow", f"{plan}.plan", "--input", "-", "--output", output, "--pause", "1ms"))
+
+
 def scenario(plan: str, steps: list[int], output: str, *more: str) -> Scenario:
     *before, last = (arguments(plan, number, output, *more) for number in steps)
     return Scenario(plan, tuple(before), last)
@@ -118,6 +124,10 @@ SCENARIOS = {
     "more new rows, Parquet": scenario("visits", [3, 5], "out.parquet", "--continued"),
     "two releases": scenario("traffic", [3], "out.csv"),
     "two releases, Parquet, again": scenario("traffic", [3, 5], "out.parquet"),
+    "followed": followed("visits", "out.csv"),
+    "followed after a run": followed("visits", "out.parquet")._replace(
+        before=(arguments("visits", 3, "out.parquet", "--continued"),)
+    ),
     "ledger elsewhere": scenario("traffic", [3], "out.csv", "--ledger", "far.sqlite"),
     "ledger elsewhere again": scenario("traffic", [3, 5], "out.csv", "--ledger", "far.sqlite"),
 }
@@ -161,7 +171,9 @@ class Server:
 
     def run(self, folder: Path, command: tuple[str, ...], at: int = 0, what: int = 0) -> Done:
         """Run a command in a folder; at its call of this number something happens to it."""
-        return Done(*self._ask(folder=str(folder), arguments=command, at=at, what=what, calls=str(self._calls)))
+        fed = str(folder / "visits.csv") if command[0] == "follow" else ""
+        asked = {"folder": str(folder), "arguments": command, "at": at, "what": what, "calls": str(self._calls)}
+        return Done(*self._ask(**asked, fed=fed))
 
     def __enter__(self) -> Server:
         return self
@@ -292,7 +304,7 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
     assert again.code == 0, again.err
     after = committed(ledger)
     assert after[: len(entries)] == entries
-    steps = int(one.arguments[one.arguments.index("--steps") + 1])
+    steps = int(one.arguments[one.arguments.index("--steps") + 1]) if "--steps" in one.arguments else HORIZON
     assert {row[1] for row in after} == set(range(steps))
     final = published(folder, one)
     for name, rows in shown.items():
@@ -305,7 +317,7 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
 
 
 SOME = [
-    pytest.param(["second run"], 3, id="some"),
+    pytest.param(["second run", "followed"], 4, id="some"),
     pytest.param(list(SCENARIOS), 25, id="every scenario", marks=pytest.mark.law),
 ]
 

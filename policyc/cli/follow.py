@@ -1,0 +1,136 @@
+"""The command that keeps a plan running."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
+
+if TYPE_CHECKING:
+    from policyc_runtime.follow.arrivals import Arrivals
+    from policyc_runtime.follow.follower import Followed
+    from policyc_runtime.follow.sinks import Sink
+    from policyc_runtime.follow.source import Source
+    from policyc_runtime.follow.timetable import Timetable
+    from policyc_runtime.plan import Plan
+
+UNITS = {"ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+DURATION = re.compile(rf"(\d{{1,9}})({'|'.join(UNITS)})")
+PAUSE = "1s"
+
+
+def _duration(text: str) -> int:
+    """`30s` in microseconds."""
+    found = DURATION.fullmatch(text.strip())
+    if found is None:
+        raise typer.BadParameter(f"write a number and one of {', '.join(UNITS)}, such as 30s")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def follow(
+    directory: PlanDirectory,
+    source: Annotated[
+        str, typer.Option("--input", metavar="SOURCE", help="`-`: NDJSON or CSV lines on standard input.")
+    ],
+    outputs: Annotated[
+        list[str], typer.Option("--output", metavar="OUT", help="CSV or Parquet, or `-`: NDJSON. May be repeated.")
+    ],
+    lateness: Annotated[
+        str | None,
+        typer.Option(
+            "--lateness",
+            metavar="TIME",
+            help="A step closes this long after its end. Default: a tenth of it, 1s to 5min.",
+        ),
+    ] = None,
+    pause: Annotated[
+        str, typer.Option("--pause", metavar="TIME", help="Values are published this long after a step closed.")
+    ] = PAUSE,
+    ledger: LedgerOption = None,
+    account: AccountOption = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--start", metavar="MOMENT", help="When step 0 begins, if the policy does not say it; first run."),
+    ] = None,
+) -> None:
+    """Keep a plan running: events arrive, steps close by the clock, and each is published once, also without events.
+
+    \b
+    A row that comes for a closed step is dropped; moments without a zone are UTC, or the policy's clock.
+    SIGTERM and Ctrl-C end it between steps; started again it goes on.
+
+    \b
+    tail -F events.ndjson | policyc follow visits.plan --input - --output visits.csv
+    policyc follow visits.plan --input - --output - --lateness 30s
+    """
+    from policyc.emit import require_signed, require_unchanged
+    from policyc_runtime.follow.clock import MachineClock
+    from policyc_runtime.follow.follower import Follower, Options, require_followable
+    from policyc_runtime.follow.timetable import usual_lateness
+    from policyc_runtime.ledger_seal import LEDGER, PIN
+    from policyc_runtime.plan import load_plan
+
+    plan = load_plan(directory)
+    require_unchanged(directory, plan)
+    require_signed(directory, plan)
+    require_followable(plan)
+    late = usual_lateness(plan) if lateness is None else _duration(lateness)
+    options = Options(ledger or directory / LEDGER, directory / PIN, account, start, late, max(_duration(pause), 1))
+    stopped: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _: stopped.append(got))
+    with ExitStack() as stack:
+        sinks = _sinks(outputs)
+        for sink in sinks:
+            stack.callback(sink.close)
+        follower = Follower(
+            plan,
+            _source(source),
+            sinks,
+            options,
+            MachineClock(),
+            told=lambda *told: _say(plan, *told),
+            stopping=lambda: bool(stopped),
+        )
+        follower.run()
+    why = "the last step is published" if follower.finished else "asked to" if stopped else "the input is at its end"
+    typer.echo(f"ended: {why}", err=True)
+
+
+def _source(name: str) -> Source:
+    from policyc_runtime.follow.standard_input import StandardInput
+
+    if name != "-":
+        raise typer.BadParameter("events come from `-`, standard input", param_hint="--input")
+    return StandardInput()
+
+
+def _sinks(names: list[str]) -> list[Sink]:
+    from policyc_runtime.follow.sinks import FileSink, StandardOutput
+
+    if len([name for name in names if name != "-"]) > 1 or len(set(names)) < len(names):
+        raise typer.BadParameter("values go to one file at most, and to `-` once", param_hint="--output")
+    return [StandardOutput() if name == "-" else FileSink(name) for name in names]
+
+
+def _say(plan: Plan, followed: Followed | None, times: Timetable, arrivals: Arrivals) -> None:
+    """One line on standard error: what is public."""
+    from policyc_runtime.sources.moments import iso_moment
+
+    if followed is None:
+        of_all = "" if plan.stream.horizon is None else f" of {plan.stream.horizon:,}"
+        typer.echo(
+            f"{plan.policy.name}: {arrivals.closed:,}{of_all} steps are published; step 0 began at "
+            f"{iso_moment(times.start, plan)}; steps close {times.lateness / 1e6:g} s after their end, and are "
+            f"published {times.pause / 1e6:g} s after that",
+            err=True,
+        )
+        return
+    last, later = followed.stop - 1, (followed.published - followed.closed) / 1e6
+    steps = f"step {last:,}" if followed.first == last else f"steps {followed.first:,} to {last:,}"
+    typer.echo(f"{steps}: due {iso_moment(followed.closed, plan)}, published {later:.1f} s later", err=True)

@@ -1,0 +1,201 @@
+"""What was taken in of steps that are not released yet: private files beside the ledger, and how far each counts.
+
+A step's rows are appended to a CSV file of its own. How long the file is, where the source goes on, and which steps
+are closed stand in one sqlite file, changed in one transaction when the rows are on disk: whatever stands behind that
+length was never taken in, and is cut off at the next start. So a row with a position in its source is taken in once.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc_runtime.errors import LedgerError
+from policyc_runtime.files import PRIVATE_MODE, sync_directory
+from policyc_runtime.follow.lines import Fields
+from policyc_runtime.ledger_file import guarded
+from policyc_runtime.ledger_private import make_private, private_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS length (step INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS position (source TEXT PRIMARY KEY, next INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS number (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS published (sink TEXT PRIMARY KEY, steps INTEGER NOT NULL);
+"""
+STATE = "state.sqlite"
+
+
+class Arrivals:
+    """The folder of a ledger's arrivals; in a `with` statement, by one process at a time.
+
+    Args:
+        ledger: the ledger's file.
+        columns: what the rows have.
+    """
+
+    def __init__(self, ledger: Path, columns: Sequence[str]) -> None:
+        self._ledger = ledger
+        self._columns = tuple(columns)
+        self._folder = make_private(private_file(ledger, "arrivals"))
+        with guarded(ledger):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._state = sqlite3.connect(self._folder / STATE, isolation_level=None)
+            self._state.execute("PRAGMA synchronous = EXTRA")
+            self._state.executescript(SCHEMA)
+            (self._folder / STATE).chmod(PRIVATE_MODE)
+            self._lengths = dict(self._state.execute("SELECT step, bytes FROM length").fetchall())
+            self._cut()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._state.close()
+
+    @property
+    def closed(self) -> int:
+        """How many steps are closed: what comes for them is too late."""
+        return self.number("closed")
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Where each part of the source goes on."""
+        return dict(self._state.execute("SELECT source, next FROM position").fetchall())
+
+    def number(self, name: str) -> int:
+        """A count that is kept: `closed` steps, `taken`, `late` and `unusable` rows; 0 before any."""
+        row = self._state.execute("SELECT value FROM number WHERE name = ?", (name,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def published(self, sink: str) -> int:
+        """How many steps are noted as published there."""
+        row = self._state.execute("SELECT steps FROM published WHERE sink = ?", (sink,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def note_published(self, sink: str, steps: int) -> None:
+        """Note how many steps are published there."""
+        with guarded(self._ledger):
+            self._state.execute("INSERT OR REPLACE INTO published VALUES (?, ?)", (sink, steps))
+
+    def take(self, rows: Mapping[int, Sequence[Fields]], unusable: int, positions: Mapping[str, int]) -> None:
+        """Take rows in, by step, and where the source goes on; rows of closed steps are counted, and dropped."""
+        closed = self.closed
+        open_rows = {step: part for step, part in rows.items() if step >= closed}
+        late = sum(len(part) for step, part in rows.items() if step < closed)
+        with guarded(self._ledger):
+            lengths = {step: self._append(step, part) for step, part in open_rows.items()}
+            with self._alone():
+                self._state.executemany("INSERT OR REPLACE INTO length VALUES (?, ?)", list(lengths.items()))
+                self._state.executemany("INSERT OR REPLACE INTO position VALUES (?, ?)", list(positions.items()))
+                taken = sum(map(len, open_rows.values()))
+                for name, more in (("taken", taken), ("late", late), ("unusable", unusable)):
+                    if more:
+                        self._set(name, self.number(name) + more)
+        self._lengths |= lengths
+
+    def close_steps(self, steps: int) -> None:
+        """The first so many steps are closed from now on."""
+        with guarded(self._ledger), self._alone():
+            self._set("closed", max(steps, self.closed))
+
+    def rows(self, steps: int) -> Path:
+        """A CSV file of all rows of the first so many steps that are not forgotten."""
+        known = sorted(step for step in self._lengths if step < steps)
+        if len(known) == 1:
+            return self._file(known[0])
+        together = self._folder / "rows.csv"
+        with guarded(self._ledger), os.fdopen(_private(together, os.O_TRUNC), "wb") as out:
+            out.write(self._header)
+            for step in known:
+                with self._file(step).open("rb") as rows:
+                    rows.seek(len(self._header))
+                    while piece := rows.read(2**22):
+                        out.write(piece)
+        return together
+
+    def forget(self, steps: int) -> None:
+        """Rows of the first so many steps are released, and go."""
+        with guarded(self._ledger):
+            with self._alone():
+                self._state.execute("DELETE FROM length WHERE step < ?", (steps,))
+            for step in [step for step in self._lengths if step < steps]:
+                self._file(step).unlink(missing_ok=True)
+                del self._lengths[step]
+            (self._folder / "rows.csv").unlink(missing_ok=True)
+
+    def _append(self, step: int, rows: Sequence[Fields]) -> int:
+        """Append rows on disk; the length of the file."""
+        file = self._file(step)
+        new = step not in self._lengths
+        with os.fdopen(_private(file, os.O_APPEND), "a", encoding="utf-8", newline="") as out:
+            writer = csv.writer(out, lineterminator="\n")
+            if new:
+                writer.writerow(self._columns)
+            writer.writerows(rows)
+            out.flush()
+            os.fsync(out.fileno())
+            length = out.tell()
+        if new:
+            sync_directory(self._folder)
+        return length
+
+    @property
+    def _header(self) -> bytes:
+        import io
+
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(self._columns)
+        return text.getvalue().encode()
+
+    def _cut(self) -> None:
+        """Whatever a killed run wrote and did not take in goes."""
+        for file in self._folder.glob("*.csv"):
+            length = self._lengths.get(int(file.stem)) if file.stem.isdecimal() else None
+            if length is None:
+                file.unlink()
+            elif file.stat().st_size > length:
+                os.truncate(file, length)
+        missing = [self._file(step) for step, length in self._lengths.items() if not _holds(self._file(step), length)]
+        if missing:
+            raise LedgerError(
+                "E0840",
+                "what was taken in before cannot be used",
+                where=str(missing[0]),
+                because="the file is gone or shorter than it was; its step would be released without these rows",
+                help="restore the whole folder from a copy; or move it away, if these rows may be left out",
+            )
+
+    def _file(self, step: int) -> Path:
+        return self._folder / f"{step}.csv"
+
+    def _set(self, name: str, value: int) -> None:
+        self._state.execute("INSERT OR REPLACE INTO number VALUES (?, ?)", (name, value))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._state.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._state.execute("ROLLBACK")
+            raise
+        self._state.execute("COMMIT")
+
+
+def _holds(file: Path, length: int) -> bool:
+    return file.is_file() and file.stat().st_size >= length
+
+
+def _private(path: Path, flags: int) -> int:
+    """A file that is made for its owner alone, open to be written."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | flags, PRIVATE_MODE)

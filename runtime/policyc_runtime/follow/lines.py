@@ -1,0 +1,96 @@
+"""Lines of text to fields: NDJSON, one object a line, or CSV, whose first line names the columns.
+
+A line that is none of these is one that names nobody, and is counted with those that cannot be used: what one user sent
+must not stop the release of all others.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+
+from policyc_runtime.errors import DataError
+
+LONGEST_LINE = 2**16  # bytes; no event of the policy's columns is that long
+Fields = tuple[str, ...]
+
+
+class Lines:
+    """What lines say in the columns that are wanted.
+
+    Args:
+        columns: which, in this order.
+        where: what the lines came from, for messages.
+        named: whether a line that is no object may be a header; else all are objects.
+    """
+
+    def __init__(self, columns: Sequence[str], where: str, *, named: bool = True) -> None:
+        self._columns = tuple(columns)
+        self._where = where
+        self._places: list[int] | None = None  # of the columns in a CSV line; None of objects
+        self._told = not named
+
+    def fields(self, lines: Sequence[bytes]) -> tuple[list[Fields], int]:
+        """Fields of those lines that can be read, and how many cannot.
+
+        Raises:
+            DataError: E0811, the first line names columns, and not the policy's.
+        """
+        found: list[Fields] = []
+        unread = 0
+        for line in lines:
+            text = _text(line)
+            if text is not None and not text.strip():
+                continue
+            if text is not None and not self._told:
+                self._told = True
+                if not text.lstrip().startswith("{"):
+                    self._places = self._header(text)
+                    continue
+            fields = None if text is None else self._of_object(text) if self._places is None else self._of_row(text)
+            if fields is None or not all(fields[:2]) or any("\0" in field for field in fields):
+                unread += 1
+            else:
+                found.append(fields)
+        return found, unread
+
+    def _header(self, text: str) -> list[int]:
+        names = next(csv.reader([text.removeprefix("\ufeff")]), [])
+        missing = [name for name in self._columns if names.count(name) != 1]
+        if missing:
+            raise DataError(
+                "E0811",
+                f"there is no one column `{missing[0]}`",
+                where=f"{self._where}: line 1",
+                because="the first line is no JSON object, so it names the columns of a CSV file",
+                help=f"name {', '.join(f'`{name}`' for name in self._columns)} there, or send one JSON object a line",
+            )
+        return [names.index(name) for name in self._columns]
+
+    def _of_row(self, text: str) -> Fields | None:
+        try:
+            row = next(csv.reader([text], strict=True), [])
+        except csv.Error:
+            return None
+        places = self._places or []
+        return tuple(row[place] for place in places) if max(places, default=0) < len(row) else None
+
+    def _of_object(self, text: str) -> Fields | None:
+        try:
+            said = json.loads(text, parse_int=str, parse_float=str)  # numbers as they are written
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(said, dict):
+            return None
+        values = [said.get(name) for name in self._columns]
+        return tuple(value if isinstance(value, str) else "" for value in values)
+
+
+def _text(line: bytes) -> str | None:
+    if len(line) > LONGEST_LINE:
+        return None
+    try:
+        return line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,103 @@
+"""Where released values go: files, as those of a run, and NDJSON on standard output.
+
+Values are made ready first and published at one moment. What was published and not noted is compared with what is to be
+published, not repeated: files are written whole from the ledger, and the end of a file that standard output leads to is
+read. In a pipe nobody can look; there the lines of one call may come twice, the same to the byte.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from policyc_runtime.follow.released_lines import released_lines
+from policyc_runtime.output import drafted_release, put_in_place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from policyc_runtime.published_values import Release
+
+
+class Sink(Protocol):
+    """A place for released values."""
+
+    name: str
+
+    def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:
+        """Make ready what steps from `noted` on add; `pieces` ends when it is published, or not."""
+
+    def publish(self) -> None:
+        """Let it be seen."""
+
+    def close(self) -> None:
+        """Let it go."""
+
+
+class FileSink:
+    """CSV or Parquet, as `policyc run` writes them."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self._drafts: list[tuple[Path, Path]] = []
+
+    def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
+        """Write the files beside their places."""
+        self._drafts = pieces.enter_context(drafted_release(release, self.name))
+
+    def publish(self) -> None:
+        """Put them in their places."""
+        put_in_place(self._drafts)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class StandardOutput:
+    """NDJSON on an open file, by default standard output."""
+
+    name = "-"
+
+    def __init__(self, descriptor: int = 1) -> None:
+        self._descriptor = descriptor
+        self._text = b""
+
+    def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
+        """Make the lines, without those that stand at the end of the file already."""
+        text = "".join(released_lines(release, noted, len(release.times))).encode()
+        self._text = text[_already_there(self._descriptor, text) :]
+
+    def publish(self) -> None:
+        """Write them."""
+        left = memoryview(self._text)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+        if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Nothing: it is not ours."""
+
+
+def _already_there(descriptor: int, text: bytes) -> int:
+    """How much of a text stands at the end of an open file, where that is an ordinary one."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return 0
+    with open(f"/dev/fd/{descriptor}", "rb") as file:  # noqa: PTH123
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - len(text), 0))
+        end = file.read()
+    begins = [0, *(place + 1 for place, byte in enumerate(end) if byte == ord("\n"))]
+    return next((len(end) - begin for begin in begins if text.startswith(end[begin:])), 0)
+
+
+@contextmanager
+def all_closed(sinks: list[Sink]) -> Iterator[None]:
+    """Sinks that are let go at the end, whatever happens."""
+    with ExitStack() as stack:
+        for sink in sinks:
+            stack.callback(sink.close)
+        yield

@@ -1,0 +1,90 @@
+"""`policyc follow` as a process: lines piped into it, the machine's clock, signals, a second one, and kills."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from scripted import VISITS
+
+from policyc import compile_policy
+
+COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
+
+
+def compiled(folder: Path) -> Path:
+    """A stream of 60 steps of two seconds each that begins now."""
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    text = VISITS.replace("2026-01-01T00:00:00Z", now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    (folder / "visits.policy").write_text(text.replace("step 1h", "step 2s").replace("horizon 4", "horizon 60"))
+    compile_policy(folder / "visits.policy").save(folder / "visits.plan")
+    return folder
+
+
+def started(folder: Path, *more: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*COMMAND, *more], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def feed(process: subprocess.Popen[str], seconds: float) -> None:
+    """A row every 50 ms, as long as somebody reads."""
+    assert process.stdin is not None
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and process.poll() is None:
+        now = datetime.datetime.now(datetime.UTC).isoformat()
+        try:
+            process.stdin.write(json.dumps({"person": "a", "at": now, "money": 1}) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            return
+        time.sleep(0.05)
+
+
+@pytest.mark.law
+def test_signals_end_it_between_steps_and_a_second_one_is_refused(tmp_path):
+    """Exit 0 on SIGTERM, what is out is whole and verifies; meanwhile another one on the plan has exit 1."""
+    folder = compiled(tmp_path)
+    process = started(folder, "--output", "out.parquet", "--output", "-")
+    feed(process, 8)
+    second = started(folder, "--output", "other.parquet")
+    assert (second.wait(60), "followed already" in second.communicate()[1]) == (1, True)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert err.splitlines()[-1] == "ended: asked to"
+    steps = [json.loads(line)["step"] for line in out.splitlines()]
+    assert steps == sorted(steps)
+    assert len(set(steps)) >= 2
+    verify = [sys.executable, "-m", "policyc", "verify", "visits.plan", "--quick", "--allow-unchecked"]
+    said = subprocess.run(
+        [*verify, "--release", "out.parquet"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.law
+def test_killed_at_random_moments_it_publishes_every_step_once(tmp_path):
+    """SIGKILL five times while events come: lines on a file are each step's once, those of the ledger, in order."""
+    folder = compiled(tmp_path)
+    for turn in range(6):
+        with (folder / "out.ndjson").open("a") as out:
+            process = subprocess.Popen(
+                [*COMMAND, "--output", "-", "--output", "out.csv"],
+                cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            feed(process, 4 + 0.37 * turn)
+            process.send_signal(signal.SIGKILL if turn < 5 else signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            assert process.returncode == (-9 if turn < 5 else 0), err
+    lines = [json.loads(line) for line in (folder / "out.ndjson").read_text().splitlines()]
+    places = [(line["step"], line["release"]) for line in lines]
+    assert places == [(step, name) for step in range(len(places) // 2) for name in ("there", "spent")]
+    verify = [sys.executable, "-m", "policyc", "verify", "visits.plan", "--quick", "--allow-unchecked"]
+    said = subprocess.run([*verify, "--release", "out.csv"], cwd=folder, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr

@@ -1,0 +1,242 @@
+"""A plan that is kept running: steps close by the clock, each is released once, and counts are those of a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scripted import BEGIN, HOUR, MOVING, SECOND, START, VISITS, Played, follow, planned
+
+from policyc_runtime.errors import DataError, LedgerError
+from policyc_runtime.follow.arrivals import Arrivals
+from policyc_runtime.follow.lock import followed_alone
+from policyc_runtime.follow.released_lines import released_lines
+from policyc_runtime.follow.sinks import StandardOutput
+from policyc_runtime.plan import Plan
+from policyc_runtime.published_values import Release
+from policyc_runtime.sources import read_events
+from policyc_runtime.sources.history import History
+from policyc_runtime.sources.moments import EPOCH, MICROSECOND, moment_of
+
+COUNTED = VISITS.replace("release spent = sum(seen.money, clamp = -5 .. 20)\n", "")
+END = (BEGIN + 5 * HOUR, "")
+
+
+def moment(at: int) -> str:
+    return (EPOCH + at * MICROSECOND).isoformat()
+
+
+def events(count: int, seed: int = 5, people: int = 30) -> list[tuple[int, dict[str, str]]]:
+    """When they happen, and what they say."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for at in sorted(int(n) for n in generator.integers(BEGIN, BEGIN + 4 * HOUR, count)):
+        user, segment = generator.integers((0, 0), (people, 3))
+        said = {"person": f"u{user}", "vehicle": f"u{user}", "at": moment(at), "seen_at": moment(at)}
+        found.append((at, said | {"money": f"{generator.uniform(-9, 30):.2f}", "segment": "ABC"[segment]}))
+    return found
+
+
+def played(found: list[tuple[int, dict[str, str]]], **more: object) -> Played:
+    return Played([*((at, json.dumps(said)) for at, said in found), END], **more)  # type: ignore[arg-type]
+
+
+def whole(plan: Plan, folder: Path, found: list[tuple[int, dict[str, str]]]) -> dict[str, np.ndarray]:
+    """What a run on a file of all events counts."""
+    path = folder / "whole.csv"
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, found[0][1])
+        writer.writeheader()
+        writer.writerows(said for _, said in found)
+    return read_events(path, plan, steps=4).counts
+
+
+def counted(plan: Plan, folder: Path) -> dict[str, np.ndarray]:
+    """What was taken in over all steps."""
+    with History(folder / "l", plan) as history:
+        return history._all(0, None).counts
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "out.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("policy", [COUNTED, MOVING])
+def test_what_is_followed_counts_what_a_run_on_the_whole_counts(policy, tmp_path):
+    """Bounds over all steps, the last cell of a step, users in none: the same, and every step is published once."""
+    plan, found = planned(tmp_path, policy), events(80)
+    told = follow(plan, tmp_path, played(found))
+    assert [one.stop for one in told] == list(range(1, 5))
+    same = whole(plan, tmp_path, found)
+    assert all(np.array_equal(same[name], values) for name, values in counted(plan, tmp_path).items())
+    assert [int(row["step"]) for row in rows(tmp_path)][:: len(plan.releases[0].cells)] == list(range(4))
+
+
+@pytest.mark.law
+def test_steps_close_by_the_clock_and_without_events(tmp_path):
+    """Nobody comes in most hours: each is published a second after it closed, a minute after its end."""
+    plan = planned(tmp_path)
+    told = follow(plan, tmp_path, played(events(3)), sinks=[])
+    closes = [BEGIN + (step + 1) * HOUR + 60 * SECOND for step in range(4)]
+    assert [one.closed for one in told] == closes
+    assert [one.published for one in told] == [at + SECOND for at in closes]
+
+
+def test_rows_of_closed_steps_are_dropped_and_counted_privately(tmp_path):
+    """A minute after its end a step takes no row any more; before that it does."""
+    plan = planned(tmp_path)
+    line = json.dumps({"person": "a", "at": moment(BEGIN + 5), "money": "3"})
+    other = json.dumps({"person": "b", "at": moment(BEGIN + 6), "money": "3"})
+    script = [(BEGIN + HOUR + 59 * SECOND, line), (BEGIN + HOUR + 61 * SECOND, other), END]
+    follow(plan, tmp_path, Played(script), sinks=[])
+    assert counted(plan, tmp_path)["there"][:, 0].tolist() == [1, *[0] * 3]
+    with Arrivals(tmp_path / "l", ("person",)) as arrivals:
+        assert (arrivals.number("taken"), arrivals.number("late"), arrivals.closed) == (1, 1, 4)
+    assert not list((tmp_path / "private").rglob("*.csv"))
+
+
+@pytest.mark.law
+def test_rows_that_cannot_be_used_stop_nobody(tmp_path):
+    """No JSON, no moment, nobody's, no number, before the start, beyond the horizon: counted, and the others count."""
+    plan, at = planned(tmp_path), moment(BEGIN + 5)
+    bad = ["{", "[]", '{"person": null}', *(json.dumps({"person": p, "at": t, "money": m}) for p, t, m in (
+        ("a", "soon", "1"), (" ", at, "1"), ("a", at, "much"), ("a", moment(BEGIN - 5), "1"), ("a\0", at, "1"),
+        ("a", moment(BEGIN + 4 * HOUR), "1"), ("a", at, "inf"), ("x" * 70_000, at, "1"),
+    ))]  # fmt: skip
+    good = json.dumps({"person": 7, "at": at, "money": 2.5})
+    script = [(BEGIN + 10, line) for line in [*bad[:4], good, *bad[4:]]] + [END]
+    follow(plan, tmp_path, Played(script), sinks=[])
+    assert counted(plan, tmp_path)["there"].sum() == 1
+    with Arrivals(tmp_path / "l", ("person",)) as arrivals:
+        assert (arrivals.number("taken"), arrivals.number("unusable")) == (1, len(bad))
+
+
+@pytest.mark.law
+def test_a_user_written_in_two_ways_is_one(tmp_path):
+    """`7` and `007`, in one step or in two, take part as one user, and stop nobody: one step is kept of its two."""
+    plan = planned(tmp_path, VISITS.replace("at_most(3", "at_most(1"))
+    script = [
+        (BEGIN + 10 + hour * HOUR, json.dumps({"person": name, "at": moment(BEGIN + 5 + hour * HOUR), "money": 1}))
+        for hour in range(0, 4, 2)
+        for name in ("7", "007", " 7")
+    ]
+    follow(plan, tmp_path, Played([*script, END]), sinks=[])
+    assert np.flatnonzero(counted(plan, tmp_path)["there"][:, 0]).tolist() == [0]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_ended_between_steps_it_goes_on(stop, tmp_path):
+    """Ended after some steps and started again, from where the source was: the same counts, each step once."""
+    plan, found = planned(tmp_path, COUNTED), events(80)
+    told: list[int] = []
+    first = played(found, positions=True)
+    told += [one.stop for one in follow(plan, tmp_path, first, stopping=lambda: first.moment > BEGIN + stop * HOUR)]
+    before = rows(tmp_path) if told else []
+    told += [one.stop for one in follow(plan, tmp_path, played(found, positions=True, now=first.moment))]
+    assert told == list(range(1, 5))
+    assert rows(tmp_path)[: len(before)] == before
+    same = whole(plan, tmp_path, found)
+    assert all(np.array_equal(same[name], values) for name, values in counted(plan, tmp_path).items())
+
+
+@pytest.mark.law
+def test_what_waited_while_nobody_was_there_is_read_first(tmp_path):
+    """Started hours late on a source with positions, no row is late, and all steps are published together."""
+    plan, found = planned(tmp_path), events(80)
+    told = follow(plan, tmp_path, played(found, positions=True, now=BEGIN + 9 * HOUR))
+    assert [(one.first, one.stop) for one in told] == [(0, 4)]
+    same = whole(plan, tmp_path, found)
+    assert all(np.array_equal(same[name], values) for name, values in counted(plan, tmp_path).items())
+
+
+def test_a_second_follow_is_refused(tmp_path):
+    """As long as one follows; then the next one may."""
+    plan = planned(tmp_path)
+    with followed_alone(tmp_path / "l"), pytest.raises(LedgerError, match="followed already") as refused:
+        follow(plan, tmp_path, Played([END]))
+    assert refused.value.code == "E0824"
+    with followed_alone(tmp_path / "l"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "why"),
+    [
+        ("deliver realtime", "deliver offline", "the whole stream"),
+        ("enforced = keep_first", "enforced = keep_sample", "those to come"),
+    ],
+)
+def test_plans_that_wait_for_later_steps_are_refused(was, becomes, why, tmp_path):
+    """Before anything is read or begun."""
+    text = VISITS.replace(was, becomes)
+    text = text.replace("deliver realtime", "deliver offline") if "sample" in becomes else text
+    with pytest.raises(DataError) as refused:
+        follow(planned(tmp_path, text), tmp_path, Played([END]))
+    assert refused.value.code == "E0869"
+    assert why in str(refused.value.because) or "offline" in str(refused.value.because)
+    assert not (tmp_path / "l").exists()
+
+
+def test_a_stream_without_start_asks_for_one(tmp_path):
+    """No event may say it."""
+    with pytest.raises(DataError) as refused:
+        follow(planned(tmp_path, VISITS.replace(f'  start "{START}"\n', "")), tmp_path, Played([END]))
+    assert refused.value.code == "E0865"
+
+
+class Kept:
+    """A sink that keeps what it was given."""
+
+    name = "kept"
+
+    def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:
+        self.release = release
+
+    def publish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_standard_output_has_is_not_repeated(tmp_path):
+    """Whatever part of the lines was written and not noted, a file has them once: nothing, half a line, all of them."""
+    kept = Kept()
+    follow(planned(tmp_path), tmp_path, Played([END], now=BEGIN + 9 * HOUR), [kept])
+    lines = [line.encode() for line in released_lines(kept.release, 0, 4)]
+    whole, noted = b"".join(lines), b"".join(lines[:4])
+    assert [json.loads(line)["step"] for line in lines] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert set(json.loads(lines[0])) == {"release", "step", "time", "noisy", "released", "simulated"}
+    path = tmp_path / "o.ndjson"
+    for begin in (b"", noted):
+        for left in range(0, len(whole) - len(noted) + 1, 7):
+            path.write_bytes(begin + whole[len(noted) : len(noted) + left])
+            with path.open("ab") as out, ExitStack() as pieces:
+                sink = StandardOutput(out.fileno())
+                sink.ready(kept.release, 2, pieces)
+                sink.publish()
+            assert path.read_bytes() == begin + whole[len(noted) :]
+
+
+@pytest.mark.law
+def test_csv_lines_are_read_by_their_header(tmp_path):
+    """Columns in any order, others ignored; a header without the policy's columns is refused."""
+    plan = planned(tmp_path)
+    script = [(BEGIN + 1, "x,money,at,person"), (BEGIN + 2, f'1,2,{moment(BEGIN)},"a, b"'), END]
+    follow(plan, tmp_path, Played(script), sinks=[])
+    assert counted(plan, tmp_path)["there"].sum() == 1
+    (tmp_path / "other").mkdir()
+    with pytest.raises(DataError, match="no one column `person`"):
+        follow(plan, tmp_path / "other", Played([(BEGIN + 1, "who,at,money"), END]))
+
+
+def test_moments_are_read_as_a_run_reads_them():
+    """The moment of a test is the one that the follower keeps."""
+    assert moment_of(moment(BEGIN + 1)) == BEGIN + 1
