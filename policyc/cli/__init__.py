@@ -19,6 +19,7 @@ from policyc.cli.plans import compile_command, show, simulate
 from policyc.cli.policies import register_policies
 from policyc.cli.releases import run, verify
 from policyc.cli.reports import report
+from policyc.cli.speech import QuietCommand
 
 app = typer.Typer(
     name="policyc",
@@ -54,9 +55,13 @@ def _root(
     """
 
 
-app.command("compile")(compile_command)
-for _command in (run, follow, verify, report, show, simulate):
-    app.command()(_command)
+app.command("compile", cls=QuietCommand)(compile_command)
+app.command(cls=QuietCommand)(run)
+app.command()(follow)
+for _command in (verify, report):
+    app.command(cls=QuietCommand)(_command)
+app.command()(show)
+app.command(cls=QuietCommand)(simulate)
 register_policies(app)
 register_init(app)
 register_documents(app)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from policyc.cli.speech import say
+
 if TYPE_CHECKING:
     from policyc_check.claims import Claim
 
@@ -25,7 +27,7 @@ def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:
 
     made = []
     for claim in claims:
-        typer.echo(visible(f"{MARKS[claim.holds]:<11}  {claim.name} ({claim.detail})"))
+        say(visible(f"{MARKS[claim.holds]:<11}  {claim.name} ({claim.detail})"))
         made.append(claim)
     failed = next((claim for claim in made if claim.holds is False), None)
     unchecked = [claim for claim in made if claim.holds is None]
@@ -35,7 +37,7 @@ def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:
         typer.echo(visible(line), err=True)
         raise typer.Exit(FINDINGS)
     held = f"{len(made) - len(unchecked)} claims hold"
-    typer.echo(held + (f", {len(unchecked)} not checked" if unchecked else ""))
+    say(held + (f", {len(unchecked)} not checked" if unchecked else ""))
     if unchecked and not allow_unchecked:
         typer.echo(visible(f"error[E0856]: this could not be checked: {unchecked[0].name}"), err=True)
         typer.echo("  = help: the line above says why; with `--allow-unchecked` the rest is enough", err=True)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from policyc.cli.speech import QuietCommand, say, shown_progress
+
 if TYPE_CHECKING:
     from policyc.emit.signatures import Signer
 
@@ -20,10 +22,10 @@ MOST_RUNS = 10_000_000  # hours, and far more than a verification plays again
 
 def register_documents(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    app.command()(certificate)
-    app.command()(sign)
+    app.command(cls=QuietCommand)(certificate)
+    app.command(cls=QuietCommand)(sign)
     app.command()(diff)
-    app.command()(audit)
+    app.command(cls=QuietCommand)(audit)
 
 
 def certificate(
@@ -54,9 +56,9 @@ def certificate(
 
     written = rewrite_certificate(directory)
     written += [write_on_demand(directory, name) for name, wanted in ((PDF, pdf), (REGISTRY, registry)) if wanted]
-    typer.echo("\n".join(map(str, dict.fromkeys(written))))
+    say("\n".join(map(str, dict.fromkeys(written))))
     if registry:
-        typer.echo("fill in what a plan cannot know, in a copy: curator, use, region, date, authors")
+        say("fill in what a plan cannot know, in a copy: curator, use, region, date, authors")
 
 
 def sign(
@@ -112,7 +114,7 @@ def sign(
     signer = None if name is None else signatures.Signer(name, date or today, role, organisation, contact, purpose)
     if new_key is not None:
         public, made = signing_keys.new_key(new_key)
-        typer.echo(f"{new_key}: the private key, for your eyes alone; {public}: the public key, {made}")
+        say(f"{new_key}: the private key, for your eyes alone; {public}: the public key, {made}")
     if directory is not None and signer is not None:
         file = key or new_key or Path()
         passphrase = partial(typer.prompt, "passphrase", hide_input=True, err=True)
@@ -120,9 +122,7 @@ def sign(
         if (signed := sign_plan(directory, file, passphrase, signer, agrees)) is None:
             typer.echo("not signed", err=True)
             raise typer.Exit(FINDINGS)
-        typer.echo(
-            f"{directory / signatures.ENVELOPE}: signed by {signer.words}, on {signer.date}, with the key {signed}"
-        )
+        say(f"{directory / signatures.ENVELOPE}: signed by {signer.words}, on {signer.date}, with the key {signed}")
 
 
 def _is_read() -> bool:
@@ -212,7 +212,6 @@ def audit(
 
     from policyc.emit.beside import Added, audit_words
     from policyc.emit.directory import rewrite_certificate
-    from policyc.progress import shown_progress
     from policyc_runtime.laboratory.empirical import AUDIT
     from policyc_runtime.laboratory.empirical import audit as audit_plan
     from policyc_runtime.plan import load_plan
@@ -226,12 +225,12 @@ def audit(
         typer.echo(record.render(), nl=False)
     else:
         words: Any = audit_words(record)
-        typer.echo(words["sentence"])
+        say(words["sentence"])
         for attack in words["attacks"]:
-            typer.echo(f"\n  {attack['secret']}\n    by        {attack['statistic']}")
-            typer.echo(f"    claimed   at most {attack['claimed']}\n    proven    at least {attack['proven']}")
-            typer.echo(f"    control   {attack['control']}")
-        typer.echo(f"\n{directory / AUDIT}: the record; the certificate's pages show it")
+            say(f"\n  {attack['secret']}\n    by        {attack['statistic']}")
+            say(f"    claimed   at most {attack['claimed']}\n    proven    at least {attack['proven']}")
+            say(f"    control   {attack['control']}")
+        say(f"\n{directory / AUDIT}: the record; the certificate's pages show it")
     if (refuted := record.refuted) is not None:
         typer.echo(f"error[E0842]: an attack proves more than is claimed about {refuted.secret}", err=True)
         raise typer.Exit(FINDINGS)

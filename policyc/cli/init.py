@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from policyc.cli.speech import QuietCommand, say
+
 if TYPE_CHECKING:
     from policyc.emit.event_columns import EventColumns
     from policyc.emit.starter import Starter
@@ -25,7 +27,7 @@ class PromiseKind(StrEnum):
 
 def register_init(app: typer.Typer) -> None:
     """Add this command to the command line."""
-    app.command()(init)
+    app.command(cls=QuietCommand)(init)
 
 
 def init(
@@ -72,7 +74,7 @@ def init(
     if columns_from is None and (user, time, cell) != (None, None, None):
         raise typer.BadParameter("`--user`, `--time` and `--cell` name columns of a file: add `--columns-from FILE`")
     path = write_starter(name, _starter(promise, columns_from, user, time, cell, cells))
-    typer.echo(f"{path}: written. Next: edit it, then `policyc check {path}`")
+    say(f"{path}: written. Next: edit it, then `policyc check {path}`")
 
 
 def _starter(

@@ -123,7 +123,7 @@ def leakage(
     if picture is not None and picture.suffix.lower() != ".svg":
         raise typer.BadParameter("a picture is SVG: name a file that ends in .svg")
     tolerated = _alpha(alpha)
-    from policyc.progress import shown_progress
+    from policyc.cli.speech import shown_progress
     from policyc.quantification.budgets import read_budgets
     from policyc.quantification.leakage import ADVERSARIES, quantify
     from policyc.quantification.report import Report

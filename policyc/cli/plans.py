@@ -11,7 +11,7 @@ import typer
 
 from policyc.cli.arguments import AccountOption, PlanDirectory, PolicyFile
 from policyc.cli.policies import show_findings
-from policyc.progress import shown_progress
+from policyc.cli.speech import JsonOption, say, show_record, shown_progress
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
@@ -42,6 +42,7 @@ def compile_command(
     ] = None,
     emit: Annotated[Stage | None, typer.Option("--emit", help="Show a stage instead of writing files.")] = None,
     account: AccountOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Compile a policy into a plan, a post-processing model and a certificate.
 
@@ -49,6 +50,7 @@ def compile_command(
     policyc compile traffic.policy
     policyc compile traffic.policy -o plans/traffic
     policyc compile traffic.policy --emit plan
+    policyc compile traffic.policy --json        certificate.json, and where it lies
     """
     if emit in {Stage.TREE, Stage.POLICY}:
         from policyc.semantics.checked import check_file
@@ -65,11 +67,14 @@ def compile_command(
     if emit is Stage.PLAN:
         typer.echo(compilation.plan.to_json(), nl=False)
         return
-    from policyc.emit.summary import render_summary
+    from policyc.emit.summary import compilation_record, render_summary
 
     with shown_progress("writing"):
         directory = compilation.save(output, account)
-    typer.echo(render_summary(compilation.plan, directory))
+    if as_json:
+        show_record(compilation_record(compilation.plan, directory))
+    else:
+        say(render_summary(compilation.plan, directory))
 
 
 def _pretty(value: object) -> str:
@@ -114,6 +119,7 @@ def simulate(
         typer.Option("--events", metavar="OUT", help="Only write events to try `run` on: CSV or Parquet, marked."),
     ] = None,
     steps: Annotated[int | None, typer.Option("--steps", min=1, metavar="N", help="With --events: how many.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the plan on users or values drawn as the policy says they move, and compare estimators. NOT A RELEASE.
 
@@ -138,15 +144,21 @@ def simulate(
         from policyc_runtime.laboratory.events import write_events
 
         count = write_events(plan, seed, events, steps=steps, signal=signal)
-        typer.echo(render_events(plan, target if target.is_dir() else None, events, count))
+        if as_json:
+            show_record({"simulated": True, "events": count, "file": events})
+        else:
+            say(render_events(plan, target if target.is_dir() else None, events, count))
         return
     randomness = SimulationRandomness(seed)
     with shown_progress("simulating") as progress, computed_with() if target.is_dir() else nullcontext():
         result = simulate_plan(plan, randomness, repeat, signal=signal, progress=progress)
-    typer.echo("\n".join(result.table_lines()))
-    if output is not None:
-        for path in write_release(result.example, output):
-            typer.echo(f"one simulated run, marked NOT A RELEASE: {path}")
+    written = [] if output is None else write_release(result.example, output)
+    if as_json:
+        show_record({**result.record(), "files": list(map(str, written))})
+        return
+    say("\n".join(result.table_lines()))
+    for path in written:
+        say(f"one simulated run, marked NOT A RELEASE: {path}")
 
 
 def _plan_of(target: Path) -> Plan:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from policyc.cli.speech import QuietCommand, say
 from policyc.version import __version__
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ class FindingFormat(StrEnum):
 
 def register_policies(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (check, fmt, explain):
-        app.command()(command)
+    for command in (check, fmt):
+        app.command(cls=QuietCommand)(command)
+    app.command()(explain)
 
 
 def check(
@@ -68,7 +70,7 @@ def check(
         for source, findings in results:
             show_findings(findings, source)
             if not findings:
-                typer.echo(f"{source.name}: no findings")
+                say(f"{source.name}: no findings")
     elif form is FindingFormat.JSON:
         import json
 
@@ -130,7 +132,7 @@ def fmt(
             typer.echo(f"{file}: would be rewritten")
         else:
             write_text(followed(file), formatted)
-            typer.echo(f"{file}: rewritten")
+            say(f"{file}: rewritten")
     if changed and only_check:
         raise typer.Exit(FINDINGS)
 

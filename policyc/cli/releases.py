@@ -11,7 +11,7 @@ import typer
 
 from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
 from policyc.cli.claims import show_claims, show_claims_as_json
-from policyc.progress import shown_progress
+from policyc.cli.speech import JsonOption, say, show_record, shown_progress
 
 if TYPE_CHECKING:
     from policyc_check.claims import Claim
@@ -54,6 +54,7 @@ def run(
             help="Release the first N steps. Default: those that are over by the clock.",
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a plan on data: every step is released once; running again gives the same values.
 
@@ -62,7 +63,7 @@ def run(
     policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
     """
     from policyc.emit import require_signed, require_unchanged
-    from policyc.emit.run_summary import render_run
+    from policyc.emit.run_summary import render_run, run_record
     from policyc_runtime.ledger_seal import LEDGER, PIN
     from policyc_runtime.output import write_release
     from policyc_runtime.plan import load_plan
@@ -87,7 +88,10 @@ def run(
             progress=progress,
         )
     written = write_release(released, output)
-    typer.echo(render_run(plan, released, written))
+    if as_json:
+        show_record(run_record(plan, released, written))
+    else:
+        say(render_run(plan, released, written))
 
 
 def verify(

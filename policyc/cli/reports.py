@@ -12,6 +12,7 @@ from policyc.cli.account import standing_record
 from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
 from policyc.cli.claims import claim_records
 from policyc.cli.releases import claims_of
+from policyc.cli.speech import say
 
 FINDINGS = 1
 
@@ -45,7 +46,7 @@ def report(
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     content = run_report(plan, ledger or directory / LEDGER, release, _promises(directory), claims, moment, standing)
     for path in write_run_report(content, release):
-        typer.echo(path)
+        say(path)
     if failed := next((claim for claim in claims if claim["holds"] is False), None):
         typer.echo(f"error[{failed['code']}]: this claim fails: {failed['claim']}: {failed['detail']}", err=True)
         raise typer.Exit(FINDINGS)

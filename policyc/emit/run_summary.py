@@ -52,6 +52,24 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
+def run_record(plan: Plan, released: Release, written: Sequence[Path]) -> dict[str, object]:
+    """The same for programs."""
+    steps = len(released.times)
+    return {
+        "policy": plan.policy.name,
+        "plan_digest": plan.digest,
+        "is_release": released.is_release,
+        "released": steps,
+        "of": plan.stream.horizon,
+        "new": steps - released.before,
+        "from_before": released.before,
+        "first": released.times[0] or None,
+        "last": released.times[-1] or None,
+        "files": list(map(str, written)),
+        "processes": {name: sorted({*series.processes} - {""}) for name, series in released.series.items()},
+    }
+
+
 def render_events(plan: Plan, directory: Path | None, events: str, count: int) -> str:
     """How many simulated events were written, and how to run the plan on them."""
     told = " --start 2026-01-05" if plan.stream.start is None else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from policyc.emit.blocks.accuracy import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
@@ -10,6 +11,7 @@ from policyc.emit.blocks.made_errors import made_error
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.user_limits import amount, at_delta, kind_of, number_of
 from policyc.emit.blocks.wording import chance, in_period
+from policyc.emit.signatures import CERTIFICATE
 from policyc_check.plan.targets import AlphaDPT, UserPromise, WEvent
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
@@ -41,6 +43,17 @@ def render_summary(plan: Plan, directory: Path) -> str:
         f"      `python {directory}/map_model.py OUT` finds the most probable values: edit it, or take another solver"
     )
     return "\n".join(lines)
+
+
+def compilation_record(plan: Plan, directory: Path) -> dict[str, object]:
+    """The same for programs: where the plan lies, and its certificate, which says all else."""
+    certificate = json.loads((directory / CERTIFICATE).read_text(encoding="utf-8"))
+    return {
+        "policy": plan.policy.name,
+        "directory": str(directory),
+        "plan_digest": plan.digest,
+        "certificate": certificate,
+    }
 
 
 def _promise(plan: Plan, index: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,11 +110,30 @@ class SimulationResult:
             lines += ["", FOLLOWING]
         return lines
 
+    def record(self) -> dict[str, Any]:
+        """The same for programs; None for what one repetition does not tell."""
+        return {
+            "simulated": True,
+            "steps": self.steps,
+            "repeat": self.repeat,
+            "objective": self.objective,
+            "said": list(self.said),
+            "predicted": self.predicted,
+            "errors": [_finite(asdict(error)) for error in self.errors],
+            "shown": {name: _finite(asdict(shown)) for name, shown in self.shown.items()},
+        }
+
     def _prediction(self, release: str) -> str:
         if release not in self.predicted:
             return "no error: it depends on how large values are, which the policy does not say"
         unit, least = self.objective.replace("_", " "), self.bounds[release]
         return f"a {unit} of {least}{self.predicted[release]:.4g}{self.limits[release]}"
+
+
+def _finite(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in fields.items()
+    }
 
 
 def shown_of(distances: NDArray[np.float64]) -> Shown:
