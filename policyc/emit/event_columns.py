@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc_check.errors import KernelError
+from policyc_runtime.sources.input_table import SHOWN_COLUMNS, InputTable
 from policyc_runtime.sources.moments import EPOCH, FIRST_MOMENT, LAST_MOMENT, MICROSECOND, moment_of
-from policyc_runtime.sources.tables import SHOWN_COLUMNS, InputTable, connect, no_rows, open_table, reading
+from policyc_runtime.sources.tables import connect, no_rows, open_table, reading
 from policyc_runtime.sources.written_moments import TIME_TYPES, moments_said
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ The file that is named is the file that is read: duckdb is given an open file, n
 patterns, for columns (`origin=JFK/`) and for other machines. Every refusal names a place, never a value: duckdb's own
 messages quote data, so none of them gets out.
 """
-# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
 from __future__ import annotations
 
@@ -17,14 +16,17 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
+from policyc_runtime.sources.folders import folder_table, open_folder, place_in
+from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
+from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
+from policyc_runtime.sources.input_table import typed_table, unreadable
 from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Rows
 
 if TYPE_CHECKING:
@@ -33,86 +35,14 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
-SHOWN_COLUMNS = 20
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"  # how such files begin
 SIMULATED = "simulated"  # the column that simulated events have
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
-@dataclass(frozen=True)
-class InputTable:
-    """A readable file.
-
-    Args:
-        path: where.
-        source: what to select from, as SQL.
-        columns: for each column's name, how SQL says it.
-        types: for each column's name, its duckdb type.
-        repeated: names that several columns have; none of them can be told from the others.
-        rows: how many rows of data the file has at least, as counted without duckdb; None where nobody counted.
-        checked: its rows were looked at when they came, and there may be none.
-    """
-
-    path: Path
-    source: str
-    columns: dict[str, str]
-    types: dict[str, str]
-    repeated: frozenset[str] = frozenset()
-    rows: int | None = None
-    checked: bool = False
-
-    def require_all(self, read: int) -> None:
-        """Nothing when no row was passed over.
-
-        Raises:
-            DataError: duckdb leaves out a last row that does not fit its buffer, without a word.
-        """
-        if self.rows is not None and read < self.rows:
-            reason = "a row is too long to be read, and others may be left out with it"
-            raise _unreadable(self.path, reason, "repair the file: no value of it is that long")
-
-    def column(self, name: str, meaning: str, others: tuple[str, ...] = ()) -> str:
-        """How SQL says a column.
-
-        Raises:
-            DataError: it is missing; lists the columns only when some of them are the policy's, because otherwise the
-                first row may not be a header but data.
-        """
-        if name in self.columns:
-            return self.columns[name]
-        if name in self.repeated:
-            raise DataError(
-                "E0811",
-                f"there are several columns `{name}`, which is the policy's {meaning}",
-                where=str(self.path),
-                because="nobody can tell which of them is meant",
-                help="leave one of them, or rename the others",
-            )
-        if others and len(self.columns) == 1 and all(part in next(iter(self.columns)) for part in (name, *others)):
-            raise DataError(
-                "E0811",
-                "the columns are not separated by commas",
-                where=str(self.path),
-                because="all of the policy's columns stand in one",
-                help="write the file with commas between the columns",
-            )
-        near = get_close_matches(name, list(self.columns)[:1000], 1, 0.6)
-        known = any(other in self.columns for other in others) or bool(near)
-        shown = [f"`{column}`" for column in self.columns if column.isprintable()][:SHOWN_COLUMNS]
-        raise DataError(
-            "E0811",
-            f"there is no column `{name}`, which is the policy's {meaning}",
-            where=str(self.path),
-            because=f"the columns are {', '.join(shown)}" if known else "no column of the policy is in the first row",
-            help=f"did you mean `{near[0]}`? rename the column, or name it so in the policy"
-            if near
-            else "the first row must name the columns; CSV is separated by commas",
-        )
-
-
 def is_parquet(path: Path) -> bool:
-    """Whether the suffix says Parquet."""
-    return path.name.lower().endswith(".parquet")
+    """Whether the suffix says Parquet, or it is a folder, which can have nothing else."""
+    return path.name.lower().endswith(".parquet") or path.is_dir()
 
 
 def _has_types(path: Path) -> bool:
@@ -122,6 +52,8 @@ def _has_types(path: Path) -> bool:
 def place_of(path: str | Path, row: int) -> str:
     """Where a row of data, counted from 0, stands: the line of a CSV file (its header is 1), or the Parquet row."""
     file = Path(path)
+    if file.is_dir():
+        return place_in(connect(), file, row)
     if _has_types(file):
         return f"{file}: row {row + 1}"
     before, data = 0, -1  # the header
@@ -168,7 +100,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException:
-        raise _unreadable(
+        raise unreadable(
             path, "it does not fit into memory", "use a machine with more memory, or give ready counts"
         ) from None
     except duckdb.Error as error:
@@ -184,10 +116,10 @@ def reading(path: Path) -> Iterator[None]:
         elif path == MEMORY:
             reason = "its columns cannot be read to their end"
         elif is_parquet(path):
-            reason = "it is not a whole Parquet file"
+            reason = "it is not a whole Parquet file" if path.is_file() else "a file of it is not a whole Parquet file"
         else:
             reason = "it is not well-formed CSV"
-        raise _unreadable(path, reason, "repair the file, or write it again", where) from None
+        raise unreadable(path, reason, "repair the file, or write it again", where) from None
 
 
 def require_here(path: str | Path) -> None:
@@ -201,7 +133,7 @@ def require_here(path: str | Path) -> None:
         return
     kind, rest = text.split(":/", 1)
     here = kind.lower() == "file"
-    raise _unreadable(
+    raise unreadable(
         Path(path),
         "it is a URL" if here else "it lies on another machine, and nothing is fetched from anywhere",
         f"write the path without `{kind}://`" if here else "copy the file to this machine and name the copy",
@@ -223,7 +155,9 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
     """
     if isinstance(path, HeldTable):
         connection.register(HANDED, path)
-        yield _typed(connection, MEMORY, HANDED)
+        with reading(MEMORY):
+            table = typed_table(connection, MEMORY, HANDED)
+        yield table
         return
     if isinstance(path, CheckedRows):
         with open_table(connection, path.path, names_only=names_only) as table:
@@ -232,19 +166,29 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
     require_here(path)
     file = Path(path)
     if not file.exists():
-        raise _unreadable(file, "there is no such file", "check the name")
+        raise unreadable(file, "there is no such file", "check the name")
+    if file.is_dir():
+        with open_folder(file) as base:
+            with reading(file):
+                table = folder_table(connection, file, base)
+            yield table
+        return
     if not file.is_file():
-        raise _unreadable(file, "it is not a file", "name one CSV or Parquet file")
+        raise unreadable(file, "it is not a file", "name one CSV or Parquet file, or a folder of Parquet files")
     if not file.name.lower().endswith(SUFFIXES):
-        raise _unreadable(file, f"its suffix is none of {', '.join(SUFFIXES)}", "rename or convert it")
+        raise unreadable(file, f"its suffix is none of {', '.join(SUFFIXES)}", "rename or convert it")
     try:
         handle = file.open("rb")
     except OSError:
-        raise _unreadable(file, "the system refused", "check who may read it") from None
+        raise unreadable(file, "the system refused", "check who may read it") from None
     with handle:
         place = quoted(opened(handle.fileno()))
         parquet = f"read_parquet({place}, hive_partitioning = false)"
-        yield _typed(connection, file, parquet) if is_parquet(file) else _csv(file, place, names_only=names_only)
+        with reading(file):
+            table = (
+                typed_table(connection, file, parquet) if is_parquet(file) else _csv(file, place, names_only=names_only)
+            )
+        yield table
 
 
 def says_simulated(path: Rows) -> bool:
@@ -257,19 +201,6 @@ def says_simulated(path: Rows) -> bool:
         return False
     finally:
         connection.close()
-
-
-def opened(descriptor: int) -> str:
-    """A name for an open file that means nothing else."""
-    return f"/dev/fd/{descriptor}"
-
-
-def _typed(connection: DuckDBPyConnection, file: Path, source: str) -> InputTable:
-    """What has types of its own, and names its columns once."""
-    with reading(file):
-        rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    types = {row[0]: str(row[1]) for row in rows}
-    return InputTable(file, source, {name: _identifier(name) for name in types}, types)
 
 
 def _csv(file: Path, place: str, *, names_only: bool) -> InputTable:
@@ -300,7 +231,7 @@ def _require_named_so(file: Path) -> None:
         reason, remedy = "it is a Parquet file", f"name it `{file.stem.removesuffix('.csv')}.parquet`"
     else:
         return
-    raise _unreadable(file, reason, remedy)
+    raise unreadable(file, reason, remedy)
 
 
 def _zipped(file: Path) -> bool:
@@ -320,18 +251,18 @@ def _csv_header(file: Path, *, names_only: bool) -> tuple[list[str], CsvRows]:
     except (NotTextError, UnicodeDecodeError):
         raise _no_text(file) from None
     except (OSError, EOFError, zlib.error):
-        raise _unreadable(file, "it cannot be read to its end", "write it again") from None
+        raise unreadable(file, "it cannot be read to its end", "write it again") from None
     try:
         lines = islice(io.StringIO(text, newline=""), rows.blank, None)
         header = next(csv.reader(lines, strict=True), [])
     except csv.Error:
         reason, remedy = "its first row is not well-formed CSV", "write the names of the columns there"
-        raise _unreadable(file, reason, remedy, f"{file}: line {rows.blank + 1}") from None
+        raise unreadable(file, reason, remedy, f"{file}: line {rows.blank + 1}") from None
     if not any(header):
         raise no_rows(file, named=False)
     if len(header) > LARGEST_COLUMNS:
         reason = f"it has {len(header):,} columns, and at most {LARGEST_COLUMNS:,} are looked at"
-        raise _unreadable(file, reason, "write the policy's columns alone")
+        raise unreadable(file, reason, "write the policy's columns alone")
     return header, rows
 
 
@@ -354,13 +285,5 @@ def _no_text(file: Path) -> DataError:
         place = None
     where = None if place is None else f"{file}: line {place[0]}"
     if place is not None and place[1]:
-        return _unreadable(file, "it has a NUL character there (U+0000)", "take it out, or write the file again", where)
-    return _unreadable(file, "it is not UTF-8 text", "convert it to UTF-8", where)
-
-
-def _unreadable(file: Path, reason: str, remedy: str, where: str | None = None) -> DataError:
-    return DataError("E0810", "the data cannot be read", where=where or str(file), because=reason, help=remedy)
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        return unreadable(file, "it has a NUL character there (U+0000)", "take it out, or write the file again", where)
+    return unreadable(file, "it is not UTF-8 text", "convert it to UTF-8", where)

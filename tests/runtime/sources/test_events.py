@@ -237,7 +237,7 @@ def test_a_truncated_parquet_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
     """Neither is an empty file."""
     assert refusal(tmp_path / "none.csv").because == "there is no such file"
-    assert refusal(tmp_path).because == "it is not a file"
+    assert refusal(tmp_path).because == "no Parquet file lies in this folder"
 
 
 def test_a_parquet_time_must_be_a_time(tmp_path: Path) -> None:

@@ -106,11 +106,11 @@ def test_nothing_is_fetched(path: str | Path, shown: str) -> None:
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    """A pipe is not waited for, and a folder is none."""
+    """A pipe is not waited for, and an empty folder has no file."""
     os.mkfifo("pipe.csv")
     Path("folder.csv").mkdir()
-    for name in ("pipe.csv", "folder.csv"):
-        assert "not a file" in str(refused(name).because)
+    assert "not a file" in str(refused("pipe.csv").because)
+    assert "no Parquet file" in str(refused("folder.csv").because)
     assert refused("/dev/stdin").code == "E0810"
     assert "no such file" in str(refused(tmp_path / "none.csv").because)
 

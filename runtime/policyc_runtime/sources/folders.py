@@ -1,0 +1,120 @@
+"""Folders of Parquet files, read as one table.
+
+A folder has all files whose names end in `.parquet`, in it and below it, in the order of their names. What begins with
+`_` or `.` is not looked at, as writers leave marks and unfinished files there; anything else is refused, so that no
+data is left out because of how it is named. Folders named `column=value` are a column of text, the same in all
+files.
+"""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc_runtime.sources.input_table import InputTable, opened, typed_table, unreadable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SUFFIX = ".parquet"
+PATTERN = set("*?[")
+LEFT_OUT = ("_", ".")
+
+
+def parquet_files(folder: Path) -> list[str]:
+    """The files of a folder, relative to it, in order.
+
+    Raises:
+        DataError: E0810, there is none, or something else; or they are not all in folders of the same columns.
+    """
+    found = []
+    for place, folders, names in os.walk(folder, onerror=_refused_by_system):
+        folders[:] = sorted(name for name in folders if not name.startswith(LEFT_OUT))
+        for name in names:
+            file = Path(place, name)
+            if name.startswith(LEFT_OUT):
+                continue
+            if not name.lower().endswith(SUFFIX) or not file.is_file():
+                raise unreadable(file, "it is no Parquet file, and the folder is read whole", "move it elsewhere")
+            found.append(file.relative_to(folder).as_posix())
+        for name in folders:
+            if Path(place, name).is_symlink():
+                raise unreadable(Path(place, name), "it is a link to a folder", "name that folder itself")
+    if not found:
+        raise unreadable(folder, "no Parquet file lies in this folder", "name one file, or a folder with `.parquet`")
+    known = partition_columns(found[0])
+    for name in found:
+        if PATTERN & set(name):
+            raise unreadable(folder / name, "its name has one of the characters * ? [", "rename it")
+        if partition_columns(name) != known:
+            reason = "it does not lie in folders of the same columns (`column=value`) as the others"
+            raise unreadable(folder / name, reason, "name a folder whose files all do")
+    return sorted(found)
+
+
+def partition_columns(name: str) -> list[str]:
+    """The columns that a file's folders name, the outermost first."""
+    return [part.partition("=")[0] for part in name.split("/")[:-1] if "=" in part]
+
+
+@contextmanager
+def open_folder(folder: Path) -> Iterator[str]:
+    """A name of a folder, while it is open, that means nothing else: folders above it are no columns."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        raise unreadable(folder, "the system refused", "check who may read it") from None
+    try:
+        yield opened(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def folder_table(connection: DuckDBPyConnection, folder: Path, base: str) -> InputTable:
+    """The rows of all files of a folder, with the columns that are in all of them, each of one type.
+
+    Args:
+        connection: what will read it.
+        folder: for messages.
+        base: what `open_folder` named it.
+
+    Raises:
+        DataError: E0810, `parquet_files` refuses it, or a column stands in the files and in the names of their folders.
+    """
+    names = parquet_files(folder)
+    files = "[" + ", ".join("'" + f"{base}/{name}".replace("'", "''") + "'" for name in names) + "]"
+    columns = connection.execute(
+        "SELECT name, count(DISTINCT file_name), count(DISTINCT (type, type_length, converted_type, scale, precision, "
+        f"logical_type)) FROM parquet_schema({files}) WHERE num_children IS NULL GROUP BY name"
+    ).fetchall()
+    partitions = [name.casefold() for name in partition_columns(names[0])]
+    if {str(name).casefold() for name, _, _ in columns} & set(partitions) or len(set(partitions)) < len(partitions):
+        reason = "a column stands twice: in the files, or in the names of their folders"
+        raise unreadable(folder, reason, "rename one of them")
+    uneven = frozenset(str(name) for name, there, kinds in columns if there < len(names) or kinds > 1)
+    hive = "true, hive_types_autocast = false" if partitions else "false"
+    table = typed_table(connection, folder, f"read_parquet({files}, hive_partitioning = {hive})")
+    even = {name: said for name, said in table.columns.items() if name not in uneven}
+    return replace(table, columns=even, types={**dict.fromkeys(uneven, ""), **table.types}, uneven=uneven)
+
+
+def place_in(connection: DuckDBPyConnection, folder: Path, row: int) -> str:
+    """The file and row, counted from 1, of a row of a folder, counted from 0."""
+    for name in parquet_files(folder):
+        file = folder / name
+        with file.open("rb") as handle:
+            found = connection.execute(f"SELECT num_rows FROM parquet_file_metadata('{opened(handle.fileno())}')")
+            ((rows,),) = found.fetchall()
+        if row < rows:
+            return f"{file}: row {row + 1}"
+        row -= rows
+    return str(folder)
+
+
+def _refused_by_system(error: OSError) -> None:
+    raise unreadable(Path(str(error.filename)), "the system refused", "check who may read it")

@@ -1,0 +1,119 @@
+"""What an input is to whoever reads it: columns by their names, and where rows are selected from."""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc_runtime.errors import DataError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SHOWN_COLUMNS = 20
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """A readable file.
+
+    Args:
+        path: where.
+        source: what to select from, as SQL.
+        columns: for each column's name, how SQL says it.
+        types: for each column's name, its duckdb type.
+        repeated: names that several columns have; none of them can be told from the others.
+        rows: how many rows of data the file has at least, as counted without duckdb; None where nobody counted.
+        checked: its rows were looked at when they came, and there may be none.
+        uneven: columns that some files of a folder have not, or have of another type.
+    """
+
+    path: Path
+    source: str
+    columns: dict[str, str]
+    types: dict[str, str]
+    repeated: frozenset[str] = frozenset()
+    rows: int | None = None
+    checked: bool = False
+    uneven: frozenset[str] = frozenset()
+
+    def require_all(self, read: int) -> None:
+        """Nothing when no row was passed over.
+
+        Raises:
+            DataError: duckdb leaves out a last row that does not fit its buffer, without a word.
+        """
+        if self.rows is not None and read < self.rows:
+            reason = "a row is too long to be read, and others may be left out with it"
+            raise unreadable(self.path, reason, "repair the file: no value of it is that long")
+
+    def column(self, name: str, meaning: str, others: tuple[str, ...] = ()) -> str:
+        """How SQL says a column.
+
+        Raises:
+            DataError: it is missing; lists the columns only when some of them are the policy's, because otherwise the
+                first row may not be a header but data.
+        """
+        if name in self.columns:
+            return self.columns[name]
+        if name in self.repeated:
+            raise DataError(
+                "E0811",
+                f"there are several columns `{name}`, which is the policy's {meaning}",
+                where=str(self.path),
+                because="nobody can tell which of them is meant",
+                help="leave one of them, or rename the others",
+            )
+        if name in self.uneven:
+            raise DataError(
+                "E0811",
+                f"not all files have the column `{name}`, which is the policy's {meaning}, of one type",
+                where=str(self.path),
+                because="whoever is named by a number in one file and by text in another may be two users or one",
+                help="write all files of the folder with the same columns",
+            )
+        if others and len(self.columns) == 1 and all(part in next(iter(self.columns)) for part in (name, *others)):
+            raise DataError(
+                "E0811",
+                "the columns are not separated by commas",
+                where=str(self.path),
+                because="all of the policy's columns stand in one",
+                help="write the file with commas between the columns",
+            )
+        near = get_close_matches(name, list(self.columns)[:1000], 1, 0.6)
+        known = any(other in self.columns for other in others) or bool(near)
+        shown = [f"`{column}`" for column in self.columns if column.isprintable()][:SHOWN_COLUMNS]
+        raise DataError(
+            "E0811",
+            f"there is no column `{name}`, which is the policy's {meaning}",
+            where=str(self.path),
+            because=f"the columns are {', '.join(shown)}" if known else "no column of the policy is in the first row",
+            help=f"did you mean `{near[0]}`? rename the column, or name it so in the policy"
+            if near
+            else "the first row must name the columns; CSV is separated by commas",
+        )
+
+
+def typed_table(connection: DuckDBPyConnection, file: Path, source: str) -> InputTable:
+    """What has types of its own, and names its columns once."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    types = {row[0]: str(row[1]) for row in rows}
+    return InputTable(file, source, {name: identifier(name) for name in types}, types)
+
+
+def opened(descriptor: int) -> str:
+    """A name for an open file that means nothing else."""
+    return f"/dev/fd/{descriptor}"
+
+
+def unreadable(file: Path, reason: str, remedy: str, where: str | None = None) -> DataError:
+    """The refusal of what is no readable file of its kind."""
+    return DataError("E0810", "the data cannot be read", where=where or str(file), because=reason, help=remedy)
+
+
+def identifier(name: str) -> str:
+    """How SQL says a name."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,109 @@
+"""Folders of Parquet files are read whole, as one table, or refused with the file that is no part of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from plans import make_plan
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.sources import read_events
+from policyc_runtime.sources.tables import says_simulated
+
+PLAN = make_plan(start="2013-01-01")
+
+
+def write(file: Path, rows: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    duckdb.sql(f"SELECT {rows}").write_parquet(str(file))
+    return file
+
+
+def event(who: str, origin: str | None = None, day: int = 1) -> str:
+    place = "" if origin is None else f", '{origin}' AS origin"
+    return f"'{who}' AS tailnum, TIMESTAMP '2013-01-{day:02} 08:00:00' AS departed_at{place}"
+
+
+def counted(folder: Path) -> list[list[int]]:
+    return read_events(folder, PLAN, steps=2).counts["parked"].tolist()
+
+
+def refused(folder: Path) -> DataError:
+    with pytest.raises(DataError) as caught:
+        read_events(folder, PLAN, steps=2)
+    return caught.value
+
+
+def test_a_folder_is_what_one_file_of_its_rows_is(tmp_path):
+    """In it and below it; marks of writers and unfinished files are passed over."""
+    write(tmp_path / "in/b.parquet", event("a", "EWR"))
+    write(tmp_path / "in/a.parquet", event("b", "JFK", 2))
+    write(tmp_path / "in/below/c.PARQUET", event("c", "LGA", 2))
+    (tmp_path / "in/_SUCCESS").touch()
+    (tmp_path / "in/.part.parquet.crc").write_text("x")
+    write(tmp_path / "in/_temporary/d.parquet", event("d", "EWR"))
+    parts = [event("a", "EWR"), event("b", "JFK", 2), event("c", "LGA", 2)]
+    one = write(tmp_path / "one.parquet", " UNION ALL SELECT ".join(parts))
+    known = read_events(one, PLAN, steps=2)
+    found = read_events(tmp_path / "in", PLAN, steps=2)
+    assert found.counts["parked"].tolist() == known.counts["parked"].tolist() == [[1, 0, 0, 19], [0, 1, 1, 18]]
+    assert found.digests == known.digests
+
+
+def test_folders_below_are_columns_and_those_above_are_not(tmp_path):
+    """`origin=JFK` below the named folder is a column of text, with escapes undone; above it is none."""
+    folder = tmp_path / "origin=LGA" / "in"
+    write(folder / "tail=7/origin=JFK/x.parquet", event("a"))
+    write(folder / "tail=8/origin=E%57R/x.parquet", event("b", day=2))
+    assert counted(folder) == [[0, 1, 0, 19], [1, 0, 0, 19]]
+    assert "origin" in str(refused(folder / "tail=7" / "origin=JFK"))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "because"),
+    [
+        ("more.csv", None, "no Parquet file"),
+        ("x*.parquet", event("b", "EWR"), "characters"),
+        ("origin=JFK/x.parquet", event("b"), "same columns"),
+    ],
+)
+def test_what_is_no_part_of_it_is_refused_by_name(name, rows, because, tmp_path):
+    write(tmp_path / "in/a.parquet", event("a", "EWR"))
+    file = tmp_path / "in" / name
+    file.write_text("x") if rows is None else write(file, rows)
+    found = refused(tmp_path / "in")
+    assert found.code == "E0810"
+    assert because in str(found.because)
+    assert Path(name).name in str(found.where)
+
+
+def test_columns_are_those_of_all_files(tmp_path):
+    """A user who is text in one file and a number in another is refused; columns of no concern may come and go."""
+    write(tmp_path / "in/a.parquet", event("7", "EWR"))
+    write(tmp_path / "in/b.parquet", event("8", "EWR", 2) + ", 5 AS extra")
+    assert counted(tmp_path / "in") == [[1, 0, 0, 19], [1, 0, 0, 19]]
+    write(tmp_path / "in/c.parquet", event("9", "EWR").replace("'9'", "7"))
+    assert (refused(tmp_path / "in").code, "`tailnum`" in str(refused(tmp_path / "in"))) == ("E0811", True)
+    write(tmp_path / "in/c.parquet", "1 AS other")
+    assert refused(tmp_path / "in").code == "E0811"
+    write(tmp_path / "twice/origin=JFK/a.parquet", event("7", "EWR"))
+    assert "twice" in str(refused(tmp_path / "twice").because)
+
+
+def test_a_bad_row_has_its_file(tmp_path):
+    """The second row of the second file."""
+    write(tmp_path / "in/a.parquet", event("a", "EWR"))
+    write(tmp_path / "in/b.parquet", f"{event('b', 'EWR')} UNION ALL SELECT {event('', 'EWR')}")
+    found = refused(tmp_path / "in")
+    assert (found.code, str(found.where)) == ("E0813", f"{tmp_path}/in/b.parquet: row 2")
+    (tmp_path / "in/a.parquet").write_bytes(b"PAR1 not whole")
+    assert refused(tmp_path / "in").code == "E0810"
+
+
+def test_one_simulated_file_marks_all(tmp_path):
+    write(tmp_path / "in/a.parquet", event("a", "EWR"))
+    assert not says_simulated(tmp_path / "in")
+    write(tmp_path / "in/b.parquet", event("b", "EWR") + ", true AS simulated")
+    assert says_simulated(tmp_path / "in")
