@@ -13,7 +13,9 @@ def register_editor(app: typer.Typer) -> None:
 
 
 def lsp(
-    stdio: Annotated[bool, typer.Option("--stdio", help="As editors say it: over standard input and output.")] = True,  # noqa: ARG001
+    stdio: Annotated[  # noqa: ARG001  there is no other way
+        bool, typer.Option("--stdio", help="As editors say it: over standard input and output.", show_default=False)
+    ] = True,
 ) -> None:
     """Serve an editor: findings while typing, completion, explanations. It speaks the Language Server Protocol.
 
