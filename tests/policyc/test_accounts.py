@@ -90,6 +90,7 @@ def test_two_plans_fit_and_a_third_does_not(city: Path) -> None:
     assert "second" not in told
 
 
+@pytest.mark.law
 def test_verify_adds_up_again(city: Path) -> None:
     policyc(city, "compile", "first.policy", "--account", "city.account")
     run(city, "first", "--account", "city.account")
@@ -107,6 +108,7 @@ def test_verify_adds_up_again(city: Path) -> None:
     assert (late.returncode, "does not know of what this plan has released" in late.stderr) == (1, True)
 
 
+@pytest.mark.law
 def test_simulated_events_spend_nothing(city: Path) -> None:
     policyc(city, "compile", "first.policy")
     assert policyc(city, "simulate", "first.plan", "--events", "made.csv").returncode == 0
@@ -140,6 +142,7 @@ def _charged(folder: Path) -> int:
         connection.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -169,6 +172,7 @@ def test_a_policy_without_a_data_set_has_no_account(city: Path) -> None:
     assert (done.returncode, "error[E0896]: the policy names no data set" in done.stderr) == (1, True)
 
 
+@pytest.mark.law
 def test_another_data_set_is_a_difference(city: Path) -> None:
     (city / "third.policy").write_text((city / "first.policy").read_text().replace("  dataset  city\n", ""))
     policyc(city, "compile", "first.policy", "-o", "with.plan")

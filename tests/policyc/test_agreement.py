@@ -71,7 +71,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_stated_errors_are_those_of_runs(case, tmp_path):
     """Every level within 5 %, over simulated users; all of them err less than their noise; the promise is kept."""
@@ -261,6 +261,7 @@ def test_what_does_not_add_up_is_refused(case, tmp_path):
     assert all(one.help for one in found.value.diagnostics)
 
 
+@pytest.mark.law
 def test_a_total_of_values_that_agree_errs_by_all_their_steps(tmp_path):
     """Ten steps of regions: ten times the variance; a ratio of two that agree has no stated error."""
     more = "release tens = total(regions, 10 steps)\nrelease share = ratio(places, regions)\n"

@@ -120,7 +120,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_stated_errors_of_whole_numbers_are_those_of_runs(case, tmp_path):
     """Without bounds: every level within 5 % and the stated standard error, where noise is small too."""
@@ -137,6 +137,7 @@ def test_stated_errors_of_whole_numbers_are_those_of_runs(case, tmp_path):
         assert plan.release_named(name).integer
 
 
+@pytest.mark.law
 def test_errors_near_bounds_are_said_to_be_those_far_from_them(tmp_path):
     """Bounds of places: all that agree with them state what holds before constraints, above what runs have."""
     plan = compiled(tmp_path, text=WHOLE).plan
@@ -150,6 +151,7 @@ def test_errors_near_bounds_are_said_to_be_those_far_from_them(tmp_path):
     assert plan.release_named("kinds").predicted.kind != "unconstrained"
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("text", [WHOLE, SOME], ids=["bounds", "whole"])
 def test_a_total_of_values_with_bounds_has_no_stated_error(text, tmp_path):
     """What bounds move up at every step adds up; whole numbers alone are off to both sides."""
@@ -170,6 +172,7 @@ def read(folder, name, key):
         return {(row["step"], row[key] if key else ""): row["released"] for row in csv.DictReader(file)}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", [WHOLE, WHOLE.replace(", integer(places)", "")], ids=["whole", "real"])
 def test_files_have_numbers_that_add_up_and_no_piece_tells(text, tmp_path):
     """A run in two pieces: numbers of the file add up and are not below 0; ledgers with others are refused."""
@@ -242,6 +245,7 @@ def test_thousands_of_counties_take_seconds():
     assert error < 200  # half of the variance of the noise: most counties are near 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("alter", ["half", "reach", "sum"])
 def test_a_plan_whose_bounds_cannot_be_kept_is_none(alter, tmp_path):
     """Whatever a hand writes."""

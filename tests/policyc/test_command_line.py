@@ -140,6 +140,7 @@ def test_a_lost_ledger_fails_verification_and_another_one_is_refused(fleet, tmp_
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.law
 def test_a_policy_is_corrected_after_a_refused_run(fleet, tmp_path):
     """A run without data leaves nothing that keeps a corrected policy out of the same directory."""
     for name in ("fleet.policy", "fleet_transitions.csv", "departures_january.csv.gz"):

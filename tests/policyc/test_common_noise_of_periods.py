@@ -92,6 +92,7 @@ def test_where_no_draw_can_be_shared_the_finding_says_what_to_write(change, tmp_
     assert ("`neighbors = add_remove`" if "replace" in change[1] else "`per = 1d`") in (finding.because or "")
 
 
+@pytest.mark.law
 def test_continued_runs_know_what_was_drawn_of_their_day(tmp_path):
     """Pieces that end within days: taken for other counts, what was drawn before would draw what is not noise."""
     made = compiled(tmp_path, SHARED)

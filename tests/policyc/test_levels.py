@@ -117,6 +117,7 @@ def moved(tmp_path_factory):
     return {"add_remove": alone, "replace": pairs}, which
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_no_user_learns_more_of_all_levels_than_is_promised(neighbors, moved, tmp_path):
     """All users, and pairs of users, against the promise: exactly for epsilon and rho, by the curve at a delta.

@@ -149,6 +149,7 @@ def test_every_prediction_reason_and_warning_is_compared(
     assert tried > len(places)
 
 
+@pytest.mark.law
 def test_these_policies_have_something_of_everything(all_made: dict[str, Compilation]) -> None:
     """Sharing, a standard error, a signal, warnings and expected errors are among what is altered above."""
     plans = {name: made.plan for name, made in all_made.items()}

@@ -93,7 +93,7 @@ def test_such_a_plan_is_that_of_its_policy(tmp_path: Path, capsys: pytest.Captur
         assert code == 0, capsys.readouterr()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.law
 @pytest.mark.parametrize("objective", ["mean_absolute_error", "mean_squared_error"])
 def test_mechanisms_are_chosen_beside_each_other(objective, tmp_path):
     """Alone a clamped sum takes Laplace noise; sixteen, whose losses add up, err less with Gaussian noise."""

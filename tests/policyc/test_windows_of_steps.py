@@ -186,6 +186,7 @@ def test_a_plan_with_less_noise_than_its_window_needs_is_refused(path: tuple, va
     assert not all(claim.holds for claim in verified_claims(altered))
 
 
+@pytest.mark.law
 def test_without_a_start_the_first_run_is_told_it(tmp_path: Path) -> None:
     """Steps are hidden one by one whenever they begin; no event says when."""
     path = written(tmp_path, WINDOW)

@@ -108,6 +108,7 @@ def test_without_the_extra_the_message_says_what_to_install(content: Any, monkey
     assert "policyc[pdf]" in (refused.value.help or "")
 
 
+@pytest.mark.law
 def test_documents_on_demand_are_verified(saved: Path) -> None:
     """Once written they are claims of their own: they hold, an altered byte fails, rendering again mends it."""
     for name in ON_DEMAND:

@@ -161,6 +161,7 @@ def test_without_windows_there_is_nothing_to_divide(tmp_path, mechanism):
     assert f"{mechanism}(window" in finding.help
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", KINDS)
 @pytest.mark.parametrize("promise", ["event_level(epsilon = 1.0)", "alpha_dpt(alpha = 1.0)"])
 def test_a_window_of_its_own_is_divided(tmp_path, mechanism, promise):
