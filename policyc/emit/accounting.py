@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from policyc.planning.leakage.inheritance import accepted_inheritance
 from policyc.planning.leakage.losses import Losses, losses_of
-from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, supremum, window_leakage
+from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, largest_leakage, supremum
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_sums
@@ -113,7 +113,7 @@ class Accounting:
         past, future = self.sides(record, row_tolerance)
         if self.plan.stream.horizon is not None:
             width = min(self.width, steps)
-            return float(np.max(window_leakage(self.budgets[:steps], past, future, width, record.lags)))
+            return largest_leakage(self.budgets[:steps], past, future, width, record.lags)
         if self.repeats:
             before, after = self.inherited(record, row_tolerance)
             within = window_sums(np.resize(self.repeats, len(before) + self.width - 1), self.width)

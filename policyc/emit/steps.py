@@ -6,17 +6,25 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Literal
 
-from policyc.emit.accounting import ENDLESS_STRETCH, Accounting
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
 from policyc.emit.numbers import round_up
+from policyc.planning.leakage.recursion import patterns
+from policyc_check.runs import Runs
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan
+
+LONG = 10_000  # steps
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,8 @@ class StepTable:
     `error_before_constraints` or `noise_error` where the plan knows no more than that, and `mean_...` where it knows
     their mean over all steps alone. With several releases `epsilon`
     is their sum, and each release has columns of its own, `epsilon:NAME`, `scale:NAME` and `expected_error:NAME`.
+    Of a stream of more than 10,000 steps a row may stand for several: for `t` and every `every`-th step after it, up to
+    and including `until`.
     """
 
     columns: dict[str, Sequence[object]]
@@ -43,38 +53,54 @@ def step_rows(plan: Plan) -> StepTable:
     if not plan.scheduled:
         return _stream_rows(plan)
     accounting = Accounting(plan)
-    steps, leakage = accounting.steps, accounting.leakage
-    texts = {release.name: _texts(release.schedule.epsilons(steps)) for release in plan.scheduled}
+    leakage = accounting.leakage
+    leakages = {f"{name}_leakage": getattr(leakage, name) for name in ("backward", "forward", "total")}
+    columns, at = _places(accounting.steps, leakages.values(), [release.schedule.runs for release in plan.scheduled])
     single = len(plan.scheduled) == 1
     first = plan.scheduled[0]
-    columns: dict[str, Sequence[object]] = {"t": range(steps)}
-    columns["epsilon"] = texts[first.name] if single else _sums(plan, steps)
+    columns["epsilon"] = _texts(first.schedule.epsilons(at)) if single else _sums(plan, at)
     if single:
-        columns["scale"] = _texts(first.schedule.scales(steps))
-    columns["backward_leakage"] = leakage.backward.tolist()
-    columns["forward_leakage"] = leakage.forward.tolist()
-    columns["total_leakage"] = leakage.total.tolist()
+        columns["scale"] = _texts(first.schedule.scales(at))
+    columns |= {name: column[at].tolist() for name, column in leakages.items()}
     if single:
-        columns[_error_name(first)] = first.schedule.column("expected_errors", steps)
+        columns[_error_name(first)] = first.schedule.column("expected_errors", at)
         return StepTable(columns)
     for release in plan.scheduled:
-        columns[f"epsilon:{release.name}"] = texts[release.name]
-        columns[f"scale:{release.name}"] = _texts(release.schedule.scales(steps))
-        columns[f"{_error_name(release)}:{release.name}"] = release.schedule.column("expected_errors", steps)
+        columns[f"epsilon:{release.name}"] = _texts(release.schedule.epsilons(at))
+        columns[f"scale:{release.name}"] = _texts(release.schedule.scales(at))
+        columns[f"{_error_name(release)}:{release.name}"] = release.schedule.column("expected_errors", at)
     return StepTable(columns)
 
 
 def _stream_rows(plan: Plan) -> StepTable:
     """The table where noise is accounted for the whole stream: its standard deviation and the expected error."""
     steps = plan.stream.horizon or ENDLESS_STRETCH
-    columns: dict[str, Sequence[object]] = {"t": range(steps)}
+    numbers: dict[str, Array] = {}
     for release in plan.releases:
         suffix = f":{release.name}" if len(plan.releases) > 1 else ""
-        columns[f"stddev{suffix}"] = [
-            "" if math.isnan(value) else value for value in noise_stddevs(plan, release, steps).tolist()
-        ]
-        columns[f"{_error_name(release)}{suffix}"] = release.errors(steps)
+        numbers[f"stddev{suffix}"] = noise_stddevs(plan, release, steps)
+        numbers[f"{_error_name(release)}{suffix}"] = np.array(release.errors(steps), dtype=np.float64)
+    columns, at = _places(steps, numbers.values())
+    for name, column in numbers.items():
+        columns[name] = ["" if math.isnan(value) else value for value in column[at].tolist()]
     return StepTable(columns)
+
+
+def _places(
+    steps: int, numbers: Iterable[Array], runs: Sequence[Runs] = ()
+) -> tuple[dict[str, Sequence[object]], NDArray[np.int64]]:
+    """The first columns, and the steps that have a row: of a long stream the first period of what repeats."""
+    if steps <= LONG:
+        return {"t": range(steps)}, np.arange(steps)
+    told = [*runs, *(Runs(patterns(np.nan_to_num(column, nan=-1.0))) for column in numbers)]
+    ends = np.unique(np.concatenate([column.ends for column in told]))
+    rows: list[tuple[int, int, int]] = []
+    for begin, end in pairwise([0, *ends[ends < steps].tolist(), steps]):
+        period = math.lcm(*(int(column.periods[np.searchsorted(column.ends, begin, side="right")]) for column in told))
+        last = ((t, end - 1 - (end - 1 - t) % period) for t in range(begin, min(begin + period, end)))
+        rows += [(t, period if until > t else 1, until) for t, until in last]
+    t, every, until = zip(*rows, strict=True)
+    return {"t": t, "every": every, "until": until}, np.array(t)
 
 
 def _error_name(release: ReleasePlan) -> str:
@@ -88,9 +114,9 @@ def _texts(values: list[Decimal]) -> list[str]:
     return [f"{value:f}" for value in values]
 
 
-def _sums(plan: Plan, steps: int) -> list[str]:
+def _sums(plan: Plan, at: NDArray[np.int64]) -> list[str]:
     known: dict[tuple[Decimal, ...], str] = {}
-    rows = zip(*(release.schedule.epsilons(steps) for release in plan.scheduled), strict=True)
+    rows = zip(*(release.schedule.epsilons(at) for release in plan.scheduled), strict=True)
     texts = []
     for row in rows:
         if row not in known:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
 from policyc.planning.leakage.losses import losses_of
-from policyc.planning.leakage.recursion import supremum, window_leakage
+from policyc.planning.leakage.recursion import largest_leakage, supremum
 from policyc.planning.promise import Promise
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
@@ -200,7 +200,7 @@ def spare(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> flo
     epsilons = expand(runs)
     sides = [(group.chain.backward_side(), group.chain.forward_side(), group.lags) for group in groups]
     return min(
-        nats - float(np.max(window_leakage(epsilons, before, after, min(window, len(epsilons)), lags)))
+        nats - largest_leakage(epsilons, before, after, min(window, len(epsilons)), lags)
         for nats, window in promise.limits
         for before, after, lags in sides
     )

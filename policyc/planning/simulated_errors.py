@@ -137,7 +137,9 @@ def _noise(part: Scheduled, steps: int, *, squared: bool) -> float | None:
     if isinstance(part, AdaptiveRelease):
         return None
     error = part.mechanism.variance if squared else part.mechanism.absolute_error
-    return float(np.mean([error(scale) for scale in part.schedule.scales(steps) if scale > 0]))
+    scales = [scale for scale in part.schedule.scales(steps) if scale > 0]
+    errors = {scale: error(scale) for scale in set(scales)}
+    return float(np.mean([errors[scale] for scale in scales]))
 
 
 def _simulated(one: Choice, found: Estimated, alone: float, steps: int, *, evenly: bool) -> Choice:

@@ -200,7 +200,8 @@ def laws_of_steps(plan: Plan, release: ReleasePlan, steps: int) -> list[NoiseLaw
     """
     if isinstance(release, BudgetedRelease):
         scales = release.schedule.scales(steps)
-        return None if 0 in scales else [_of_step(release, scale) for scale in scales]
+        laws = {scale: _of_step(release, scale) for scale in set(scales) if scale > 0}
+        return None if 0 in scales else [laws[scale] for scale in scales]
     if isinstance(release, AdaptiveRelease):
         return None
     source = release

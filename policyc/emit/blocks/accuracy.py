@@ -175,8 +175,13 @@ def where_released(plan: Plan, release: ReleasePlan) -> str:
     horizon = plan.stream.horizon
     if horizon is None:
         return ", at the steps that are released,"
-    released = sum(scale > 0 for scale in release.schedule.scales(horizon))
+    released = released_steps(release)
     return f", at the {counted(released, 'step')} that {'is' if released == 1 else 'are'} released,"
+
+
+def released_steps(release: Scheduled) -> int:
+    """At how many steps of a stream that ends something is released."""
+    return sum((s.repeats or 0) * sum(scale > 0 for scale in s.scales) for s in release.schedule.segments)
 
 
 def alone_words(plan: Plan, release: ReleasePlan) -> str:

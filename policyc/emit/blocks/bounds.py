@@ -10,7 +10,7 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import counted, round_up
-from policyc.planning.leakage.recursion import supremum, window_leakage
+from policyc.planning.leakage.recursion import largest_leakage, supremum
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 
@@ -72,7 +72,7 @@ def _largest_window(accounting: Accounting, record: ChainRecord, width: int) -> 
     """The largest leakage about `width` steps in a row, nats; in an endless stream both sides are at their supremum."""
     past, future = accounting.sides(record)
     if accounting.plan.stream.horizon is not None:
-        return float(np.max(window_leakage(accounting.budgets, past, future, width, record.lags)))
+        return largest_leakage(accounting.budgets, past, future, width, record.lags)
     if accounting.repeats:
         before, after = accounting.inherited(record)
         period = len(before)

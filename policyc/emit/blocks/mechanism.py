@@ -28,7 +28,7 @@ def mechanisms(accounting: Accounting) -> list[JsonValue]:
 
 def _mechanism(accounting: Accounting, release: Scheduled) -> Json:
     description, sources = described(release.mechanism)
-    stretches = _stretches(accounting, release)
+    stretches = _stretches(release)
     return {
         "release": release.name,
         "name": release.mechanism.name,
@@ -83,19 +83,16 @@ def _as_text(value: object) -> str:
     return ", ".join(told) or "nothing declared"
 
 
-def _stretches(accounting: Accounting, release: Scheduled) -> list[JsonValue]:
+def _stretches(release: Scheduled) -> list[JsonValue]:
     """Consecutive steps of equal budget and scale, or segments whose pattern releases one step of several."""
     if any(segment.epsilons[0] == 0 or len(segment.epsilons) > 1 for segment in release.schedule.segments):
         return _patterns(release)
-    steps = accounting.steps
-    pairs = zip(release.schedule.epsilons(steps), release.schedule.scales(steps), strict=True)
     entries: list[JsonValue] = []
     start = 0
-    for (epsilon, scale), members in groupby(pairs):
-        count = sum(1 for _ in members)
-        last = (
-            "on" if accounting.plan.stream.horizon is None and start + count == steps else f"to {start + count - 1:,}"
-        )
+    for (epsilon, scale), members in groupby(release.schedule.segments, lambda one: (one.epsilons[0], one.scales[0])):
+        repeats = [segment.repeats for segment in members]
+        count = sum(times or 0 for times in repeats)
+        last = "on" if repeats[-1] is None else f"to {start + count - 1:,}"
         entries.append(
             {
                 "steps": f"{start:,}" if last == f"to {start:,}" else f"{start:,} {last}",

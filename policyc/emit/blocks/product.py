@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policyc.emit.blocks.accuracy import where_released
+from policyc.emit.blocks.accuracy import released_steps, where_released
 from policyc.emit.blocks.levels import levels
 from policyc.emit.blocks.made import made_sentence
 from policyc.emit.blocks.public_numbers import unprotected
@@ -110,7 +110,7 @@ def _noise(plan: Plan, release: ReleasePlan, of: str) -> str:
     if where_released(plan, release):
         horizon, only = plan.stream.horizon, "some steps"
         if isinstance(release, Scheduled) and horizon is not None:
-            only = f"{sum(scale > 0 for scale in release.schedule.scales(horizon)):,} of {horizon:,} steps"
+            only = f"{released_steps(release):,} of {horizon:,} steps"
         return (
             f"Only {only}{of} are measured, and noise is added to their values; what is published, of the other steps "
             "too, uses no data but these noisy values."

@@ -9,7 +9,7 @@ Source: CAO17 (Theorem 2 for windows)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
-from policyc.planning.leakage.recursion import Lags, inherited, lag_set, stretches
+from policyc.planning.leakage.recursion import Lags, inherited, lag_set, patterns
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.rounding import UNIT, roundings
@@ -95,7 +95,7 @@ def stated_inheritance(group: str | None, before: Shown, after: Shown) -> Inheri
 def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
     """Patterns that repeat, one after the other."""
     runs, start = [], 0
-    for size, repeats in _patterns(_told_apart(nats, by)):
+    for size, repeats in patterns(_told_apart(nats, by)):
         columns = nats[start : start + size], by[start : start + size]
         runs.append(InheritedRun(nats=tuple(columns[0].tolist()), lags=tuple(columns[1].tolist()), repeats=repeats))
         start += size * repeats
@@ -108,24 +108,12 @@ def _told_apart(nats: Floats, by: Whole) -> Floats:
     return (place.ravel() * (int(by.max(initial=0)) + 1) + by).astype(np.float64)
 
 
-def _patterns(values: Floats) -> Iterator[tuple[int, int]]:
-    """Steps of a pattern, and how often it comes in a row."""
-    start = 0
-    for end, period in stretches(values):
-        length = period or end - start
-        rounds, rest = divmod(end - start, length)
-        yield from ((size, repeats) for size, repeats in ((length, rounds), (rest, 1)) if size and repeats)
-        start = end
-
-
 def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) -> Shown:
     """Of a stream that ends, in the order of the recursion."""
     side.check_horizon(len(budgets))
     nats, by = _recursion(budgets, side, lags)
     lag = int(by.max(initial=1))
-    steps = enough(
-        [Runs(_patterns(column)) for column in (_told_apart(nats, by), budgets)], lag + 1, side.settled + lag
-    )
+    steps = enough([Runs(patterns(column)) for column in (_told_apart(nats, by), budgets)], lag + 1, side.settled + lag)
     require_shown(nats[steps], by[steps], budgets[steps], side.side, where, endless=False)
     return nats, by
 

@@ -11,12 +11,13 @@ Source: CAO17 for k = 1. Larger lags are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses
+from policyc_check.runs import Runs, enough
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -137,6 +138,16 @@ def stretches(budgets: Floats) -> list[tuple[int, int]]:
     return [*stretches, (horizon, 0)] if covered < horizon else stretches
 
 
+def patterns(values: Floats) -> Iterator[tuple[int, int]]:
+    """The same as patterns that follow each other: how many steps each has, and how often it comes in a row."""
+    start = 0
+    for end, period in stretches(values):
+        length = period or end - start
+        rounds, rest = divmod(end - start, length)
+        yield from ((size, repeats) for size, repeats in ((length, rounds), (rest, 1)) if size and repeats)
+        start = end
+
+
 def _check(epsilons: ArrayLike) -> Floats:
     array = np.asarray(epsilons, dtype=np.float64)
     if array.ndim != 1:
@@ -212,6 +223,20 @@ def window_leakage(
         return before + budgets + after
     within = np.array([math.fsum(budgets[t : t + width]) for t in range(len(budgets) - width + 1)])
     return np.asarray(before[: len(within)] + within + after[width - 1 :])
+
+
+def largest_leakage(
+    epsilons: ArrayLike, backward: LossesLike, forward: LossesLike, width: int, lags: Lags = 1
+) -> float:
+    """The largest entry of `window_leakage`, of which those are looked at that are not like others."""
+    budgets = _check(epsilons)
+    if width == 1:
+        return float(window_leakage(budgets, backward, forward, 1, lags).max())
+    before, after = _prior(budgets, backward, lags), _posterior(budgets, forward, lags)
+    steps = enough([Runs(patterns(column)) for column in (budgets, before, after)], width)
+    before, budgets, after = before[steps], budgets[steps], after[steps]
+    within = [math.fsum(budgets[t : t + width].tolist()) for t in range(len(steps) - width + 1)]
+    return float((before[: len(within)] + within + after[width - 1 :]).max())
 
 
 def supremum(epsilon: float, matrices: LossesLike, lags: Lags = 1) -> float:

@@ -78,7 +78,9 @@ def _spent(releases: Sequence[Scheduled], steps: Whole) -> tuple[list[Fraction],
     spent, which = [Fraction(0)], np.zeros(len(steps), dtype=np.int64)
     for schedule in (release.schedule for release in releases):
         budgets = [Fraction(epsilon) for segment in schedule.segments for epsilon in segment.epsilons]
-        found, which = np.unique(which * len(budgets) + schedule.runs.places(steps), return_inverse=True)
+        pairs = which * len(budgets) + schedule.runs.places(steps)
+        found = np.unique(pairs)
+        which = np.searchsorted(found, pairs)
         spent = [spent[row] + budgets[place] for row, place in zip(*divmod(found, len(budgets)), strict=True)]
     return spent, which
 

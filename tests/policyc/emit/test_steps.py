@@ -96,3 +96,32 @@ def test_the_table_is_aligned(traffic: Plan) -> None:
     lines = render_steps(step_rows(traffic), "table").splitlines()
     assert len(lines) == 289
     assert len({len(line) for line in lines}) == 1
+
+
+def test_a_long_stream_has_a_row_for_every_step_that_differs(fleet: Plan) -> None:
+    """Rows of 12,000 steps stand for all of them: written out they are the table of every step; a short one has all."""
+    first, *_, last = fleet.releases[0].schedule.segments
+    middle = first.model_copy(
+        update={
+            "epsilons": (Decimal("0.02"), Decimal(0), Decimal("0.03")),
+            "scales": (Decimal(100), Decimal(0), Decimal(67)),
+            "expected_errors": (1.0, 2.0, 3.0),
+            "repeats": 3_999,
+        }
+    )
+    schedule = fleet.releases[0].schedule.model_copy(update={"segments": (first, middle, last, last)})
+    release = fleet.releases[0].model_copy(update={"schedule": schedule})
+    plan = fleet.model_copy(
+        update={"releases": (release,), "stream": fleet.stream.model_copy(update={"horizon": schedule.length})}
+    )
+    columns = step_rows(plan).columns
+    assert list(columns)[:3] == ["t", "every", "until"]
+    rows = list(zip(*columns.values(), strict=True))
+    assert len(rows) < 500
+    written = sorted((t, *row) for start, every, until, *row in rows for t in range(start, until + 1, every))  # type: ignore[call-overload]
+    assert [row[0] for row in written] == list(range(schedule.length or 0))
+    assert [row[1] for row in written] == [f"{epsilon:f}" for epsilon in schedule.epsilons(len(written))]
+    assert [row[-1] for row in written] == schedule.column("expected_errors", len(written))
+    budgets, record = total_budgets(plan, len(written)), plan.correlation.chains[0]
+    backward = backward_leakage(budgets, record.chain().backward_side(), lags=record.lags)
+    assert [row[3] for row in written] == backward.tolist()
