@@ -12,6 +12,7 @@ from policyc.cli.account import register_account
 from policyc.cli.documents import register_documents
 from policyc.cli.editor import register_editor
 from policyc.cli.exit import guarded
+from policyc.cli.explore import register_explore
 from policyc.cli.follow import follow
 from policyc.cli.init import register_init
 from policyc.cli.leakage import register_leakage
@@ -46,6 +47,7 @@ def _root(
     \b
     policyc init traffic                 write a policy to start from
     policyc check traffic.policy         all findings, with what to write
+    policyc explore traffic.policy       what other promises, bounds, steps and periods would cost
     policyc compile traffic.policy       traffic.plan/: plan, model, certificate
     policyc simulate traffic.plan        how accurate it will be, without data; --events OUT: events to try it on
     policyc run traffic.plan --input events.csv --output counts.csv
@@ -64,6 +66,7 @@ app.command()(show)
 app.command(cls=QuietCommand)(simulate)
 register_policies(app)
 register_init(app)
+register_explore(app)
 register_documents(app)
 register_account(app)
 register_leakage(app)

@@ -25,6 +25,7 @@ LETTER = 6.4  # width of a letter of a name
 WIDEST_LETTER = 9.0  # the same of a mark on an axis on a small screen
 LONGEST_BAR = 4  # times the shortest; a longer one is cut, and marked
 WIDTH, HEIGHT = 720.0, 270.0
+NARROW = 430.0  # of two pictures side by side
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 16.0, 44.0
 
 
@@ -49,11 +50,12 @@ class Frame:
     high_x: float
     high_y: float
     low_y: float = 0.0
+    width: float = WIDTH
 
     def x(self, value: float) -> float:
         """Picture coordinate of a step."""
         span = self.high_x - self.low_x or 1.0
-        return LEFT + (value - self.low_x) / span * (WIDTH - LEFT - RIGHT)
+        return LEFT + (value - self.low_x) / span * (self.width - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
         """Picture coordinate of a height, `low_y` at the bottom."""
@@ -127,6 +129,71 @@ def _band(frame: Frame, piece: Sequence[tuple[float, float, float]]) -> str:
     return "M" + "L".join(f"{_at(frame.x(x))} {_at(frame.y(y))}" for x, y in there + back) + "Z"
 
 
+@dataclass(frozen=True)
+class ChoiceFrame:
+    """Where a curve over so many choices lies: these evenly spaced, values above 0 by their logarithms.
+
+    Args:
+        count: of the choices.
+        lowest: value that is drawn.
+        highest: value that is drawn.
+    """
+
+    count: int
+    lowest: float
+    highest: float
+
+    @property
+    def _frame(self) -> Frame:
+        low, high = math.log10(self.lowest / 1.25), math.log10(self.highest * 1.25)
+        return Frame(-0.25, self.count - 0.75, high, low, NARROW)
+
+    def x(self, choice: int) -> str:
+        """Picture coordinate of a choice."""
+        return _at(self._frame.x(choice))
+
+    def y(self, value: float) -> str:
+        """Picture coordinate of a value, the lowest one of what is below it."""
+        return _at(self._frame.y(math.log10(max(value, self.lowest))))
+
+    def ticks(self) -> list[float]:
+        """Round numbers from the lowest to the highest value, at most six where these lie near each other."""
+        powers = range(math.floor(math.log10(self.lowest)) - 1, math.ceil(math.log10(self.highest)) + 2)
+        for digits in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 5), (1, 3), (1,)):
+            ticks = [digit * 10.0**power for power in powers for digit in digits]
+            kept = [tick for tick in ticks if self.lowest / 1.25 <= tick <= self.highest * 1.25]
+            if len(kept) <= 6:
+                return kept
+        return kept[:: -(-len(kept) // 6)]
+
+
+def choice_picture(picture: dict[str, Any], frame: ChoiceFrame) -> str:
+    """A curve over choices that are no scale: `names` below it, `values` (None for a gap), one of them `now`.
+
+    Every point is a circle, so that a script may move the curve.
+    """
+    names, values = picture["names"], picture["values"]
+    right, parts = NARROW - RIGHT, []
+    for tick in frame.ticks():
+        y = frame.y(tick)
+        parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{right:g}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text class="tick end" x="{LEFT - 8:g}" y="{y}" dy="4">{_number(tick)}</text>')
+    for at, name in enumerate(names):
+        marked = f'x="{frame.x(at)}" y="{HEIGHT - BOTTOM + 18:g}"'
+        parts.append(f'<text class="tick middle" {marked}>{escape(name)}</text>')
+    path = ""
+    for at, value in enumerate(values):
+        if value is not None:
+            joined = at and values[at - 1] is not None
+            path += f"{'L' if joined else 'M'}{frame.x(at)} {frame.y(value)}"
+    parts.append(f'<path class="line s0" d="{path}"/>')
+    for at, value in enumerate(values):
+        kind = "dot now" if at == picture["now"] else "dot"
+        place = 'visibility="hidden"' if value is None else f'cy="{frame.y(value)}"'
+        parts.append(f'<circle class="{kind}" cx="{frame.x(at)}" {place} r="4"/>')
+    return _svg(picture, HEIGHT, parts, width=NARROW)
+
+
 def ends(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The first and the last point of a line."""
     return [line[0], line[-1]]
@@ -167,7 +234,8 @@ def _y_axis(frame: Frame, ticks: Iterable[float]) -> list[str]:
     parts = []
     for tick in ticks:
         y = frame.y(tick)
-        parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{_at(y)}" y2="{_at(y)}"/>')
+        right = frame.width - RIGHT
+        parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{right:g}" y1="{_at(y)}" y2="{_at(y)}"/>')
         parts.append(f'<text class="tick end" x="{LEFT - 8:g}" y="{_at(y + 4)}">{_number(tick)}</text>')
     return parts
 
@@ -224,16 +292,18 @@ def bar_picture(picture: dict[str, Any]) -> str:
     return _svg(picture, height, parts, axis_x=name_width)
 
 
-def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float | None = None) -> str:
+def _svg(
+    picture: dict[str, Any], height: float, parts: list[str], axis_x: float | None = None, width: float = WIDTH
+) -> str:
     name = escape(picture["id"])
     title, description = escape(picture["title"]), escape(picture["description"])
     if axis_x is None:
-        x, y = (LEFT + WIDTH - RIGHT) / 2, (TOP + height - BOTTOM) / 2
+        x, y = (LEFT + width - RIGHT) / 2, (TOP + height - BOTTOM) / 2
         base = f"{height - BOTTOM:g}"
         below, beside = escape(sentence_case(picture["x"])), escape(sentence_case(picture["y"]))
         parts = [
             *parts,
-            f'<line class="axis" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{base}" y2="{base}"/>',
+            f'<line class="axis" x1="{LEFT:g}" x2="{width - RIGHT:g}" y1="{base}" y2="{base}"/>',
             f'<text class="label middle" x="{x:g}" y="{height - 6:g}">{below}</text>',
             f'<text class="label middle" transform="translate(13 {y:g}) rotate(-90)">{beside}</text>',
         ]
@@ -243,6 +313,6 @@ def _svg(picture: dict[str, Any], height: float, parts: list[str], axis_x: float
         parts = [*parts, label]
     kind = "lines" if axis_x is None else "bars"
     return (
-        f'<svg class="{kind}" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc">'
+        f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc">'
         f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>{"".join(parts)}</svg>'
     )

@@ -20,7 +20,7 @@ LARGEST_POPULATION = 10**12
 LARGEST_NUMBER = Decimal(10) ** 15
 LONGEST_DURATION = 3_650_000  # days, which no calendar with years of four digits exceeds
 
-_MILLISECONDS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AMBIGUOUS = {
     "m": "`m` could be minutes or months; write `{n}min`, or `{n}d` with the number of days",
     "mo": "months differ in length; write `month`, with a `clock` in the stream, or a number of days, such as `30d`",
@@ -137,7 +137,7 @@ def step_count(scope: Scope, value: Value, what: str) -> int | None:
 
 def _as_steps(scope: Scope, value: Duration) -> str:
     """The help line that turns a duration into steps, when the stream's step is known."""
-    length = _MILLISECONDS.get(value.unit)
+    length = UNITS.get(value.unit)
     if scope.step_milliseconds is None or length is None or not 0 < value.amount <= LARGEST_POPULATION:
         return "write a number of steps, such as `12 steps`"
     steps, rest = divmod(value.amount * length, scope.step_milliseconds)
@@ -163,11 +163,11 @@ def duration(scope: Scope, value: Value, what: str) -> int | None:
             example = f"the unit too: `{digits}s`, `{digits}min`, `{digits}h` or `{digits}d`"
         mismatch(scope, value, what, "a duration", example)
         return None
-    if value.unit not in _MILLISECONDS:
+    if value.unit not in UNITS:
         _wrong_unit(scope, value)
         return None
-    length = value.amount * _MILLISECONDS[value.unit]
-    if not 0 < length <= LONGEST_DURATION * _MILLISECONDS["d"]:
+    length = value.amount * UNITS[value.unit]
+    if not 0 < length <= LONGEST_DURATION * UNITS["d"]:
         demand = f"longer than nothing and at most {LONGEST_DURATION:_}d, ten thousand years"
         _out_of_range(scope, value.span, what, demand, "write `5min`, say")
         return None
@@ -189,7 +189,7 @@ def written(milliseconds: Length) -> str:
     """A length as a policy writes it: `1d`, `month`."""
     if milliseconds == MONTH:
         return MONTH
-    unit, size = max(((u, s) for u, s in _MILLISECONDS.items() if milliseconds % s == 0), key=lambda pair: pair[1])
+    unit, size = max(((u, s) for u, s in UNITS.items() if milliseconds % s == 0), key=lambda pair: pair[1])
     return f"{milliseconds // size}{unit}"
 
 
@@ -206,9 +206,7 @@ def _wrong_unit(scope: Scope, value: Duration) -> None:
             hint=ambiguous.format(n=digits),
         )
         return
-    scope.refuse(
-        "E0210", f"`{shown}` has no unit that policyc knows", value.span, hint=suggest(value.unit, _MILLISECONDS)
-    )
+    scope.refuse("E0210", f"`{shown}` has no unit that policyc knows", value.span, hint=suggest(value.unit, UNITS))
 
 
 def text(scope: Scope, value: Value, what: str) -> str | None:

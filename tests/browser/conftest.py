@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -23,8 +26,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("tests/browser: not collected, no Chromium here (CHROMIUM=/path pytest)")
 
 
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """The browser's command."""
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`browse(*arguments)` starts the browser, which ends when it has loaded what they name."""
     assert FOUND is not None, "collected only where there is one"
-    return FOUND
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    command = [FOUND, *flags, f"--user-data-dir={tmp_path / 'profile'}"]
+    return lambda *arguments: subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=120, check=True
+    )

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from policyc import compile_policy
 
 pytestmark = pytest.mark.law
 
+Browse = Callable[..., subprocess.CompletedProcess[str]]
 POLICIES = ("fleet", "departures", "wards")
 
 FRAME = """<!doctype html><meta charset="utf-8"><body><iframe style="border:0" width="{width}" height="30000"></iframe>
@@ -40,18 +42,13 @@ def directory(request: pytest.FixtureRequest, gallery: Path, tmp_path_factory: p
     return compile_policy(gallery / f"{request.param}.policy").save(folder / f"{request.param}.plan")
 
 
-def browse(chromium: str, profile: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={profile}"]
-    return subprocess.run([chromium, *flags, *arguments], capture_output=True, text=True, timeout=120, check=True)
-
-
 @pytest.mark.parametrize("width", [390, 1200])
-def test_no_console_error_and_nothing_overflows(chromium: str, directory: Path, tmp_path: Path, width: int) -> None:
+def test_no_console_error_and_nothing_overflows(browse: Browse, directory: Path, tmp_path: Path, width: int) -> None:
     """A phone and a desk: the page is as wide as its window, no text leaves its box, the console is silent."""
     page = json.dumps((directory / "certificate.html").read_text(encoding="utf-8")).replace("</", "<\\/")
     wrapper = tmp_path / "frame.html"
     wrapper.write_text(FRAME.format(width=width, page=page), encoding="utf-8")
-    shown = browse(chromium, tmp_path / "profile", "--dump-dom", "--window-size=1400,1000", wrapper.as_uri())
+    shown = browse("--dump-dom", "--window-size=1400,1000", wrapper.as_uri())
     match = re.search(r'<pre id="found">(.*?)</pre>', shown.stdout, re.DOTALL)
     assert match is not None, "the frame was never loaded"
     found = json.loads(html.unescape(match.group(1)))
@@ -80,12 +77,12 @@ def answers(c: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("directory", POLICIES[:2], indirect=True)  # two groups of users take a page more
 def test_ten_questions_are_answered_on_the_first_two_printed_pages(
-    chromium: str, directory: Path, tmp_path: Path
+    browse: Browse, directory: Path, tmp_path: Path
 ) -> None:
     """Printed on A4, the answers to what an auditor asks first stand on two pages."""
     pdf = tmp_path / "printed.pdf"
     page = (directory / "certificate.html").absolute().as_uri()
-    browse(chromium, tmp_path / "profile", "--no-pdf-header-footer", f"--print-to-pdf={pdf}", page)
+    browse("--no-pdf-header-footer", f"--print-to-pdf={pdf}", page)
     printed = PdfReader(pdf)
     assert [round(float(side) / 72 * 25.4) for side in printed.pages[0].mediabox[2:]] == [210, 297]
     text = re.sub(r"\s", "", "".join(page.extract_text() for page in printed.pages[:2]))

@@ -28,7 +28,7 @@ from policyc_runtime.plan import load_plan
 from policyc_runtime.published_values import Release, Series
 from policyc_runtime.sources.tables import connect
 
-COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff leakage".split()
+COMMANDS = "compile check fmt run verify show simulate explain init certificate sign diff leakage explore".split()
 
 
 @pytest.fixture(scope="module")
