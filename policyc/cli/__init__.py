@@ -51,6 +51,7 @@ def _root(
     policyc compile traffic.policy       traffic.plan/: plan, model, certificate
     policyc simulate traffic.plan        how accurate it will be, without data; --events OUT: events to try it on
     policyc run traffic.plan --input events.csv --output counts.csv
+    policyc follow traffic.plan --input - --output counts.csv
     policyc verify traffic.plan --release counts.csv
     policyc sign traffic.plan --key officer.pem --name "Ada Bell"
     policyc account show city.account    what several plans on the same users tell together

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,6 @@ import typer
 from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
 
 if TYPE_CHECKING:
-    from policyc_runtime.follow.arrivals import Arrivals
     from policyc_runtime.follow.follower import Followed
     from policyc_runtime.follow.sinks import Sink
     from policyc_runtime.follow.source import Source
@@ -51,6 +51,10 @@ def follow(
     pause: Annotated[
         str, typer.Option("--pause", metavar="TIME", help="Values are published this long after a step closed.")
     ] = PAUSE,
+    metrics: Annotated[
+        Path | None,
+        typer.Option("--metrics", metavar="FILE", help="Write how it stands there, as Prometheus reads it."),
+    ] = None,
     ledger: LedgerOption = None,
     account: AccountOption = None,
     start: Annotated[
@@ -94,7 +98,7 @@ def follow(
             sinks,
             options,
             MachineClock(),
-            told=lambda *told: _say(plan, *told),
+            told=lambda *told: _say(plan, metrics, *told),
             stopping=lambda: bool(stopped),
         )
         follower.run()
@@ -118,14 +122,17 @@ def _sinks(names: list[str]) -> list[Sink]:
     return [StandardOutput() if name == "-" else FileSink(name) for name in names]
 
 
-def _say(plan: Plan, followed: Followed | None, times: Timetable, arrivals: Arrivals) -> None:
-    """One line on standard error: what is public."""
+def _say(plan: Plan, metrics: Path | None, followed: Followed | None, times: Timetable, done: int) -> None:
+    """One line on standard error, and the metrics: what is public."""
+    from policyc_runtime.follow.metrics import write_metrics
     from policyc_runtime.sources.moments import iso_moment
 
+    if metrics is not None:
+        write_metrics(metrics, plan.policy.name, followed, done, times)
     if followed is None:
         of_all = "" if plan.stream.horizon is None else f" of {plan.stream.horizon:,}"
         typer.echo(
-            f"{plan.policy.name}: {arrivals.closed:,}{of_all} steps are published; step 0 began at "
+            f"{plan.policy.name}: {done:,}{of_all} steps are published; step 0 began at "
             f"{iso_moment(times.start, plan)}; steps close {times.lateness / 1e6:g} s after their end, and are "
             f"published {times.pause / 1e6:g} s after that",
             err=True,

@@ -19,6 +19,8 @@ import numpy as np
 from policyc_check.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from numpy.typing import NDArray
 
 WORD_BITS = 64
@@ -34,6 +36,10 @@ class Randomness(ABC):
     @abstractmethod
     def words(self, count: int) -> NDArray[np.uint64]:
         """`count` independent uniform 64-bit words."""
+
+    def noise(self, law: Hashable, draw: Callable[[Randomness], NDArray[np.int64]]) -> NDArray[np.int64]:  # noqa: ARG002
+        """Fresh noise of a law, made by `draw` from this source: now, or from one that drew it ahead."""
+        return draw(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"  # never a seed or a state

@@ -89,7 +89,12 @@ def discrete_laplace(scale: Fraction, count: int, randomness: Randomness) -> NDA
     """
     if not 0 < scale <= LARGEST_SCALE:
         raise _out_of_range()
-    geometric = _geometric(Fraction(scale))
+    exact = Fraction(scale)
+    return randomness.noise(("laplace", exact, count), lambda source: _laplace(exact, count, source))
+
+
+def _laplace(scale: Fraction, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    geometric = _geometric(scale)
     noise = np.empty(count, dtype=np.int64)
     for start in range(0, count, BATCH):
         size = min(BATCH, count - start)
@@ -114,6 +119,11 @@ def balanced_laplace(scale: Fraction, cells: int, count: int, randomness: Random
 
     Source: HT10
     """
+    law = ("balanced laplace", Fraction(scale), cells, count)
+    return randomness.noise(law, lambda source: _balanced(scale, cells, count, source))
+
+
+def _balanced(scale: Fraction, cells: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
     kept: list[NDArray[np.int64]] = []
     missing = count
     for _ in range(LONGEST_RUN + count):
@@ -145,6 +155,10 @@ def symmetric_binomial(half: int, count: int, randomness: Randomness) -> NDArray
     """
     if not 1 <= 2 * half <= MOST_COINS:
         raise _out_of_range()
+    return randomness.noise(("binomial", half, count), lambda source: _binomial(half, count, source))
+
+
+def _binomial(half: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
     full, rest = divmod(2 * half, WORD_BITS)
     words = full + (rest > 0)
     heads = np.empty(count, dtype=np.int64)
@@ -174,7 +188,11 @@ def discrete_gaussian(variance: Fraction, count: int, randomness: Randomness) ->
     """
     if not 0 < variance < LARGEST_SCALE**2:
         raise _out_of_range()
-    variance = Fraction(variance)
+    exact = Fraction(variance)
+    return randomness.noise(("gaussian", exact, count), lambda source: _gaussian(exact, count, source))
+
+
+def _gaussian(variance: Fraction, count: int, randomness: Randomness) -> NDArray[np.int64]:
     proposal_scale = math.isqrt(math.floor(variance)) + 1
     kept: list[NDArray[np.int64]] = []
     missing = count

@@ -17,6 +17,7 @@ from policyc_runtime.follow.clock import FollowClock
 from policyc_runtime.follow.intake import Intake, wanted_columns
 from policyc_runtime.follow.lines import Lines
 from policyc_runtime.follow.lock import followed_alone
+from policyc_runtime.follow.noise_ahead import NoiseAhead
 from policyc_runtime.follow.sinks import FileSink, Sink
 from policyc_runtime.follow.source import Source
 from policyc_runtime.follow.timetable import Timetable
@@ -110,7 +111,7 @@ class Follower:
         options: how.
         clock: that steps close by.
         randomness: where noise comes from; default the operating system's generator.
-        told: called after steps were published, and once before, with the steps that were out already.
+        told: called after steps were published, and once before; with how many are out.
         stopping: whether to end, asked between steps.
 
     `finished` says at the end whether the last step of the horizon is published.
@@ -125,7 +126,7 @@ class Follower:
         clock: FollowClock,
         *,
         randomness: Randomness | None = None,
-        told: Callable[[Followed | None, Timetable, Arrivals], None] = lambda *_: None,
+        told: Callable[[Followed | None, Timetable, int], None] = lambda *_: None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         require_followable(plan)
@@ -134,7 +135,7 @@ class Follower:
         self._sinks = sinks
         self._options = options
         self._clock = clock
-        self._randomness = randomness or SystemRandomness()
+        self._randomness = NoiseAhead(randomness or SystemRandomness())
         self._told = told
         self._stopping = stopping
         self._done = 0
@@ -155,7 +156,7 @@ class Follower:
             arrivals.close_steps(released)
             began = self._clock.now()
             self._publish(arrivals.closed, times, arrivals, None)  # what was closed; and shows whether all is well
-            self._told(None, times, arrivals)
+            self._told(None, times, self._done)
             self._source.begin(arrivals.positions)
             stack.callback(self._source.close)
             lines = Lines(wanted_columns(plan), self._source.name, named=self._source.named)
@@ -203,7 +204,10 @@ class Follower:
         arrivals.forget(steps)
         first, self._done = self._done, steps
         if closed is not None:
-            self._told(Followed(first, steps, closed, ready, published), times, arrivals)
+            self._told(Followed(first, steps, closed, ready, published), times, steps)
+        if steps < times.horizon:
+            with Ledger.open_read_only(self._options.ledger, self._options.pin) as book:
+                self._randomness.rehearse(self._plan, book)
 
     def _release(self, steps: int, arrivals: Arrivals) -> Release:
         return release(
