@@ -9,6 +9,7 @@ import typer
 
 from policyc import __version__
 from policyc.cli.account import register_account
+from policyc.cli.completion import register_completion
 from policyc.cli.documents import register_documents
 from policyc.cli.editor import register_editor
 from policyc.cli.exit import guarded
@@ -72,6 +73,7 @@ register_documents(app)
 register_account(app)
 register_leakage(app)
 register_editor(app)
+register_completion(app)
 
 
 def main() -> None:

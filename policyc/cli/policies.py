@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from policyc.cli.completion import codes
 from policyc.cli.speech import QuietCommand, say
 from policyc.version import __version__
 
@@ -137,7 +138,9 @@ def fmt(
         raise typer.Exit(FINDINGS)
 
 
-def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0401.")]) -> None:
+def explain(
+    code: Annotated[str, typer.Argument(metavar="CODE", help="Such as E0401.", autocompletion=codes)],
+) -> None:
     """Explain a finding: why it is refused, an example that shows it, and the corrected one.
 
     \b
