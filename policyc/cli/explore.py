@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from policyc.exploration.axes import Value
 
 FINDINGS = 1
-SECONDS = 30.0
+SECONDS, LONGEST = 30, 86_400
+MOST_VALUES = 12  # of an axis
 AXES = ("epsilon", "alpha", "rho", "bound", "window", "step", "period")
 
 
@@ -30,7 +31,10 @@ def explore(
         ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, metavar="N", help="How long to plan; the policy itself always is.")
+        int,
+        typer.Option(
+            "--seconds", min=0, max=LONGEST, metavar="N", help="How long to plan; the policy itself always is."
+        ),
     ] = SECONDS,
     steps_per_user: Annotated[
         Path | None,
@@ -91,6 +95,9 @@ def _chosen(said: list[str] | None) -> dict[str, list[Value]] | None:
         if name.partition(" of ")[0] not in AXES:
             raise typer.BadParameter(f"`{name[:40]}` is none of {', '.join(AXES)}")
         chosen.setdefault(name, []).extend(_value(name, one.strip()) for one in values.split(","))
+    for name, found in chosen.items():
+        if len(set(found)) > MOST_VALUES:
+            raise typer.BadParameter(f"`{name}` has more than {MOST_VALUES} values: leave some out")
     return chosen
 
 

@@ -13,7 +13,7 @@ from policyc.emit.certificate import templates
 from policyc.emit.pictures import ChoiceFrame, choice_picture
 from policyc.exploration.dropping import TakenPart, dropped_share, dropping_words
 from policyc.exploration.points import Exploration, Point
-from policyc.exploration.text import error_words, exploration_json, late_words, refusal_words
+from policyc.exploration.text import MADE, error_words, exploration_json, late_words, refusal_words
 from policyc_runtime.files import followed, write_bytes, write_together
 
 Span = tuple[float, float]
@@ -34,6 +34,7 @@ def render_page(found: Exploration, statistic: TakenPart | None) -> str:
         "now": _told(found, found.points[found.declared], statistic, spans),
         "fixed": found.fixed,
         "dropping": dropping_words(policy, statistic),
+        "made": MADE if policy.made else None,
         "late": late_words(found) if found.late else None,
         "share": statistic is not None,
         "data": _data(found, statistic, spans),

@@ -55,7 +55,7 @@ class Exploration:
     axes: tuple[Axis, ...]
     fixed: Mapping[str, str]
     points: Mapping[Setting, Point]
-    seconds: float
+    seconds: int
 
     @property
     def declared(self) -> Setting:
@@ -88,7 +88,7 @@ def settings_of(axes: Sequence[Axis]) -> list[Setting]:
 def explore(
     path: Path,
     chosen: Mapping[str, Sequence[Value]] | None,
-    seconds: float,
+    seconds: int,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Exploration:
     """Plan a policy with its promise, bound, windows, step and period altered.
@@ -97,7 +97,7 @@ def explore(
         path: of the policy.
         chosen: values of some axes by name; the others then stay.
         seconds: the cap on time; the policy as it stands is planned however long that takes.
-        progress: told (done, total).
+        progress: told how far it is and of how much, of points or of the time, whichever is further.
 
     Raises:
         PolicyError: the policy as it stands has errors.

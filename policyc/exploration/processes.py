@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 MOST_PROCESSES = 4
+TICK = 0.5  # seconds
+WHOLE = 1000  # of the progress
 COMMAND = ("-m", "policyc.exploration.worker")
 ENDED = {"code": "", "message": "the process that planned it ended before it was done", "help": "see the memory it has"}
 
@@ -22,7 +24,7 @@ def planned(
     texts: Sequence[str],
     name: str,
     folder: Path,
-    seconds: float,
+    seconds: int,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[dict[str, Any] | None]:
     """What compiling each text says, as `worker.outcome` has it; None of those for which there was no time.
@@ -32,7 +34,7 @@ def planned(
         name: how messages name them.
         folder: of the files that they name.
         seconds: until no more are waited for.
-        progress: told (done, total).
+        progress: told how far it is and of how much, of texts or of the time, whichever is further.
     """
     found: list[dict[str, Any] | None] = [None] * len(texts)
     done, waiting = 0, iter(range(len(texts)))
@@ -59,18 +61,18 @@ def planned(
             for _ in range(min(len(texts), os.cpu_count() or 1, MOST_PROCESSES)):
                 give(None)
             while busy and (found[0] is None or time.monotonic() < deadline):
-                left = None if time.monotonic() >= deadline else deadline - time.monotonic()
-                for key, _ in answers.select(left):
+                for key, _ in answers.select(TICK):
                     answers.unregister(key.fileobj)
                     process, at = busy.pop(key.fd)
                     assert process.stdout is not None, "it is a pipe"
                     line = process.stdout.readline()
                     found[at] = json.loads(line) if line else {"refused": ENDED, "releases": [], "warnings": []}
                     done += 1
-                    progress(done, len(texts))
                     if not line:
                         _end(process)
                     give(process if line else None)
+                spent = 1 - max(0.0, deadline - time.monotonic()) / seconds if seconds else 0.0
+                progress(int(WHOLE * max(spent, done / len(texts))), WHOLE)
         finally:
             for process, _ in busy.values():
                 _end(process)

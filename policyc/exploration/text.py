@@ -10,6 +10,7 @@ from policyc.exploration.dropping import TakenPart, dropped_share, dropping_word
 from policyc.exploration.points import Exploration, Point
 from policyc.quantification.text import table, visible_lines, wrapped
 
+MADE = "Totals, ratios, means and changes are made of these values, and their errors are not shown here."
 NO_TIME = "not planned: the time was over (`--seconds`)"
 
 
@@ -33,6 +34,7 @@ def render_exploration(found: Exploration, statistic: TakenPart | None) -> str:
     parts += [f"{name}: not altered, since {reason}\n" for name, reason in found.fixed.items()]
     dropping = dropping_words(policy, statistic)
     parts += [_wrapped(dropping) + "\n"] if dropping is not None else []
+    parts += [f"{MADE}\n"] if policy.made else []
     parts += [late_words(found) + "\n"] if found.late else []
     return visible_lines("\n".join(parts))
 
@@ -62,7 +64,7 @@ def late_words(found: Exploration) -> str:
     """How much there was no time for."""
     whole = len(found.points)
     return (
-        f"{whole - found.late:,} of {counted(whole, 'setting')} were planned in {found.seconds:g} seconds; "
+        f"{whole - found.late:,} of {counted(whole, 'setting')} were planned in {counted(found.seconds, 'second')}; "
         "`--seconds` gives more time, `--values` asks for less"
     )
 
