@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from policyc.exploration.axes import Value
 
 FINDINGS = 1
-SECONDS, LONGEST = 30, 86_400
+SECONDS, LONGEST = 40, 86_400
 MOST_VALUES = 12  # of an axis
 AXES = ("epsilon", "alpha", "rho", "bound", "window", "step", "period")
 

@@ -114,7 +114,7 @@ def _starter(
 def _column(columns: EventColumns, meaning: str, said: str | None, told: str | None) -> str:
     """The column that an option names, or an answer, or its own name."""
     if said is None and _at_a_terminal():
-        said = _ask(f"Column with {MEANINGS[meaning]}: {', '.join(columns.names)}", needed=True, told=told)
+        said = _ask(f"Column {MEANINGS[meaning]}: {', '.join(columns.names)}", needed=True, told=told)
     if said is not None:
         return columns.require(said, meaning)
     if told is None:
@@ -122,7 +122,7 @@ def _column(columns: EventColumns, meaning: str, said: str | None, told: str | N
     return told
 
 
-MEANINGS = {"user": "whose event it is", "time": "its moment"}
+MEANINGS = {"user": "that says whose event it is", "time": "with its moment"}
 
 
 def _names(text: str | None) -> tuple[str, ...]:

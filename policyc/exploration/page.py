@@ -78,8 +78,8 @@ def _told(found: Exploration, point: Point, statistic: TakenPart | None, spans: 
         refused = f"{refused} ({point.refused['help']})"
     return {
         "writes": list(point.writes),
-        "refused": refused,
-        "warnings": [f"{warning['code']}: {warning['message']}" for warning in point.warnings],
+        "refused": None if refused is None else refused.replace("`", ""),
+        "warnings": [f"{warning['code']}: {warning['message']}".replace("`", "") for warning in point.warnings],
         "dropped": dropped_share(found, point.setting, statistic),
         "releases": [[_error(one), one["noise"] or "–", one["mechanism"], one["estimator"]] for one in point.releases],
         "heights": [ChoiceFrame(1, *span).y(one["off"]) for one, span in zip(point.releases, spans, strict=False)],

@@ -75,12 +75,13 @@ class Exploration:
 
 
 def settings_of(axes: Sequence[Axis]) -> list[Setting]:
-    """All settings, the nearest to the declared one first: those that differ in one axis before those in two."""
-    declared = [axis.declared for axis in axes]
+    """All settings, the most wanted first: one axis alone, then promise and bound together, then the nearest others."""
 
-    def distance(setting: Setting) -> tuple[int, int]:
-        apart = [abs(at - middle) for at, middle in zip(setting, declared, strict=True)]
-        return sum(map(bool, apart)), sum(apart)
+    def distance(setting: Setting) -> tuple[int, int, int]:
+        apart = [abs(at - axis.declared) for at, axis in zip(setting, axes, strict=True)]
+        moved = [axis.kind for axis, far in zip(axes, apart, strict=True) if far]
+        others = sum(kind not in {"amount", "bound"} for kind in moved)
+        return min(len(moved), 2), others if len(moved) > 1 else 0, sum(apart)
 
     return sorted(product(*(range(len(axis.values)) for axis in axes)), key=distance)[:MOST_POINTS]
 

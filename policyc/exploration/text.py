@@ -11,7 +11,7 @@ from policyc.exploration.points import Exploration, Point
 from policyc.quantification.text import table, visible_lines, wrapped
 
 MADE = "Totals, ratios, means and changes are made of these values, and their errors are not shown here."
-NO_TIME = "not planned: the time was over (`--seconds`)"
+NO_TIME = "not planned: the time was over (`--seconds` gives more)"
 
 
 def render_exploration(found: Exploration, statistic: TakenPart | None) -> str:
@@ -62,10 +62,9 @@ def meaning(found: Exploration) -> str:
 
 def late_words(found: Exploration) -> str:
     """How much there was no time for."""
-    whole = len(found.points)
     return (
-        f"{whole - found.late:,} of {counted(whole, 'setting')} were planned in {counted(found.seconds, 'second')}; "
-        "`--seconds` gives more time, `--values` asks for less"
+        f"For {found.late:,} of {counted(len(found.points), 'setting')} there was no time in "
+        f"{counted(found.seconds, 'second')}: `--seconds` gives more, `--values` asks for less"
     )
 
 

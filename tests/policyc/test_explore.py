@@ -322,7 +322,8 @@ def test_what_there_was_no_time_for_is_said(here, visits, tmp_path):
     assert [point["planned"] for point in found["points"]].count(True) == 1
     assert done.stdout.count("not planned: the time was over") == sum(len(a["values"]) - 1 for a in found["axes"])
     assert "Totals, ratios, means and changes are made of these" in done.stdout
-    assert f"1 of {len(found['points'])} settings were planned in 0 seconds" in done.stdout
+    late = sum(not point["planned"] for point in found["points"])
+    assert f"For {late} of {len(found['points'])} settings there was no time in 0 seconds" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -365,13 +366,16 @@ def test_what_cannot_be_altered_says_why(gallery, tmp_path):
 
 
 def test_nearest_settings_come_first():
-    """The policy itself, then what differs in one thing, by how far, then in two."""
-    axes = [Axis("a", "bound", (1, 2, 3), 1), Axis("b", "bound", (1, 2, 3, 4), 0)]
+    """The policy itself, then one thing alone, by how far, then promise and bound, then what has another step."""
+    axes = [Axis("a", "bound", (1, 2, 3), 1), Axis("b", "amount", (1, 2, 3, 4), 0)]
     found = settings_of(axes)
     assert found[0] == (1, 0)
     assert set(found[1:4]) == {(0, 0), (2, 0), (1, 1)}
     assert found[4:6] == [(1, 2), (1, 3)]
     assert len(found) == 12 == len(set(found))
+    found = settings_of([*axes, Axis("c", "step", (1, 2), 0)])
+    assert {setting[2] for setting in found[7:13]} == {0}
+    assert {setting[2] for setting in found[13:]} == {1}
 
 
 @pytest.mark.parametrize("text", ["1ms", "90min", "36h", "1d", "7d"])
