@@ -9,7 +9,6 @@ does not list.
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,21 +16,21 @@ import numpy as np
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
+from policyc_runtime.sources.bounding import participations, persons, totals
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.due_steps import due_steps
+from policyc_runtime.sources.faults import refuse_rows
 from policyc_runtime.sources.memory import Rows
-from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT, declared_start, unsaid_start
-from policyc_runtime.sources.names import check_cells, load_spellings, named_by
-from policyc_runtime.sources.participation import counted_by_user, sum_columns
+from policyc_runtime.sources.moments import declared_start, unsaid_start
+from policyc_runtime.sources.names import check_cells, named_by
+from policyc_runtime.sources.participation import counted_by_user, create, listed_cells, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
-from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
+from policyc_runtime.sources.tables import InputTable, connect, is_parquet, open_table, quoted, reading
 from policyc_runtime.sources.written_moments import rows_with_moments
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
-
-NO_VALUE, NO_DATE = 3, 4
 
 
 def read_events(
@@ -62,14 +61,13 @@ def read_events(
     connection = connect()
     try:
         with open_table(connection, path) as table, reading(table.path):
-            load_events(connection, table, plan)
-            start = first_step(connection, table.path, plan, start)
+            start = load_events(connection, table, plan, start)
             total = steps
             if total is None:
                 occupied = occupied_steps(connection, plan, start)
                 total = due_steps(plan, start, occupied, at_least, str(path), zoned=zoned, simulated=simulated)
             check_steps(plan, total, str(path), start)
-            return count_events(connection, str(path), plan, start, total)
+            return count_events(connection, str(path), plan, start, range(total))
     finally:
         connection.close()
 
@@ -82,27 +80,29 @@ def occupied_steps(connection: DuckDBPyConnection, plan: Plan, start: int) -> ND
     return np.asarray(found["step"], dtype=np.int64)
 
 
-def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
-    """The table `event` of a file, and `spelling` of its users' names.
+def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan, start: int | None) -> int:
+    """`event` and `person` of a file (`bounding.py`), and the moment of step 0: what was said or fixed, or the plan's.
 
     Raises:
-        DataError: a column is missing or names nobody, or a row cannot be used.
+        DataError: a column is missing or names nobody, a row cannot be used or lies outside of the stream, two names
+            say the same; or nobody says when step 0 is.
     """
     _load(connection, table, plan)
-    _check_rows(connection, table, plan)
-    load_spellings(connection, table.path)
-
-
-def first_step(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int | None) -> int:
-    """The moment of step 0: what was said or fixed, or the plan's; all events fit to it.
-
-    Raises:
-        DataError: an event lies before it or beyond the horizon; or nobody says it.
-    """
     start = declared_start(plan) if start is None else start
+    calendar = None if start is None else calendar_of(plan, start)
+    values = [name for name, _ in sum_columns(plan)]
+    create(connection, "person", persons(calendar, plan.stream.horizon, listed_cells(plan), values))
+    ((events, people, usable, listed, unnamed, said),) = connection.execute(
+        "SELECT coalesce(sum(events), 0), count(*), min(usable), max(listed), "
+        "count(*) FILTER (coalesce(trim(name), '') = ''), count(DISTINCT folded) FROM person"
+    ).fetchall()
+    table.require_all(int(events))
+    if usable == 0 or not (listed or table.checked) or unnamed or said < people:
+        refuse_rows(connection, table, plan, start)
     if start is None:
-        raise unsaid_start(str(path), "no event may say it: whoever comes first would fix when every published step is")
-    _check_horizon(connection, path, plan, start)
+        raise unsaid_start(
+            str(table.path), "no event may say it: whoever comes first would fix when every published step is"
+        )
     return start
 
 
@@ -119,7 +119,10 @@ def _refuse_counts(table: InputTable, plan: Plan) -> None:
 
 
 def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
-    """The table `event` in the file's order: moment (microseconds), person, code (index into the states)."""
+    """`event` in the file's order: moment (microseconds), person, code (index into the states).
+
+    A Parquet file is read as often as it is asked for, column by column; of others that is dear, and rows are copied.
+    """
     stream = plan.stream
     sums = sum_columns(plan)
     wanted = (
@@ -138,154 +141,43 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
         check_cells(table, stream.cell.column)
         names = ", ".join(map(quoted, stream.cell.cells))
         connection.execute(f"CREATE TYPE cell AS ENUM ({names})")
-        unknown = _listed(plan) if stream.cell.otherwise is not None else -1
+        unknown = listed_cells(plan) if stream.cell.otherwise is not None else -1
         code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
     values = "".join(f", TRY_CAST({table.column(query.column, 'value', wanted)} AS DOUBLE) AS {v}" for v, query in sums)
-    rows = rows_with_moments(table, stream, time, f"{user}::VARCHAR AS person, {code} AS code{values}")
-    connection.execute(f"CREATE TABLE event AS {rows}")
+    rows = rows_with_moments(table, stream, time, f"{user} AS person, {code} AS code{values}")
+    connection.execute(f"CREATE {'VIEW' if is_parquet(table.path) else 'TABLE'} event AS {rows}")
 
 
-def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
-    """Refuses the first row that cannot be used."""
-    path = table.path
-    unread = " OR ".join(f"NOT coalesce(isfinite({name}), false)" for name, _ in sum_columns(plan)) or "false"
-    found = connection.execute(
-        "SELECT min(rowid) FILTER (moment IS NULL), min(rowid) FILTER (coalesce(trim(person), '') = ''), "
-        f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), "
-        f"min(rowid) FILTER (moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
-        f"count(*) FILTER (code < {_listed(plan)}) FROM event"
-    ).fetchall()
-    ((no_moment, no_person, no_cell, no_value, no_date, rows, listed),) = found
-    table.require_all(int(rows))
-    if rows == 0 and not table.checked:
-        raise no_rows(path)
-    bad = [
-        (row, kind) for kind, row in enumerate((no_moment, no_person, no_cell, no_value, no_date)) if row is not None
-    ]
-    if bad:
-        row, kind = min(bad)
-        raise _bad_row(plan, kind, place_of(path, row))
-    if not listed and not table.checked:
-        assert plan.stream.cell is not None
-        raise DataError(
-            "E0814",
-            f"no value in column `{plan.stream.cell.column}` is a cell of the policy",
-            where=f"{place_of(path, 0)} and every row below",
-            because=f"everybody would be counted as `{plan.stream.cell.otherwise}` at every step",
-            help="compare the spelling of the policy's cells with the data's, capitals included",
-        )
+def count_events(
+    connection: DuckDBPyConnection, where: str, plan: Plan, start: int, steps: range, *, carried_on: bool = False
+) -> StepCounts:
+    """Counts of `event`, of the steps through the last of these; those before them are 0.
 
-
-def _listed(plan: Plan) -> int:
-    """How many cells the policy lists; codes below it are these."""
-    return len(plan.stream.cell.cells) if plan.stream.cell else 1
-
-
-def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
-    stream = plan.stream
-    if kind == 0:
-        return DataError(
-            "E0812",
-            f"the time in column `{stream.time_column}` is empty or cannot be read",
-            where=where,
-            because="an event without a time belongs to no step",
-            help="write times like `2013-01-31T17:05:00`, or leave the row out",
-        )
-    if kind == 1:
-        return DataError(
-            "E0813",
-            f"the user in column `{stream.user_column}` is empty",
-            where=where,
-            because="the promise is made to users, so every event must say whose it is",
-            help="fill in the user, or leave the row out",
-        )
-    if kind == NO_DATE:
-        return DataError(
-            "E0812",
-            f"the time in column `{stream.time_column}` lies before the year 1 or after the year 9999",
-            where=where,
-            because="no calendar of a release has such a date",
-            help="correct the date, or leave the row out",
-        )
-    if kind == NO_VALUE:
-        columns = " or ".join(f"`{query.column}`" for _, query in sum_columns(plan))
-        return DataError(
-            "E0836",
-            f"the value in column {columns} is not a number",
-            where=where,
-            because="every event adds a value to the sum, cut to the clamp of the policy",
-            help="correct the row, or leave it out",
-        )
-    assert stream.cell is not None
-    return DataError(
-        "E0814",
-        f"the value in column `{stream.cell.column}` is not a cell of the policy",
-        where=where,
-        because="cells are fixed before the data is seen; a new one would show that somebody was there",
-        help='correct the row, leave it out, or add `otherwise "elsewhere"` to the cell in the policy',
-    )
-
-
-def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
-    """Refuses the first row outside the stream."""
-    horizon, calendar = plan.stream.horizon, calendar_of(plan, start)
-    step = calendar.steps.sql("moment")
-    pieces = step if calendar.periods is None else f"least({step}, {calendar.periods.sql('moment')})"
-    late = "NULL" if horizon is None else f"min(rowid) FILTER (moment >= {start} AND {step} >= {horizon})"
-    ((early, beyond),) = connection.execute(
-        f"SELECT min(rowid) FILTER (moment < {start} OR {pieces} < 0), {late} FROM event"
-    ).fetchall()
-    if early is not None and (beyond is None or early < beyond):
-        raise DataError(
-            "E0815",
-            "the event lies before the start of the stream",
-            where=place_of(path, early),
-            because="step 0 is fixed, by the plan or by the first run; times with a zone are converted",
-            help="leave the row out, or give the stream an earlier start before its first run",
-        )
-    if beyond is not None:
-        raise DataError(
-            "E0815",
-            "the event lies beyond the horizon",
-            where=place_of(path, beyond),
-            because=f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream",
-            help="leave the row out, or give the policy a longer horizon and compile again",
-        )
-
-
-def count_events(connection: DuckDBPyConnection, where: str, plan: Plan, start: int, steps: int) -> StepCounts:
-    """Counts of the table `event`; under a participation bound the table `before` says what users did already."""
-    states = len(plan.stream.cell.states) if plan.stream.cell else 1
-    step = calendar_of(plan, start).steps
-    connection.execute(  # each user's name is hashed once; a step's digest adds up the hashes of who was where
-        "CREATE TABLE person AS SELECT person, row_number() OVER () AS id, "
-        "md5_number_lower(person) AS low, md5_number_upper(person) AS high FROM spelling"
-    )
-    _check_users(connection, where, plan)
+    Args:
+        connection: has `event` and `person`.
+        where: the file, for messages.
+        plan: what to count.
+        start: the moment of step 0, microseconds since 1970.
+        steps: those to count.
+        carried_on: under a participation bound the table `before` says what users did already.
+    """
+    _check_users(connection, where, plan, steps)
     if plan.participation is not None:
-        return counted_by_user(connection, plan, start, steps)
-    whole = "BIGINT" if (LAST_MOMENT - FIRST_MOMENT + 1) * states < 2**63 else "HUGEINT"
-    connection.execute(  # the largest key of a step is the latest moment, then the first cell
-        f"CREATE TABLE presence AS SELECT id, step, {states} - 1 - max(key) % {states} AS code FROM ("
-        f"SELECT id, {step.sql('moment')} AS step, (moment - {start})::{whole} * {states} + {states} - 1 - code AS key "
-        f"FROM event JOIN person USING (person)) WHERE step < {steps} GROUP BY id, step"
-    )
-    rows = connection.execute(
-        "SELECT step, code, count(*), sum(low), sum(high) FROM presence "
-        "JOIN person USING (id) GROUP BY ALL ORDER BY ALL"
-    ).fetchall()
-    present = np.zeros((steps, states), dtype=np.int64)
+        return counted_by_user(connection, plan, start, steps, carried_on=carried_on)
+    states = len(plan.stream.cell.states) if plan.stream.cell else 1
+    presence = participations(calendar_of(plan, start), steps, states, plan.stream.horizon)
+    present = np.zeros((steps.stop, states), dtype=np.int64)
     digests: dict[int, list[str]] = defaultdict(list)
-    for at, code, users, low, high in rows:
+    for at, code, users, low, high, _ in connection.execute(totals(presence, ())).fetchall():
         present[at, code] = users
         digests[at].append(f"{code}:{users}:{low}:{high};")
-    counts = {release.name: _of_release(plan, release, present, where) for release in plan.releases}
-    return StepCounts(start, counts, tuple("".join(digests[at]) for at in range(steps)))
+    counts = {release.name: _of_release(plan, release, present, where, steps.start) for release in plan.releases}
+    return StepCounts(start, counts, tuple("".join(digests[at]) for at in range(steps.stop)))
 
 
-def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan) -> None:
+def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan, steps: range) -> None:
     """Nothing when the users of the whole file fit the population, in listed cells or not."""
-    ((users,),) = connection.execute("SELECT count(*) FROM person").fetchall()
+    ((users,),) = connection.execute(f"SELECT count(*) FROM person WHERE last >= {steps.start}").fetchall()
     if plan.stream.population is not None and users > plan.stream.population:
         raise DataError(
             "E0817",
@@ -296,7 +188,9 @@ def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan) -> None
         )
 
 
-def _of_release(plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str) -> NDArray[np.int64]:
+def _of_release(
+    plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str, first: int
+) -> NDArray[np.int64]:
     """(steps, cells of the release) from users present by state."""
     cell = plan.stream.cell
     known = present if cell is None else present[:, : len(cell.cells)]
@@ -316,5 +210,5 @@ def _of_release(plan: Plan, release: ReleasePlan, present: NDArray[np.int64], wh
     else:
         missing = plan.stream.population - known.sum(axis=1, keepdims=True)
         return np.hstack([known, missing])
-    check_population(plan, release, counts, where)
+    check_population(plan, release, counts, where, first)
     return counts

@@ -29,10 +29,11 @@ from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
 from policyc_runtime.sources.calendar import Calendar, calendar_of
 from policyc_runtime.sources.due_steps import due_steps
-from policyc_runtime.sources.events import count_events, first_step, load_events
+from policyc_runtime.sources.events import count_events, load_events
+from policyc_runtime.sources.faults import first_row
 from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.names import named_by, other_names, written_twice
-from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
+from policyc_runtime.sources.participation import can_carry_on, create, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
 
@@ -154,8 +155,7 @@ class History:
                 if self._meta.get("names", names) != names:
                     raise other_names(table.path, self._meta["names"], names)
                 self._set("names", names)
-                load_events(connection, table, plan)
-                start = first_step(connection, table.path, plan, start if known is None else int(known))
+                start = load_events(connection, table, plan, start if known is None else int(known))
                 calendar = calendar_of(plan, start)
                 step = calendar.steps.sql("moment")
                 rows = self._rows(connection, step)
@@ -167,10 +167,10 @@ class History:
                     total = due_steps(plan, start, occupied, done, str(path), zoned=zoned, simulated=simulated)
                 total = max(done, total)
                 check_steps(plan, total, str(path), start)
-                connection.execute(f"DELETE FROM event WHERE {step} < {done}")
-                connection.execute("DELETE FROM spelling WHERE person NOT IN (SELECT person FROM event)")
-                self._bring_kept(connection, table.path)
-                new = count_events(connection, str(path), plan, start, total)
+                carried_on = plan.participation is not None and plan.participation.enforced is not None
+                if carried_on:
+                    self._bring_kept(connection, table.path, calendar, done)
+                new = count_events(connection, str(path), plan, start, range(done, total), carried_on=carried_on)
                 self._take(connection, new, rows, done, start)
                 self._forget(calendar, new.steps)
         finally:
@@ -218,22 +218,26 @@ class History:
                     "it was taken in, run on complete steps only next time: `--steps N`",
                 )
 
-    def _bring_kept(self, connection: DuckDBPyConnection, path: Path) -> None:
-        """The table `before` of steps in which users of the file were kept already, under the same name each."""
+    def _bring_kept(self, connection: DuckDBPyConnection, path: Path, calendar: Calendar, done: int) -> None:
+        """The table `before` of steps in which users of new rows were kept already, under the same name each."""
         people = connection.execute(
-            "SELECT person, row, md5(concat($1, folded)), md5(concat($1, person)) FROM spelling ORDER BY row",
+            f"SELECT id, md5(concat($1, folded)), md5(concat($1, name)) FROM person WHERE last >= {done}",
             [self._meta["key"]],
         ).fetchall()
-        written = dict(self._file.execute("SELECT person, name FROM written").fetchall())
-        found = []
-        for person, row, said, name in people:
-            steps = self._file.execute("SELECT step FROM kept WHERE person = ?", (said,)).fetchall()
-            if steps and written.get(said, said) != name:
-                raise written_twice(path, row, "in an earlier run")
-            found += [(person, step) for (step,) in steps]
-        connection.execute("CREATE TABLE before (person VARCHAR, step BIGINT)")
-        if found:
-            connection.executemany("INSERT INTO before VALUES (?, ?)", found)
+        self._file.execute("CREATE TEMP TABLE asked (id INTEGER PRIMARY KEY, person TEXT NOT NULL, name TEXT NOT NULL)")
+        self._file.executemany("INSERT INTO asked VALUES (?, ?, ?)", people)
+        others = self._file.execute(
+            "SELECT id FROM asked LEFT JOIN written USING (person) WHERE asked.name <> coalesce(written.name, person) "
+            "AND EXISTS (SELECT 1 FROM kept WHERE kept.person = asked.person)"
+        ).fetchall()
+        if others:
+            row = first_row(connection, [user for (user,) in others])
+            raise written_twice(path, row, "in an earlier run")
+        found = self._file.execute("SELECT id, step FROM asked JOIN kept USING (person)").fetchall()
+        ids, steps = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        connection.register("kept_before", {"id": ids, "period": calendar.period_of(steps), "step": steps})
+        create(connection, "before", "SELECT * FROM kept_before")
+        connection.unregister("kept_before")
 
     def _take(
         self, connection: DuckDBPyConnection, new: StepCounts, rows: dict[int, str], done: int, start: int
@@ -251,21 +255,17 @@ class History:
         key = [self._meta["key"]]
         kept = connection.execute(
             "SELECT DISTINCT md5(concat(?, folded)), step FROM kept JOIN person USING (id) "
-            f"JOIN spelling USING (person) WHERE step >= {done} AND step < {new.steps}",
+            f"WHERE step >= {done} AND step < {new.steps}",
             key,
         ).fetchall()
         self._file.executemany("INSERT INTO kept VALUES (?, ?)", kept)
         written = connection.execute(
-            "SELECT DISTINCT md5(concat($1, folded)), md5(concat($1, person)) FROM kept JOIN person USING (id) "
-            f"JOIN spelling USING (person) WHERE step >= {done} AND step < {new.steps} AND folded <> person",
+            "SELECT DISTINCT md5(concat($1, folded)), md5(concat($1, name)) FROM kept JOIN person USING (id) "
+            f"WHERE step >= {done} AND step < {new.steps} AND folded <> name",
             key,
         ).fetchall()
         self._file.executemany("INSERT OR IGNORE INTO written VALUES (?, ?)", written)
-        cut = connection.execute(
-            "SELECT DISTINCT md5(concat(?, folded)) FROM part JOIN person USING (id) JOIN spelling USING (person) "
-            "ANTI JOIN kept USING (id, period, step)",
-            key,
-        ).fetchall()
+        cut = connection.execute("SELECT md5(concat(?, folded)) FROM cut JOIN person USING (id)", key).fetchall()
         self._file.executemany("INSERT OR IGNORE INTO cut VALUES (?)", cut)
         for name in ("participations", "events"):
             self._set(name, str(int(self._meta.get(name, "0")) + (new.dropped or {}).get(name, 0)))

@@ -4,7 +4,6 @@ The bound of a user is kept for a name. A column of floats writes 7 as `7.0`, on
 is named in both ways takes part twice as often. So users are told by text, by whole numbers or by UUIDs, by the same of
 them in every run, and two texts that are one number, or the same but for blanks at their ends, are not both taken.
 """
-# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
 from __future__ import annotations
 
@@ -15,8 +14,6 @@ from policyc_runtime.sources.tables import InputTable, place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from duckdb import DuckDBPyConnection
 
 TEXT = "text"
 WIDTHS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -77,26 +74,6 @@ def other_names(path: Path, known: str, found: str) -> DataError:
 def folded(name: str) -> str:
     """SQL for what a name says, however it is written; `name` is SQL for a text."""
     return f"regexp_replace(regexp_replace({name}, '{BLANKS}', '', 'g'), '{NUMBER}', '\\1\\2')"
-
-
-def load_spellings(connection: DuckDBPyConnection, path: Path) -> None:
-    """The table `spelling` of every `person` in `event`: what the name says (`folded`), and its first row (`row`).
-
-    Raises:
-        DataError: E0867, two names of the file say the same.
-    """
-    connection.execute(
-        "CREATE TABLE spelling AS SELECT person, min(rowid) AS row, "
-        f"{folded('person')} AS folded "
-        "FROM event GROUP BY person"
-    )
-    found = connection.execute(
-        "SELECT min(row) FROM (SELECT row, row_number() OVER (PARTITION BY folded ORDER BY row) AS place "
-        "FROM spelling) WHERE place > 1"
-    ).fetchone()
-    assert found is not None
-    if found[0] is not None:
-        raise written_twice(path, found[0], "in a row above")
 
 
 def written_twice(path: Path, row: int, elsewhere: str) -> DataError:

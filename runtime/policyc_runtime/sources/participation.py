@@ -21,10 +21,22 @@ import numpy as np
 from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import NeighboringRelation
-from policyc_check.users.claims import largest_units, period_of, promised_user_level, window_of
+from policyc_check.users.claims import largest_units, promised_user_level, window_of
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
+from policyc_runtime.sources.bounding import (
+    EARLIER,
+    at_level,
+    far_enough,
+    first_cells,
+    first_events,
+    in_turn,
+    located,
+    participations,
+    ranked,
+    totals,
+)
 from policyc_runtime.sources.calendar import Calendar, calendar_of
 from policyc_runtime.sources.step_counts import StepCounts
 
@@ -67,59 +79,74 @@ def counts_absent(plan: Plan, release: ReleasePlan) -> bool:
     return once and replaced and window_of(plan) is not None
 
 
-def counted_by_user(connection: DuckDBPyConnection, plan: Plan, start: int, steps: int) -> StepCounts:
-    """Counts and sums of the tables `event` and `person`, for the steps from `start` (microseconds since 1970) on."""
+def counted_by_user(
+    connection: DuckDBPyConnection, plan: Plan, start: int, steps: range, *, carried_on: bool
+) -> StepCounts:
+    """Counts and sums of the tables `event` and `person`, from step 0 on; of steps before `steps` they are 0.
+
+    Args:
+        connection: has the tables.
+        plan: what to count.
+        start: the moment of step 0, microseconds since 1970.
+        steps: those to count, the last ones.
+        carried_on: the table `before` (id, period, step) has what earlier runs kept.
+    """
     record = plan.participation
     assert record is not None, "plans with a user-level target have a bound"
     calendar = calendar_of(plan, start)
-    listed = len(plan.stream.cell.cells) if plan.stream.cell else 1
-    last = listed + any(
+    last = listed_cells(plan) + any(
         counts_absent(plan, release) for release in measured_releases(plan)
     )  # an event elsewhere counts
-    columns = sum_columns(plan)
-    units = "".join(f", {_units(name, query)} AS {name}" for name, query in columns)
-    period = "0" if calendar.periods is None else calendar.periods.sql("moment")
-    connection.execute(
-        f"CREATE TABLE part AS SELECT * FROM (SELECT id, {calendar.steps.sql('moment')} AS step, {period} AS period, "
-        f"code, moment{units} FROM event JOIN person USING (person) WHERE code < {last}) WHERE step < {steps}"
-    )
-    dropped, source = None, "part"  # where nothing is enforced, every step that a user has is kept
+    found, dropped = participations(calendar, steps, last, plan.stream.horizon), None
     if record.enforced:
-        dropped, source = _keep_steps(connection, record, calendar), "part JOIN kept USING (id, period, step)"
-    names = [name for name, _ in columns]
-    if _most_cells(plan) is None:
-        _keep_events(connection, record, source, names)
+        create(connection, "participation", found)
+        dropped = _keep_steps(connection, record, carried_on)
+        found = f"SELECT id, step, code FROM kept WHERE step >= {steps.start}"
+    if _latest_counts(plan):
+        rows = connection.execute(totals(found, ())).fetchall()
+        present = np.zeros((steps.stop, last), dtype=np.int64)
+        for step, code, users, *_ in rows:
+            present[step, code] = users
+        counts = {release.name: _of_cells(plan, release, present) for release in measured_releases(plan)}
     else:
-        _keep_cells(connection, plan, source, names)
-    turns = () if _most_cells(plan) is None else ("turn",)  # which of a user's cells count in which release
-    counts = {release.name: _values(connection, plan, release, steps, record) for release in measured_releases(plan)}
+        create(connection, "counted", _counted(plan, calendar, steps, last))
+        counts = {release.name: _values(connection, plan, release, steps.stop) for release in measured_releases(plan)}
+        turns = () if _most_cells(plan) is None else ("turn",)  # which of a user's cells count in which release
+        what = (*(name for name, _ in sum_columns(plan)), *turns)
+        rows = connection.execute(totals("SELECT * FROM counted", what)).fetchall()
     if dropped is not None:
-        dropped["events"] = _number(connection, "SELECT (SELECT count(*) FROM part) - (SELECT count(*) FROM counted)")
-    return StepCounts(start, counts, _digests(connection, columns, steps, turns), dropped)
+        step = calendar.steps.sql("moment")
+        there = f"SELECT count(*) FROM event WHERE code < {last} AND {step} >= {steps.start} AND {step} < {steps.stop}"
+        dropped["events"] = _number(connection, there) - sum(events for _, _, events, *_ in rows)
+    return StepCounts(start, counts, _digests(rows, steps.stop), dropped)
 
 
-def _keep_events(connection: DuckDBPyConnection, record: ParticipationRecord, source: str, columns: list[str]) -> None:
-    """The table `counted` of those events of `source` that count, `turn` 1, 2, ... of a user's in a step."""
-    # of a user's events in a step the latest says the cell when one counts, the first ones count when several do
-    late = "DESC" if record.per_step == 1 and not columns else ""
-    limit = record.per_step if record.enforced or (record.per_step == 1 and not columns) else 2**62
-    connection.execute(
-        "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
-        f"(PARTITION BY id, period, step ORDER BY {', '.join([f'moment {late}', 'code', *columns])}) AS turn "
-        f"FROM {source}) WHERE turn <= {limit}"
-    )
+def create(connection: DuckDBPyConnection, name: str, query: str) -> None:
+    """A table of what a query gives, in place of one of that name."""
+    connection.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
 
 
-def _keep_cells(connection: DuckDBPyConnection, plan: Plan, source: str, columns: list[str]) -> None:
-    """The same where users count in several cells of a step: the first event in each, `turn` 1, 2, ... of the cells."""
-    record, values = plan.participation, "".join(f", {name}" for name in columns)
-    limit = _most_cells(plan) if record is not None and record.enforced else 2**62
-    connection.execute(
-        "CREATE TABLE counted AS SELECT * FROM (SELECT *, row_number() OVER "
-        f"(PARTITION BY id, period, step ORDER BY moment, code{values}) AS turn FROM (SELECT *, row_number() OVER "
-        f"(PARTITION BY id, period, step, code ORDER BY moment{values}) AS event_in_cell "
-        f"FROM {source}) WHERE event_in_cell = 1) WHERE turn <= {limit}"
-    )
+def listed_cells(plan: Plan) -> int:
+    """How many cells the policy lists; codes below it are these."""
+    return len(plan.stream.cell.cells) if plan.stream.cell else 1
+
+
+def _latest_counts(plan: Plan) -> bool:
+    """Whether of a user's events in a step the latest counts, and no other: the cell of a participation."""
+    record = plan.participation
+    return record is not None and record.per_step == 1 and not sum_columns(plan) and _most_cells(plan) is None
+
+
+def _counted(plan: Plan, calendar: Calendar, steps: range, last: int) -> str:
+    """SQL for the events of kept participations that count, where several of a step may, or values do."""
+    record, columns, most = plan.participation, sum_columns(plan), _most_cells(plan)
+    assert record is not None
+    names = [name for name, _ in columns]
+    units = [f"{_units(name, query)} AS {name}" for name, query in columns]
+    source = located(calendar, steps, last, units, all_kept=not record.enforced)
+    if most is None:
+        return first_events(source, names, record.per_step if record.enforced else None)
+    return first_cells(source, names, most if record.enforced else None)
 
 
 def _most_cells(plan: Plan) -> int | None:
@@ -138,36 +165,43 @@ def _units(name: str, query: SumQuery) -> str:
     """SQL for a clamped value in whole units of the grid; never beyond what one event may add, whatever floats do."""
     most = largest_units(query)
     clamped = f"least(greatest({name}, {query.low}), {query.high})"
-    return f"least(greatest(round({clamped}::DOUBLE / {query.grid})::BIGINT, -{most}), {most})"
+    return f"least(greatest(CAST(round(CAST({clamped} AS DOUBLE) / {query.grid}) AS BIGINT), -{most}), {most})"
 
 
-def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord, calendar: Calendar) -> dict[str, int]:
-    """The table `kept` of users' steps that count, and how many were dropped.
+def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord, carried_on: bool) -> dict[str, int]:
+    """The tables `kept` of participations within the bound and `cut` of users with others; how many were dropped.
 
     Steps that earlier runs kept stand in `before`: going forward, what is kept of later ones is the same with nothing
     else of the earlier ones.
     """
-    connection.execute("CREATE TABLE IF NOT EXISTS before (person VARCHAR, step BIGINT)")
-    known = connection.execute("SELECT DISTINCT step FROM before").fetchnumpy()["step"]
-    connection.register("begun", {"step": known, "period": calendar.period_of(np.asarray(known, dtype=np.int64))})
-    rank = "md5_number_lower(concat(low, ':', high, ':', step))" if record.enforced == "keep_sample" else "0"
-    rows = connection.execute(
-        f"SELECT id, period, step, {rank} AS rank FROM (SELECT id, period, step FROM part UNION "
-        "SELECT id, period, step FROM before JOIN begun USING (step) JOIN person USING (person)) "
-        "JOIN person USING (id) ORDER BY id, period, step"
-    ).fetchnumpy()
-    connection.unregister("begun")
-    ids, steps, periods = (np.asarray(rows[name], dtype=np.int64) for name in ("id", "step", "period"))
-    users = np.cumsum((np.diff(ids, prepend=-1) != 0) | (np.diff(periods, prepend=-1) != 0))  # each in one period
-    if record.enforced == "keep_first":
-        keep = keep_first(users, steps, record.bound, record.spacing)
+    source = ranked(str(record.enforced), carried_on=carried_on)
+    if record.spacing == 1:
+        create(connection, "turns", in_turn(source, record.bound + 1))
+        create(connection, "kept", f"SELECT id, period, step, code FROM turns WHERE place <= {record.bound}")
+        create(connection, "cut", f"SELECT DISTINCT id FROM turns WHERE place > {record.bound}")
     else:
-        keep = keep_sample(users, steps, np.asarray(rows["rank"]), record.bound, record.spacing)
-    kept = {"id": ids[keep], "period": periods[keep], "step": steps[keep]}
-    connection.register("kept_rows", kept)
-    connection.execute("CREATE TABLE kept AS SELECT id, period, step FROM kept_rows")
-    connection.unregister("kept_rows")
-    return {"users": len(np.unique(ids[~keep])), "participations": int((~keep).sum())}
+        _keep_far_apart(connection, source, record.bound, record.spacing)
+    users = _number(connection, "SELECT count(*) FROM cut")
+    kept = _number(connection, f"SELECT count(*) FROM kept WHERE code <> {EARLIER}")
+    return {"users": users, "participations": _number(connection, "SELECT count(*) FROM participation") - kept}
+
+
+def _keep_far_apart(connection: DuckDBPyConnection, source: str, bound: int, spacing: int) -> None:
+    """The same with a spacing: users' first ones, then the first of those far enough from these, and so on."""
+    create(connection, "kept", f"SELECT id, period, step, code FROM ({source}) AS ranked WHERE 1 = 0")
+    create(connection, "rest", source)
+    for _ in range(bound):
+        create(connection, "taken", in_turn("SELECT * FROM rest", 1))
+        if not _number(connection, "SELECT count(*) FROM taken"):
+            break
+        connection.execute("INSERT INTO kept SELECT id, period, step, code FROM taken")
+        create(connection, "rest", far_enough("rest", "taken", spacing))
+    create(
+        connection,
+        "cut",
+        "SELECT DISTINCT id FROM (SELECT id, period, step FROM participation "
+        "EXCEPT SELECT id, period, step FROM kept) AS others",
+    )
 
 
 def keep_first(users: Steps, steps: Steps, bound: int, spacing: int) -> NDArray[np.bool_]:
@@ -208,60 +242,54 @@ def keep_sample(users: Steps, steps: Steps, ranks: NDArray[np.uint64], bound: in
     return keep
 
 
-def _values(
-    connection: DuckDBPyConnection, plan: Plan, release: ReleasePlan, steps: int, record: ParticipationRecord
-) -> Steps:
-    """(steps, cells) of a count or sum, in units."""
-    query = _measured_query(release)
-    limit = 2**62
-    if _most_cells(plan) is not None:  # without cells a user counts once, in the cell that comes first
-        limit = 1 if query.by is None else (query.cells_per_step or 1) if record.enforced else limit
-    if isinstance(query, SumQuery):
-        name = next(name for name, known in sum_columns(plan) if known is query)
-        value = f"sum({name})"
-    else:
-        several = (period_of(plan) or 1) < 1  # periods of one user in a step
-        value = "count(*)" if record.per_step > 1 else f"count(DISTINCT {'(id, period)' if several else 'id'})"
-    listed = 1 if plan.stream.cell is None else len(plan.stream.cell.cells)
-    code, source = "0" if query.by is None else "code", f"counted WHERE turn <= {limit} AND code < {listed}"
+def _of_cells(plan: Plan, release: ReleasePlan, present: Steps) -> Steps:
+    """(steps, cells) of a count where users count once in a step, from (steps, cells) of the stream and elsewhere."""
+    query, listed = _measured_query(release), listed_cells(plan)
+    values = np.zeros((len(present), len(release.cells)), dtype=np.int64)
+    own = np.zeros(listed, dtype=np.int64)
+    if plan.stream.cell is not None and query.by is not None:
+        own = ancestors(plan.stream.cell, query.by)
+    for code, of in enumerate(own.tolist()):
+        values[:, of] += present[:, code]
+    return _with_absent(plan, release, values)
+
+
+def _values(connection: DuckDBPyConnection, plan: Plan, release: ReleasePlan, steps: int) -> Steps:
+    """(steps, cells) of a count or sum of the table `counted`, in units."""
+    query, record = _measured_query(release), plan.participation
+    assert record is not None
+    source, names = f"SELECT * FROM counted WHERE code < {listed_cells(plan)}", [name for name, _ in sum_columns(plan)]
+    if _most_cells(plan) is not None and query.by is None:  # without cells a user counts once, in the first one
+        source += " AND turn <= 1"
+    elif _most_cells(plan) is not None and record.enforced:
+        source += f" AND turn <= {query.cells_per_step or 1}"
     if plan.stream.cell is not None and query.by not in (None, plan.stream.cell.column):
-        source = _at_level(
-            connection, ancestors(plan.stream.cell, str(query.by)), source, once=_most_cells(plan) is not None
-        )
-    rows = connection.execute(
-        f"SELECT step, {code} AS code, {value}::BIGINT AS value FROM {source} GROUP BY ALL"
+        own = ancestors(plan.stream.cell, str(query.by)).tolist()
+        source = at_level(source, own, names, once=_most_cells(plan) is not None)
+    code, value = "0" if query.by is None else "code", "count(*)"
+    if isinstance(query, SumQuery):
+        value = f"sum({next(name for name, known in sum_columns(plan) if known is query)})"
+    elif record.per_step == 1:
+        source = f"SELECT DISTINCT id, period, step, {code} AS code FROM ({source}) AS once"
+    found = connection.execute(
+        f"SELECT step, cell, CAST({value} AS BIGINT) FROM (SELECT *, {code} AS cell FROM ({source}) AS counting) "
+        "AS values_of GROUP BY step, cell"
     ).fetchnumpy()
     values = np.zeros((steps, len(release.cells)), dtype=np.int64)
-    values[rows["step"], rows["code"]] = rows["value"]
+    at, cells, numbers = found.values()
+    values[at, cells] = numbers
+    return _with_absent(plan, release, values)
+
+
+def _with_absent(plan: Plan, release: ReleasePlan, values: Steps) -> Steps:
     if counts_absent(plan, release):
         assert plan.stream.population is not None, "or nobody knows how many there are"
         values[:, -1] = plan.stream.population - values.sum(axis=1)
     return values
 
 
-def _at_level(connection: DuckDBPyConnection, own: Steps, source: str, *, once: bool) -> str:
-    """SQL for the rows of `source` with the index of what their cells belong to in place of `code`.
-
-    Where users count in several cells they count `once` in what these belong to, with the first of them there: so many
-    cells belong to at most as many, and nobody moves one of these by more than one event.
-    """
-    connection.execute("DROP TABLE IF EXISTS belongs")
-    connection.register("belongs_rows", {"code": np.arange(len(own)), "own": own})
-    connection.execute("CREATE TABLE belongs AS SELECT code, own FROM belongs_rows")
-    connection.unregister("belongs_rows")
-    first = "QUALIFY row_number() OVER (PARTITION BY id, period, step, own ORDER BY turn) = 1" if once else ""
-    return f"(SELECT * REPLACE (own AS code) FROM (SELECT * FROM {source}) JOIN belongs USING (code) {first})"
-
-
-def _digests(
-    connection: DuckDBPyConnection, columns: list[tuple[str, SumQuery]], steps: int, turns: Sequence[str]
-) -> tuple[str, ...]:
+def _digests(rows: Sequence[tuple[int, ...]], steps: int) -> tuple[str, ...]:
     """What the values of each step came from: sums of hashes of who counted, where and with what."""
-    what = "".join(f", ':', {name}" for name in (*(name for name, _ in columns), *turns))
-    rows = connection.execute(
-        f"SELECT step, code, count(*), sum(low), sum(high), sum(md5_number_lower(concat(low, ':', high{what}))) "
-        "FROM counted JOIN person USING (id) GROUP BY ALL ORDER BY ALL"
-    ).fetchall()
     digests: dict[int, list[str]] = defaultdict(list)
     for step, *parts in rows:
         digests[step].append(f"{':'.join(map(str, parts))};")

@@ -42,8 +42,8 @@ class StepCounts:
         return len(self.digests)
 
 
-def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], where: str) -> None:
-    """Nothing when the counts of every step fit the declared population.
+def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], where: str, first: int = 0) -> None:
+    """Nothing when the counts of every step from the `first` on fit the declared population.
 
     Raises:
         DataError: names the first step that does not.
@@ -51,14 +51,14 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
     population = plan.stream.population
     if population is None:
         return
-    sums = counts.sum(axis=1)
+    sums = counts[first:].sum(axis=1)
     cell = plan.stream.cell
     if release.query.by is not None and cell is not None and cell.otherwise is not None:
         unequal = np.flatnonzero(sums != population)
         if unequal.size:
             raise DataError(
                 "E0817",
-                f"the counts of step {unequal[0]} do not add up to the population",
+                f"the counts of step {first + unequal[0]} do not add up to the population",
                 where=where,
                 because=f"the policy states it as exact, and everybody is in one cell or `{cell.otherwise}`",
                 help=f"correct the counts of the step, `{cell.otherwise}` included, or `population` in the policy",
@@ -68,7 +68,7 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
     if too_many.size:
         raise DataError(
             "E0817",
-            f"there are more users at step {too_many[0]} than the population",
+            f"there are more users at step {first + too_many[0]} than the population",
             where=where,
             because="the policy states the population as a public number",
             help="correct `population` in the policy, or the data of the step",
@@ -77,7 +77,7 @@ def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64]
     if release.query.by is not None and too_few.size:
         raise DataError(
             "E0817",
-            f"some users are in no cell at step {too_few[0]}",
+            f"some users are in no cell at step {first + too_few[0]}",
             where=where,
             because="without `otherwise` every user of the population is in exactly one cell at each step",
             help='add `otherwise "elsewhere"` to the cell in the policy, or the missing users to the step',

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
-from policyc_runtime.sources.folders import folder_table, open_folder, place_in
+from policyc_runtime.sources.folders import folder_table, open_folder, parquet_files, place_in
 from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
 from policyc_runtime.sources.input_table import typed_table, unreadable
@@ -94,11 +94,14 @@ def connect() -> DuckDBPyConnection:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns duckdb's errors into refusals that quote nothing."""
+    """Turns duckdb's errors into refusals that quote nothing, and refuses what was written to meanwhile."""
     import duckdb
 
+    before = _files(path)
     try:
         yield
+        if any(before.get(file, state) != state for file, state in _files(path).items()):
+            raise changed_meanwhile(path)
     except duckdb.OutOfMemoryException:
         raise unreadable(
             path, "it does not fit into memory", "use a machine with more memory, or give ready counts"
@@ -120,6 +123,13 @@ def reading(path: Path) -> Iterator[None]:
         else:
             reason = "it is not well-formed CSV"
         raise unreadable(path, reason, "repair the file, or write it again", where) from None
+
+
+def _files(path: Path) -> dict[int, tuple[int, int]]:
+    """Of each file of an input, told by what stays when it is renamed, when it was written and how long it is."""
+    files = [path / name for name in parquet_files(path)] if path.is_dir() else [path] if path.is_file() else []
+    states = [file.stat() for file in files]
+    return {state.st_ino: (state.st_mtime_ns, state.st_size) for state in states}
 
 
 def require_here(path: str | Path) -> None:
@@ -275,6 +285,11 @@ def no_rows(file: Path, *, named: bool = True) -> DataError:
         because="nothing would be released, and the first step could not be told",
         help="check that the right file was given",
     )
+
+
+def changed_meanwhile(file: Path) -> DataError:
+    """The refusal of a file that somebody wrote while it was read."""
+    return unreadable(file, "it changed while it was read", "run again when nobody writes it")
 
 
 def _no_text(file: Path) -> DataError:

@@ -43,8 +43,9 @@ def rows_with_moments(table: InputTable, stream: StreamRecord, time: str, others
 
 def moments_said(time: str, kind: str) -> tuple[str, str]:
     """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
-    if kind != "VARCHAR":
-        return f"epoch_us(TRY_CAST({time} AS TIMESTAMPTZ))", str("WITH TIME ZONE" not in kind)
+    if kind != "VARCHAR":  # microseconds without a zone are those of UTC, and casting them is dear
+        moment = time if kind == "TIMESTAMP" else f"TRY_CAST({time} AS TIMESTAMPTZ)"
+        return f"epoch_us({moment})", str("WITH TIME ZONE" not in kind)
     plain = f"{time} BETWEEN '0' AND ':' AND {time} NOT LIKE '%:%+%' AND {time} NOT LIKE '%:%-%'"  # most, told sooner
     moment = f"CASE WHEN {plain} THEN {time} WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
     with_zone = (f"TRY_CAST(concat(trim({time}), {quoted(zone)}) AS TIMESTAMPTZ)" for zone in ("Z", " 00:00Z"))

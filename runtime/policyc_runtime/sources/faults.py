@@ -1,0 +1,164 @@
+"""The first row of a file that cannot be used, and why: looked for once it is known that there is one."""
+# ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.plan import Plan
+from policyc_runtime.sources.calendar import calendar_of
+from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT
+from policyc_runtime.sources.names import written_twice
+from policyc_runtime.sources.participation import listed_cells, sum_columns
+from policyc_runtime.sources.tables import InputTable, changed_meanwhile, no_rows, place_of
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+NO_VALUE, NO_DATE = 3, 4
+
+
+def refuse_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan, start: int | None) -> None:
+    """Refuses the first row of `event` that cannot be used; `start` is that of the stream, where anybody says it.
+
+    Raises:
+        DataError: always; that the file was changed when no such row is there any more.
+    """
+    _number_rows(connection)
+    _check_rows(connection, table, plan)
+    _check_spellings(connection, table.path)
+    if start is not None:
+        _check_horizon(connection, table.path, plan, start)
+    raise changed_meanwhile(table.path)
+
+
+def first_row(connection: DuckDBPyConnection, ids: list[int]) -> int:
+    """The first row of `event` whose user is one of these."""
+    _number_rows(connection)
+    found = connection.execute(
+        "SELECT min(numbered.rowid) FROM numbered JOIN person USING (person) WHERE list_contains(?, id)", [ids]
+    ).fetchone()
+    assert found is not None, "an aggregate has one row"
+    return int(found[0])
+
+
+def _number_rows(connection: DuckDBPyConnection) -> None:
+    connection.execute("CREATE OR REPLACE TABLE numbered AS SELECT * FROM event")
+
+
+def _check_spellings(connection: DuckDBPyConnection, path: Path) -> None:
+    """Refuses the first row of a name that says what another name says in a row above."""
+    found = connection.execute(
+        "SELECT min(row) FROM (SELECT row, row_number() OVER (PARTITION BY folded ORDER BY row) AS place "
+        "FROM (SELECT person, min(rowid) AS row FROM numbered GROUP BY person) JOIN person USING (person)) "
+        "WHERE place > 1"
+    ).fetchone()
+    assert found is not None, "an aggregate has one row"
+    if found[0] is not None:
+        raise written_twice(path, found[0], "in a row above")
+
+
+def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
+    """Refuses the first row that cannot be used."""
+    path = table.path
+    unread = " OR ".join(f"NOT coalesce(isfinite({name}), false)" for name, _ in sum_columns(plan)) or "false"
+    found = connection.execute(
+        "SELECT min(rowid) FILTER (moment IS NULL), "
+        "min(rowid) FILTER (coalesce(trim(CAST(person AS VARCHAR)), '') = ''), "
+        f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), "
+        f"min(rowid) FILTER (moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
+        f"count(*) FILTER (code < {listed_cells(plan)}) FROM numbered"
+    ).fetchall()
+    ((no_moment, no_person, no_cell, no_value, no_date, rows, listed),) = found
+    table.require_all(int(rows))
+    if rows == 0 and not table.checked:
+        raise no_rows(path)
+    bad = [
+        (row, kind) for kind, row in enumerate((no_moment, no_person, no_cell, no_value, no_date)) if row is not None
+    ]
+    if bad:
+        row, kind = min(bad)
+        raise _bad_row(plan, kind, place_of(path, row))
+    if not listed and not table.checked:
+        assert plan.stream.cell is not None
+        raise DataError(
+            "E0814",
+            f"no value in column `{plan.stream.cell.column}` is a cell of the policy",
+            where=f"{place_of(path, 0)} and every row below",
+            because=f"everybody would be counted as `{plan.stream.cell.otherwise}` at every step",
+            help="compare the spelling of the policy's cells with the data's, capitals included",
+        )
+
+
+def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
+    stream = plan.stream
+    if kind == 0:
+        return DataError(
+            "E0812",
+            f"the time in column `{stream.time_column}` is empty or cannot be read",
+            where=where,
+            because="an event without a time belongs to no step",
+            help="write times like `2013-01-31T17:05:00`, or leave the row out",
+        )
+    if kind == 1:
+        return DataError(
+            "E0813",
+            f"the user in column `{stream.user_column}` is empty",
+            where=where,
+            because="the promise is made to users, so every event must say whose it is",
+            help="fill in the user, or leave the row out",
+        )
+    if kind == NO_DATE:
+        return DataError(
+            "E0812",
+            f"the time in column `{stream.time_column}` lies before the year 1 or after the year 9999",
+            where=where,
+            because="no calendar of a release has such a date",
+            help="correct the date, or leave the row out",
+        )
+    if kind == NO_VALUE:
+        columns = " or ".join(f"`{query.column}`" for _, query in sum_columns(plan))
+        return DataError(
+            "E0836",
+            f"the value in column {columns} is not a number",
+            where=where,
+            because="every event adds a value to the sum, cut to the clamp of the policy",
+            help="correct the row, or leave it out",
+        )
+    assert stream.cell is not None
+    return DataError(
+        "E0814",
+        f"the value in column `{stream.cell.column}` is not a cell of the policy",
+        where=where,
+        because="cells are fixed before the data is seen; a new one would show that somebody was there",
+        help='correct the row, leave it out, or add `otherwise "elsewhere"` to the cell in the policy',
+    )
+
+
+def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
+    """Refuses the first row outside the stream."""
+    horizon, calendar = plan.stream.horizon, calendar_of(plan, start)
+    step = calendar.steps.sql("moment")
+    pieces = step if calendar.periods is None else f"least({step}, {calendar.periods.sql('moment')})"
+    late = "NULL" if horizon is None else f"min(rowid) FILTER (moment >= {start} AND {step} >= {horizon})"
+    ((early, beyond),) = connection.execute(
+        f"SELECT min(rowid) FILTER (moment < {start} OR {pieces} < 0), {late} FROM numbered"
+    ).fetchall()
+    if early is not None and (beyond is None or early < beyond):
+        raise DataError(
+            "E0815",
+            "the event lies before the start of the stream",
+            where=place_of(path, early),
+            because="step 0 is fixed, by the plan or by the first run; times with a zone are converted",
+            help="leave the row out, or give the stream an earlier start before its first run",
+        )
+    if beyond is not None:
+        raise DataError(
+            "E0815",
+            "the event lies beyond the horizon",
+            where=place_of(path, beyond),
+            because=f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream",
+            help="leave the row out, or give the policy a longer horizon and compile again",
+        )
