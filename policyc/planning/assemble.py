@@ -126,7 +126,7 @@ def _claims(stated: Stated) -> Claims:
         largest_budget=largest,
         windows=tuple(_windows(stated, [group for _, group in groups])),
         inherited=tuple(inherited for inherited, _ in groups),
-        witnesses=tuple(witnesses),
+        witnesses=[witness.model_dump(mode="json") for witness in witnesses] or (),
     )
 
 

@@ -16,6 +16,7 @@ from policyc.planning.leakage.lags import useful_lags
 from policyc.planning.patterns import allocate_optimal, allocate_sparse
 from policyc.planning.prediction import FEW_POINTS, MOST_VALUES, POINTS, Objective, StepModel, spread_points
 from policyc.planning.promise import Promise
+from policyc.planning.queries import users_beside
 from policyc.planning.schedules import (
     Allocation,
     Group,
@@ -26,6 +27,7 @@ from policyc.planning.schedules import (
     allocate_uniform,
     exact,
 )
+from policyc.planning.users_beside import cut
 from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, WEventTarget
 from policyc_check.rounding import rounded_up
 from policyc_check.steps.chains import Chain
@@ -58,13 +60,13 @@ def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation 
     promise, caps = promised(policy)
     if promise is None or not groups:
         name = "uniform"
-        runs = capped([Run(float(max(nats for nats, _ in caps)), horizon)], caps)
+        runs = cut(capped([Run(float(max(nats for nats, _ in caps)), horizon)], caps), users_beside(policy))
         found = Allocation(name, runs, (), runs[0].epsilon)
         yield found if wish in ("auto", name) else Refused(wish, "independent steps get the same each")
         return
     for name in SCHEDULES:
         if wish in ("auto", name):
-            yield _tried(name, partial(_allocate, name, promise, horizon, groups), caps)
+            yield _tried(policy, name, partial(_allocate, name, promise, horizon, groups), caps)
 
 
 def adaptive(policy: Policy, groups: Sequence[Group], rule: WindowMechanism) -> Allocation | Refused:
@@ -89,8 +91,8 @@ def adaptive(policy: Policy, groups: Sequence[Group], rule: WindowMechanism) -> 
             levels += [run.epsilon for run in allocate_uniform(promise, horizon, lagged).runs]
     except ScheduleError as reason:
         return Refused(rule.name, str(reason))
-    level = min(levels)
-    return Allocation("at most, as results allow", (Run(level, horizon),), tuple(lagged), level)
+    runs = cut([Run(min(levels), horizon)], users_beside(policy))
+    return Allocation("at most, as results allow", runs, tuple(lagged), runs[0].epsilon)
 
 
 def _largest_step(rule: WindowMechanism, epsilon: Fraction) -> float:
@@ -108,7 +110,7 @@ def sparse(policy: Policy, groups: Sequence[Group], every: int, phase: int = 0) 
         return Refused(f"sparse(every = {every} steps)", "independent steps get the same each")
     lagged = [group.with_lags(_useful_lags(group, every)) for group in groups]
     allocate = partial(allocate_sparse, promise, policy.stream.horizon, lagged, every, phase)
-    return _tried(f"sparse(every = {every} steps)", allocate, caps)
+    return _tried(policy, f"sparse(every = {every} steps)", allocate, caps)
 
 
 def promised(policy: Policy) -> tuple[Promise | None, list[Cap]]:
@@ -124,13 +126,13 @@ def promised(policy: Policy) -> tuple[Promise | None, list[Cap]]:
     return Promise(tuple((float(nats), window) for nats, window in leaks)) if leaks else None, caps
 
 
-def _tried(name: str, allocate: Callable[[], Allocation], caps: Sequence[Cap]) -> Allocation | Refused:
-    """What was allocated, cut to the caps, or why nothing was."""
+def _tried(policy: Policy, name: str, allocate: Callable[[], Allocation], caps: Sequence[Cap]) -> Allocation | Refused:
+    """What was allocated, cut to the caps and to what may be told of one user, or why nothing was."""
     try:
         found = allocate()
     except ScheduleError as reason:
         return Refused(name, str(reason))
-    return replace(found, runs=capped(found.runs, caps))
+    return replace(found, runs=cut(capped(found.runs, caps), users_beside(policy)))
 
 
 def _useful_lags(group: Group, every: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from policyc.planning.queries import ordered_releases, participation_of, query_of
+from policyc.planning.queries import RELATIONS, beside_steps, ordered_releases, participation_of, query_of
 from policyc.planning.series import modelled_signal, signal_evidence, with_one_signal
 from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import (
@@ -26,6 +26,7 @@ from policyc.semantics.policy import (
     Suppression,
     Target,
     UserLevelTarget,
+    UserStepsTarget,
     WEventTarget,
 )
 from policyc.version import __version__
@@ -53,10 +54,6 @@ from policyc_runtime.plan import STRETCH, FileRecord, PolicyRecord
 from policyc_runtime.sources.calendar import SECOND, Division, step_of
 from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
 
-RELATIONS = {
-    "add_remove": promised.NeighboringRelation.ADD_OR_REMOVE_ONE,
-    "replace": promised.NeighboringRelation.REPLACE_ONE,
-}
 MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
 
@@ -105,7 +102,7 @@ def draft_of(policy: Policy, lags: Mapping[str | None, tuple[int, ...]] | None =
         stream=stream_record(policy),
         delivery=Delivery(kind=policy.delivery.kind, delay=policy.delivery.delay),
         objective=policy.objective,
-        targets=tuple(target_record(target) for target in policy.targets),
+        targets=tuple(target_record(target, policy) for target in policy.targets),
         correlation=correlation_record(policy, lags or {}),
         participation=participation,
         signal=modelled_signal(told),
@@ -269,8 +266,11 @@ def _periods(stream: StreamRecord, clock: ClockRecord, per: Length, horizon: int
     return int(Division.into(per, stream, start).of(end - 1)[0]) + 1
 
 
-def target_record(target: Target) -> promised.Target:
-    """A promise as the plan has it."""
+def target_record(target: Target, policy: Policy | None = None) -> promised.Target:
+    """A promise as the plan has it; of all of a user beside promises about steps with what the policy says of users."""
+    if isinstance(target, UserStepsTarget):
+        assert policy is not None, "of one promise alone it is none of these"
+        return beside_steps(policy, target)
     if isinstance(target, AlphaDPTTarget):
         return promised.AlphaDPT(alpha=target.alpha, window=target.window)
     if isinstance(target, WEventTarget):

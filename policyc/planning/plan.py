@@ -50,7 +50,7 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     if horizon is not None and horizon > LARGEST_HORIZON:
         raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
     try:
-        if any(isinstance(target, UserLevelTarget) for target in policy.targets):
+        if all(isinstance(target, UserLevelTarget) for target in policy.targets):
             policy = with_one_signal(policy)
             plan, more = plan_user_level(policy, notices)
         else:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from policyc.semantics.policy import Policy, Release
+from policyc.semantics.policy import Policy, Release, UserStepsTarget
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
 from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.plan.targets import NeighboringRelation, UserSteps
+from policyc_check.users.participation import Participation
 
+RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
 GRID_STEPS = 1000  # a clamped value is told from zero in at least so many steps of the grid
 
 
@@ -71,4 +74,23 @@ def participation_of(policy: Policy) -> ParticipationRecord:
         spacing=stated.spacing,
         enforced=stated.enforced,
         assumed=stated.assumed,
+    )
+
+
+def users_beside(policy: Policy) -> list[UserSteps]:
+    """The promises about all events of one user that budgets of steps have to keep."""
+    return [beside_steps(policy, target) for target in policy.targets if isinstance(target, UserStepsTarget)]
+
+
+def beside_steps(policy: Policy, target: UserStepsTarget) -> UserSteps:
+    """Such a promise as the plan has it: without a stated bound a user may take part in every step."""
+    stated, horizon = policy.participation, policy.stream.horizon
+    bound = horizon if stated is None else Participation(stated.steps, horizon, stated.spacing).steps
+    assert bound is not None, "an endless stream without a bound was refused before"
+    return UserSteps(
+        epsilon=target.epsilon,
+        delta=target.delta,
+        relation=RELATIONS[target.neighbors],
+        bound=bound,
+        assumed=None if stated is None else stated.assumed,
     )

@@ -204,7 +204,17 @@ class WEventTarget:
     neighbors: Literal["add_remove", "replace"] = "replace"
 
 
-Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget
+@dataclass(frozen=True, kw_only=True)
+class UserStepsTarget:
+    """All events of one user beside promises about steps, so that budgets of steps have to keep it."""
+
+    neighbors: Literal["add_remove", "replace"]
+    span: Span
+    epsilon: Decimal
+    delta: Decimal
+
+
+Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget | UserStepsTarget
 
 
 @dataclass(frozen=True)

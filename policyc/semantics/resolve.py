@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
+from policyc.semantics.beside import with_budgets
 from policyc.semantics.cells import column_of, level_columns
 from policyc.semantics.constraints import resolve_postprocess
 from policyc.semantics.correlations import resolve_correlation
@@ -104,7 +105,7 @@ def _resolve(scope: Scope, tree: Tree, needed: Mapping[str, str]) -> Policy | No
         files=tuple(scope.files[name] for name in sorted(scope.files)),
         made=tuple(made),
     )
-    return with_window(policy)
+    return with_budgets(with_window(policy))
 
 
 def _keyword(statement: syntax.Statement) -> str:

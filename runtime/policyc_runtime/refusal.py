@@ -12,12 +12,15 @@ from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.runs import enough
 from policyc_check.verify import NONSENSE, digest_claim, steps, verified_claims
 from policyc_runtime.beyond import beyond_claims
+from policyc_runtime.consistency import consistency_claims
 from policyc_runtime.plan import Plan
+from policyc_runtime.witness import witness_claims
 
 
 def plan_claims(plan: Plan) -> Iterator[Claim]:
     """Every claim of a plan, recomputed: of its privacy, then of its use; the first that fails is the last."""
-    for claim in chain(verified_claims(plan), share_claims(plan), beyond_claims(plan)):
+    beside = (witness_claims(plan), consistency_claims(plan), share_claims(plan), beyond_claims(plan))
+    for claim in chain(verified_claims(plan), *beside):
         yield claim
         if claim.holds is False:
             return

@@ -57,6 +57,7 @@ SOURCES: Final[dict[str, str]] = {
         "L. Fan, L. Xiong: An Adaptive Approach to Real-Time Aggregate Monitoring with Differential Privacy. "
         "IEEE Transactions on Knowledge and Data Engineering 26(9), 2014."
     ),
+    "KOV15": "P. Kairouz, S. Oh, P. Viswanath: The Composition Theorem for Differential Privacy. ICML 2015.",
     "HOE56": (
         "W. Hoeffding: On the Distribution of the Number of Successes in Independent Trials. "
         "Annals of Mathematical Statistics, 1956."

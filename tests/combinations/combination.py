@@ -43,15 +43,21 @@ TARGETS = {
     "pure, replaced": ("user_level(epsilon = 2.0, delta = 0, neighbors = replace)",),
     "rho": ("user_level(rho = 0.3, neighbors = add_remove)",),
     "rho, replaced": ("user_level(rho = 0.3, neighbors = replace)",),
-    "user + event": (_USER.format("replace"), "event_level(epsilon = 0.5)"),
+    "event + user": ("event_level(epsilon = 0.5)", _USER.format("replace")),
+    "w_event + user": (
+        "w_event(epsilon = 1.0, window = 3 steps)",
+        "user_level(epsilon = 3.0, delta = 0, neighbors = replace)",
+    ),
+    "alpha + user": ("alpha_dpt(alpha = 1.0)", "user_level(epsilon = 1.5, delta = 1e-4, neighbors = add_remove)"),
 }
 USER_LEVEL = ("add_remove", "replace")
 ADDED = ("pure", "pure, replaced", "rho", "rho, replaced")  # whose losses add up
 MEASURED = ("event, delta", "w_event, delta", "event, added")  # whose noise is accounted for as that of a whole user
 WINDOWS = ("event", "w_event", *MEASURED)
 PURE = ("pure", "pure, replaced", "event", "w_event", "event, added")
+BESIDE = ("event + user", "w_event + user", "alpha + user")  # all of a user beside steps, whose budgets keep it
 SINGLE_STEPS = tuple(
-    name for name in TARGETS if name not in MEASURED and not any("user_level" in text for text in TARGETS[name])
+    name for name in TARGETS if name not in MEASURED and (name in BESIDE or "user_level" not in TARGETS[name][0])
 )
 LEAKS = tuple(name for name in TARGETS if "alpha" in name)
 
@@ -212,7 +218,7 @@ class Combination:
     @property
     def user_level(self) -> bool:
         """Whether all events of a user are promised, be it in a window."""
-        return self.windowed or any("user_level" in text for text in TARGETS[self.target])
+        return self.windowed or "user_level" in TARGETS[self.target][0]
 
     @property
     def several(self) -> bool:
@@ -280,7 +286,7 @@ class Combination:
     @property
     def cells(self) -> tuple[str, ...]:
         """The cells of the stream, `otherwise` last; none where nothing needs them."""
-        if self.target in LEAKS or "otherwise" in self.release:
+        if self.target in LEAKS or "otherwise" in self.release or (self.target in BESIDE and self.by_cell):
             return (*CELLS, "away")
         return CELLS if self.by_cell else ()
 
@@ -300,6 +306,7 @@ class Combination:
             *(f"target {text}" for text in self._targets()),
             *(self._chains() if self.target in LEAKS else ()),
             *([f"participation at_most({self.participation})"] if self.user_level and not self.windowed else ()),
+            *(['participation at_most(4 steps, assumed = "so it is")'] if self.target in BESIDE else ()),
             *([f"signal {SIGNALS[self.signal]}"] if SIGNALS[self.signal] else ()),
             f"deliver {self.deliver}",
             f"objective {self.objective}",
@@ -349,7 +356,7 @@ def _unfit(one: Combination) -> Iterator[str]:
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
     steps = not one.user_level
     adaptive = mechanism in ("budget_distribution", "budget_absorption")
-    if one.target == "user + event" or (steps and one.release not in (*COUNTS_AND_MADE, "agreeing levels")):
+    if steps and one.release not in (*COUNTS_AND_MADE, "agreeing levels"):
         yield "E0702"
     budgets = mechanism in ("auto", "laplace") or (adaptive and ("w_event" in one.target or "window" in one.mechanism))
     if steps and not budgets and not (one.target in LEAKS and one.unable):
@@ -384,7 +391,7 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0610"
     if mechanism in SKIPPING and one.user_level and one.release in TOTALS:
         yield "E0611"
-    if one.target != "user + event" and one.user_level and estimate in ("map", "joint_map"):
+    if one.user_level and estimate in ("map", "joint_map"):
         yield "E0756"
 
 

@@ -17,6 +17,7 @@ from policyc_check.errors import KernelError
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import canonical_json
 from policyc_check.records import Matrix
+from policyc_runtime.consistency import reversal_gap
 from policyc_runtime.plan import Plan
 
 LARGEST_INLINE_CHAIN = 20
@@ -109,7 +110,7 @@ def _reversal(record: ChainRecord) -> str:
             return f"only the {given} matrix is stated; leakage in the other direction is not counted"
         start = "the stationary law" if record.initial == "stationary" else "the stated law of the first step"
         return f"the {other} matrix is derived from the {given} one by Bayes' rule, from {start}"
-    largest = record.reversal_gap() or 0.0
+    largest = reversal_gap(record) or 0.0
     return (
         "both matrices are stated; leakage is computed from the forward one and its Bayes reversal, from which the "
         f"backward one differs by at most {round_up(largest, 3)}"

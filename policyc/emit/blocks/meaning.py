@@ -18,9 +18,11 @@ from policyc_check.plan.targets import (
     Target,
     UserPromise,
     UserRho,
+    UserSteps,
     WEvent,
     window_of,
 )
+from policyc_check.steps.users import costs_of, profile_of
 from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.plan import Plan
 
@@ -38,11 +40,16 @@ def meaning(plan: Plan) -> list[JsonValue]:
 def _meaning(plan: Plan, target: Target, index: int) -> Json:
     about = (
         f"all events of {user(plan)}{in_period(plan)} together"
-        if isinstance(target, UserPromise)
+        if isinstance(target, UserPromise | UserSteps)
         else event(plan, window_of(target))
     )
-    rows = _exact_curve(plan, target) if isinstance(target, UserPromise) else _pure(target)
-    guess = "right" if isinstance(target, UserPromise) else "sure"
+    if isinstance(target, UserPromise):
+        rows = _exact_curve(told_curve(plan, target), _usual(target))
+    elif isinstance(target, UserSteps) and target.delta:
+        rows = _exact_curve(profile_of(costs_of(plan, target)), float(target.epsilon))
+    else:
+        rows = _pure(target)
+    guess = "right" if isinstance(target, UserPromise | UserSteps) else "sure"
     return {
         "promise": f"P{index}",
         "unit_of_privacy": about,
@@ -61,6 +68,12 @@ def _meaning(plan: Plan, target: Target, index: int) -> Json:
 
 
 def _method(target: Target) -> str:
+    if isinstance(target, UserSteps):
+        return (
+            "Beliefs are how often the best guess whether the events are those of the user, or of the neighbor, is "
+            "right, after a prior belief of 10 or 50 % in one of them; both follow from the budgets of all steps in "
+            "which neighbors differ."
+        )
     if isinstance(target, UserPromise) and target.window is not None:
         return (
             "Beliefs are how often the best guess between two courses of these events, all else being known, is right, "
@@ -79,7 +92,7 @@ def _method(target: Target) -> str:
 Rows = tuple[list[tuple[Decimal, str]], list[tuple[Decimal, str]]]
 
 
-def _loss(target: AlphaDPT | EventLevel | WEvent) -> Decimal:
+def _loss(target: AlphaDPT | EventLevel | WEvent | UserSteps) -> Decimal:
     return target.alpha if isinstance(target, AlphaDPT) else target.epsilon
 
 
@@ -96,7 +109,7 @@ def pure_power(false_positives: Decimal, loss: Decimal) -> Decimal:
     return min(many, few, Decimal(1))
 
 
-def _pure(target: AlphaDPT | EventLevel | WEvent) -> Rows:
+def _pure(target: AlphaDPT | EventLevel | WEvent | UserSteps) -> Rows:
     loss = _loss(target)
     return (
         [(prior, _up(posterior_bound(prior, loss))) for prior in PRIORS],
@@ -104,11 +117,9 @@ def _pure(target: AlphaDPT | EventLevel | WEvent) -> Rows:
     )
 
 
-def _exact_curve(plan: Plan, target: AnyUserPromise) -> Rows:
-    """Beliefs and tests from delta at a few epsilons: each is a bound, and the smallest counts."""
-    profile = told_curve(plan, target)
-    largest = 2 * _usual(target)
-    curve = [(0.0, profile.delta(0.0)), *((e, profile.delta(e)) for e in _grid(largest))]
+def _exact_curve(profile: PrivacyProfile, usual: float) -> Rows:
+    """Beliefs and tests from delta at a few epsilons: each is a bound, the smallest counts. `usual` is seldom lost."""
+    curve = [(0.0, profile.delta(0.0)), *((e, profile.delta(e)) for e in _grid(2 * usual))]
     beliefs = []
     for prior in PRIORS:
         beliefs.append((max(prior, 1 - prior), _up(Decimal(best_guess(profile, prior)))))
@@ -150,7 +161,7 @@ def _up(value: Decimal) -> str:
 
 def posterior_picture(plan: Plan) -> Json | None:
     """What can be believed after against before, for the first promise that bounds odds; None when there is none."""
-    targets = [target for target in plan.targets if not isinstance(target, UserPromise)]
+    targets = [target for target in plan.targets if not isinstance(target, UserPromise | UserSteps)]
     if not targets:
         return None
     target = targets[0]

@@ -7,6 +7,7 @@ from policyc.emit.blocks.levels import levels
 from policyc.emit.blocks.made import made_sentence
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.suppression import left_out_words
+from policyc.emit.blocks.user_steps import taking_part, user_steps_of
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, lasting, listed, quoted
 from policyc.emit.numbers import counted, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
@@ -191,8 +192,12 @@ def participation(plan: Plan) -> Json:
     windows = [window for target in plan.targets if (window := getattr(target, "window", 1)) > 1]
     held = f"what happens within {max(windows):,} steps in a row" if windows else "one event"
     counts = "only the last event" if plan.stream.cell is not None else "only one"
+    bound = f"none: the promise is for {held}, so a user may take part in every step"
+    if users := user_steps_of(plan):
+        often = listed([taking_part(plan, target) for target in users])
+        bound = f"{often}, for the promise about all events of a user: assumed, not enforced; none for the others"
     return {
-        "bound": f"none: the promise is for {held}, so a user may take part in every step",
+        "bound": bound,
         "per_step": "1",
         "enforced": f"by the run: of a user with several events in a step, {counts} counts",
         "beyond": "nothing is lost or changed beyond that",

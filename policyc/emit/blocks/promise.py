@@ -6,11 +6,32 @@ from collections.abc import Collection
 
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
-from policyc.emit.blocks.wording import Json, JsonValue, believed_of, event, quoted, relation_words, span, weighed
+from policyc.emit.blocks.user_steps import at_chance, taking_part, user_steps_of, user_steps_promise
+from policyc.emit.blocks.wording import (
+    Json,
+    JsonValue,
+    believed_of,
+    event,
+    listed,
+    quoted,
+    relation_words,
+    span,
+    weighed,
+)
 from policyc.emit.numbers import exact, likelihood_factor, plain, round_down, sentence_case, shown
-from policyc_check.plan.targets import AlphaDPT, EventLevel, NeighboringRelation, Target, UserPromise, WEvent, window_of
+from policyc_check.plan.targets import (
+    AlphaDPT,
+    EventLevel,
+    NeighboringRelation,
+    Target,
+    UserPromise,
+    UserSteps,
+    WEvent,
+    window_of,
+)
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease
+from policyc_runtime.witness import witnesses_of
 
 
 def promises(plan: Plan) -> list[JsonValue]:
@@ -22,7 +43,9 @@ def promises(plan: Plan) -> list[JsonValue]:
     ]
 
 
-def _promise(plan: Plan, target: AlphaDPT | EventLevel | WEvent, index: int) -> Json:
+def _promise(plan: Plan, target: AlphaDPT | EventLevel | WEvent | UserSteps, index: int) -> Json:
+    if isinstance(target, UserSteps):
+        return user_steps_promise(plan, target, index, _rests_on(plan, without=("correlation", "independence")))
     if isinstance(target, AlphaDPT):
         return _alpha_dpt(plan, target, index)
     return _w_event(plan, target, index) if isinstance(target, WEvent) else _event_level(plan, target, index)
@@ -86,7 +109,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         "theorem": _theorem(plan, target.window),
         "derivation": _derivation(plan, target.window),
         "sources": ["CAO17"],
-        "conditional_on": _rests_on(plan),
+        "conditional_on": _rests_on(plan, without=("participation",)),
     }
 
 
@@ -106,7 +129,7 @@ def _reached(plan: Plan, target: AlphaDPT) -> Json:
     """The attack that comes nearest to the promise, where one is known."""
     if target.window > 1 or not plan.claims.witnesses:
         return {}
-    attack = max(plan.claims.witnesses, key=lambda witness: witness.nats)
+    attack = max(witnesses_of(plan), key=lambda witness: witness.nats)
     assert plan.stream.cell is not None, "chains are on cells"
     told, untold = (quoted(plan.stream.cell.states[state]) for state in attack.states)
     whom = f"one user of group {quoted(attack.group)}" if attack.group else "one user"
@@ -201,7 +224,7 @@ def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
         else "a step protects its own event by its own budget",
         "derivation": _window_derivation(plan, target.window),
         "sources": ["KELLARIS14"],
-        "conditional_on": _rests_on(plan, without=("correlation", "independence")),
+        "conditional_on": _rests_on(plan, without=("correlation", "independence", "participation")),
     }
 
 
@@ -230,7 +253,7 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
         "theorem": "a step protects its own event by its own budget",
         "derivation": "The largest budget of a step, all releases together, in exact fractions.",
         "sources": [],
-        "conditional_on": _rests_on(plan),
+        "conditional_on": _rests_on(plan, without=("participation",)),
     }
 
 
@@ -299,6 +322,17 @@ def not_covered(plan: Plan) -> list[JsonValue]:
 def _more_than_one_event(plan: Plan) -> Json:
     wide = any(getattr(target, "window", 1) > 1 for target in plan.targets)
     one = "one event, or for the steps of one window," if wide else "one event"
+    if users := user_steps_of(plan):
+        told = [
+            f"{exact(t.epsilon)} nats{at_chance(t)} of a user who takes part in {taking_part(plan, t)}" for t in users
+        ]
+        return {
+            "title": "More of a user than its promise is about",
+            "text": (
+                f"All promises but one are for {one} at a time. That for all events of a user together is "
+                f"{listed(told)}; for a user in any steps, against any adversary, it is {_whole_stream(plan)}."
+            ),
+        }
     return {
         "title": "More than one window of a user" if wide else "More than one event of a user",
         "text": (

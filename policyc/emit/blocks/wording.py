@@ -75,7 +75,7 @@ def glossary(plan: Plan) -> list[JsonValue]:
             "How much results tell, as a number that adds up over results: on average at most so many nats, and the "
             "more above that, the rarer (about the epsilons that stand beside it)."
         )
-    if any(isinstance(target, UserRho) or (isinstance(target, UserLevel) and target.delta) for target in plan.targets):
+    if any(isinstance(target, UserRho) or getattr(target, "delta", None) for target in plan.targets):
         entries["delta"] = (
             "What is left to chance: an amount that the probability of any set of results may differ by beyond the "
             "factor."

@@ -18,6 +18,7 @@ from policyc_check.plan.targets import (
     UserLevel,
     UserPromise,
     UserRho,
+    UserSteps,
     window_of,
 )
 from policyc_runtime.plan import Plan
@@ -37,14 +38,14 @@ def _numbers(target: Target) -> tuple[Decimal, Decimal]:
         return target.alpha, Decimal(0)
     if isinstance(target, UserRho):
         return target.rho, Decimal(0)
-    return target.epsilon, target.delta if isinstance(target, UserLevel) else Decimal(0)
+    return target.epsilon, target.delta if isinstance(target, UserLevel | UserSteps) else Decimal(0)
 
 
 def _kind(target: Target) -> str:
     """What a promise is about, whatever its number: those of one kind stand for each other."""
     if isinstance(target, UserPromise):
         return "user_level" if target.window is None else kind_of(target)
-    return target.kind
+    return "user_level beside steps" if isinstance(target, UserSteps) else target.kind
 
 
 def _target_words(target: Target) -> str:
@@ -54,6 +55,8 @@ def _target_words(target: Target) -> str:
         words += [*([f"delta {exact(delta)}"] if isinstance(target, UserLevel) else []), target.relation.value]
         if target.per is not None:
             words.append(f"one period of {duration(target.per)}")
+    if isinstance(target, UserSteps):
+        words += [f"delta {exact(target.delta)}", target.relation.value, f"at most {counted(target.bound, 'step')}"]
     if _window(target) > 1:
         words.append(f"any {_window(target):,} steps in a row")
     return ", ".join(words)
@@ -62,6 +65,8 @@ def _target_words(target: Target) -> str:
 def _implies(new: Target, old: Target) -> bool:
     """Whether who keeps the new target keeps the old one, steps and users being the same."""
     if _kind(new) != _kind(old) or _relation(new) != _relation(old) or not _covers(new, old):
+        return False
+    if _fewer(new, old):
         return False
     if isinstance(old, UserRho) and isinstance(new, UserLevel):  # a largest loss is a rho, half of its square (BS16)
         return new.delta == 0 and new.epsilon**2 <= 2 * old.rho
@@ -77,7 +82,7 @@ def _window(target: Target) -> int:
 
 
 def _relation(target: Target) -> object:
-    return target.relation if isinstance(target, UserPromise) else NeighboringRelation.REPLACE_ONE
+    return target.relation if isinstance(target, UserPromise | UserSteps) else NeighboringRelation.REPLACE_ONE
 
 
 def _covers(new: Target, old: Target) -> bool:
@@ -87,6 +92,11 @@ def _covers(new: Target, old: Target) -> bool:
     if old.per is None or new.per == MONTH or old.per == MONTH:  # noqa: PLR1714  so that mypy sees it
         return new.per == old.per or (isinstance(old.per, int) and DAY % old.per == 0)  # a month is made of days
     return new.per % old.per == 0
+
+
+def _fewer(new: Target, old: Target) -> bool:
+    """Whether the new promise is about users in fewer steps."""
+    return isinstance(old, UserSteps) and isinstance(new, UserSteps) and new.bound < old.bound
 
 
 def _targets(old: Plan, new: Plan) -> Iterator[Change]:
@@ -116,7 +126,7 @@ def _loss(old: Target, same: list[Target]) -> str:
         (delta > delta_before, "a larger delta promises less"),
         (_window(new) < _window(old), "fewer steps are covered together"),
         (_relation(new) != _relation(old), "other data sets are compared"),
-        (not _covers(new, old), "less of a user is covered together"),
+        (not _covers(new, old) or _fewer(new, old), "less of a user is covered together"),
     ]
     return "; ".join(words for holds, words in reasons if holds) or "the promises cannot be compared"
 

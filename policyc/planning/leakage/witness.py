@@ -3,7 +3,7 @@
 Laplace noise of a step can show every set of cells, but none and all, e^epsilon times likelier than the other cells.
 Outputs before and after a step are told apart by the laws of the chain; of one step's outputs, all others being
 fixed, the best set holds the cells above a threshold, so that steps are improved one after the other until none can be.
-What is found is only a proposal: `policyc_check.steps.witness` follows the same outputs once more.
+What is found is only a proposal: `policyc_runtime.witness` follows the same outputs once more.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_check.plan.claims import OutputRun, Witness
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Stated
 from policyc_check.steps.chains import Chain
 from policyc_check.steps.inheritance import GroupLeakage
-from policyc_check.steps.witness import losses_of_outputs, told_by_witness
+from policyc_runtime.witness import OutputRun, Witness, losses_of_outputs, told_by_witness
 
 Floats = NDArray[np.float64]
 Sets = NDArray[np.bool_]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.lengths import MONTH
-from policyc.semantics.policy import Participation, Policy, UserLevelTarget
+from policyc.semantics.policy import Participation, Policy, UserLevelTarget, UserStepsTarget
 from policyc.semantics.reading import written
 
 ONE_EVENT = "the first event of a step"
@@ -35,19 +35,26 @@ def check_participation(policy: Policy) -> Iterator[Diagnostic]:
             )
         elif bound.enforced is not None and any(isinstance(target, UserLevelTarget) for target in policy.targets):
             yield from _dropping(policy, bound, bound.span)
+        elif bound.enforced is not None and _steps_dropped(policy, bound) is not None:
+            yield from _kept_as_they_are(policy, bound)
         return
     for target in policy.targets:
-        if not isinstance(target, UserLevelTarget):
+        if not isinstance(target, UserLevelTarget | UserStepsTarget):
             continue
+        how = "enforced = keep_first" if isinstance(target, UserLevelTarget) else 'assumed = "why this holds"'
         if most is None:
             yield Diagnostic(
                 "E0501",
                 "no noise can hide a user who takes part for ever",
                 target.span,
                 because="the promise covers all events of a user, and over an unbounded horizon they have no bound",
-                help="add `participation at_most(50 steps, enforced = keep_first)`, or give a horizon; or promise "
-                "less, "
-                "all events of a user in one period, which any step can keep: `per = 1d` in the target",
+                help=f"add `participation at_most(50 steps, {how})`, or give a horizon"
+                + (
+                    "; or promise less, all events of a user in one period, which any step can keep: `per = 1d` in "
+                    "the target"
+                    if isinstance(target, UserLevelTarget)
+                    else ""
+                ),
                 labels=(Label(policy.stream.horizon_span, "the stream never ends"),),
             )
         else:
@@ -56,11 +63,31 @@ def check_participation(policy: Policy) -> Iterator[Diagnostic]:
                 f"every user is taken to be there in all {counted(most)}{_of_a_period(policy)}",
                 target.span,
                 because="without a bound the noise must hide a user who takes part in every step",
-                help=f"add `participation at_most({min(50, most)} steps, {_per(policy)}enforced = keep_first)` for "
+                help=f"add `participation at_most({min(50, most)} steps, {_per(policy)}{how})` for "
                 "less "
                 f'noise, or `at_most({most} steps, {_per(policy)}assumed = "once a step")` to say that this is meant',
             )
-            yield from _dropping(policy, None, target.span)
+            if isinstance(target, UserLevelTarget):
+                yield from _dropping(policy, None, target.span)
+
+
+def _kept_as_they_are(policy: Policy, bound: Participation) -> Iterator[Diagnostic]:
+    """E0510: where events are dropped, one of them decides which others count, and promises about steps are none."""
+    target = next((target for target in policy.targets if isinstance(target, UserStepsTarget)), None)
+    if target is None:
+        return
+    other = next(one for one in policy.targets if one is not target)
+    most = policy.stream.horizon
+    every = "" if most is None else f"; or `at_most({counted(most)}, ...)`, which drops nothing"
+    yield Diagnostic(
+        "E0510",
+        "a bound that drops events does not stand beside a promise about steps",
+        bound.span,
+        because="whether an event counts would depend on where the user was before: one event would change what counts "
+        "at other steps, and what is counted would not move as the chain says",
+        help=f'write `assumed = "why nobody takes part in more"`{every}',
+        labels=(Label(other.span, "promised here"),),
+    )
 
 
 class _Dropped(NamedTuple):

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.lengths import DAY, MONTH, Length
-from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.policy import Policy, UserLevelTarget, UserStepsTarget
 
 
 def check_periods(policy: Policy) -> Iterator[Diagnostic]:
     """Whether a promise and its bound are about the same periods, made of whole steps, from a moment that is said."""
     bound, step = policy.participation, policy.stream.step
     for target in policy.targets:
-        if not isinstance(target, UserLevelTarget) or target.window is not None:
+        if not isinstance(target, UserLevelTarget | UserStepsTarget) or policy.window is not None:
             continue
-        if bound is not None and bound.per != target.per:
+        per = target.per if isinstance(target, UserLevelTarget) else None
+        if bound is not None and bound.per != per:
             yield Diagnostic(
                 "E0505",
                 "the promise and the participation bound are not about the same period",
@@ -26,9 +27,9 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
                 help="write the same `per = ...` in both, or in neither",
                 labels=(Label(target.span, "promised here"),),
             )
-        if target.per is None:
+        if per is None:
             continue
-        if _overlap(target.per, step):
+        if _overlap(per, step):
             yield Diagnostic(
                 "E0506",
                 "periods and steps overlap",
@@ -36,7 +37,7 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
                 because="what one user does in one period would lie in parts of steps, and be in more of them than the "
                 "period is long",
                 help=f"write a period of whole steps of {policy.stream.step_text}, or of which a step has a whole "
-                f"number{_beside_months(target.per, step)}",
+                f"number{_beside_months(per, step)}",
                 labels=(Label(policy.stream.span, "the step is declared here"),),
             )
         if policy.stream.start is None:

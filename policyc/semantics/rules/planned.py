@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
-from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, UserLevelTarget, WEventTarget
+from policyc.semantics.policy import (
+    AlphaDPTTarget,
+    EventLevelTarget,
+    Policy,
+    Release,
+    UserLevelTarget,
+    UserStepsTarget,
+    WEventTarget,
+)
 
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:
@@ -38,7 +46,7 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     for release in () if _user_level(policy) else policy.releases:
         if release.kind != "count":
             name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
-            yield name, release.span, _instead_of_totals(policy)
+            yield name, release.span, _instead_of(release, policy)
     if _user_level(policy) and policy.budget.name not in ("auto", "parts"):
         what = f"budget `{policy.budget.name}` beside noise that hides steps together"
         instead = "leave it out: where users may be in any steps, the same noise in all of them errs least"
@@ -66,10 +74,14 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         yield f"mechanism `{wish.name}`", span, "write `mechanism auto`, or leave it out"
 
 
-def _instead_of_totals(policy: Policy) -> str:
+def _instead_of(release: Release, policy: Policy) -> str:
     """A promise about steps plans sums and totals where it stands alone."""
-    if any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
+    if release.kind != "sum" and any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
         return "publish `count(...)` meanwhile, and add up what is published of it, which costs no privacy"
+    if any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
+        return "publish `count(...)`: the chain says where users are, and not what they spend there"
+    if any(isinstance(target, UserStepsTarget) for target in policy.targets):
+        return "promise all events of a user alone: it covers each of them, at the smallest epsilon of all"
     return "keep one of these promises: a window of several steps covers each of them, at the smallest epsilon of all"
 
 
@@ -91,14 +103,25 @@ def _counts_absent(policy: Policy, target: UserLevelTarget) -> bool:
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
-    instead = "promise `alpha_dpt(alpha = ...)` or `w_event(...)` meanwhile, which do not cover all events of a user"
-    if any(isinstance(t, (AlphaDPTTarget, EventLevelTarget, WEventTarget)) for t in policy.targets):
-        instead = "leave this target out meanwhile; the others do not cover all events of a user"
+    bound, several = policy.participation, len(policy.targets) > 1
     for target in policy.targets:
+        if several and isinstance(target, EventLevelTarget | WEventTarget):
+            what = "a `delta`" if target.delta else "`neighbors = add_remove`"
+            if target.delta or target.neighbors == "add_remove":
+                yield (
+                    f"{what} of steps beside others",
+                    target.span,
+                    "leave it out: budgets of steps keep more than that",
+                )
+        if isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
+            what = "several events of a user in a step beside promises about steps"
+            yield what, bound.span, "write `per_step = 1`: a user counts once in a step, however many events it has"
         if isinstance(target, UserLevelTarget):
             cell = policy.stream.cell
             if not _user_level(policy):
-                yield "a user-level target beside others", target.span, instead
+                what = "`rho`" if target.rho is not None else "a period of a user"
+                meanwhile = "`epsilon` and `delta`" if target.rho is not None else "all of a user, without `per`"
+                yield f"{what} beside promises about steps", target.span, f"promise {meanwhile} meanwhile"
             elif cell is not None and cell.otherwise is not None and _counts_absent(policy, target):
                 yield (
                     f"how many users are `{cell.otherwise}` beside noise that hides steps together",

@@ -14,6 +14,7 @@ from policyc.semantics.policy import (
     Policy,
     Target,
     UserLevelTarget,
+    UserStepsTarget,
     WEventTarget,
 )
 
@@ -25,6 +26,7 @@ _FAR = 100  # how often delta should go into 1 / population
 _KIND = {
     AlphaDPTTarget: "alpha_dpt",
     UserLevelTarget: "user_level",
+    UserStepsTarget: "user_level",
     EventLevelTarget: "event_level",
     WEventTarget: "w_event",
 }
@@ -58,9 +60,11 @@ def check_targets(policy: Policy) -> Iterator[Diagnostic]:
         yield from _large(policy, target)
         if isinstance(target, AlphaDPTTarget):
             yield from _alpha_dpt(policy, target)
-        if isinstance(target, UserLevelTarget):
+        if isinstance(target, UserLevelTarget | UserStepsTarget):
             yield from _delta(policy, target)
             yield from _no_start(policy, target)
+        if isinstance(target, UserStepsTarget):
+            yield from _counted_when_absent(policy, target)
     yield from _read_as_user_level(policy)
 
 
@@ -177,18 +181,7 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
     cell, population = policy.stream.cell, policy.stream.population
     if cell is None or cell.otherwise is not None:
         return
-    counts = {r.name for r in policy.releases if r.kind == "count" and r.by is not None}
-    covered = any(
-        row.relation == "=="
-        and row.bound == population
-        and len(row.current) == row.cells
-        and set(row.current.values()) == {Decimal(1)}
-        and not row.previous
-        for block in policy.postprocess
-        if block.release in counts
-        for row in block.constraints
-    )
-    if population is None or not covered:
+    if population is None or not _cells_cover(policy):
         yield Diagnostic(
             "E0304",
             "a user may be in none of the cells",
@@ -201,11 +194,45 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
         )
 
 
+def _counted_when_absent(policy: Policy, target: UserStepsTarget) -> Iterator[Diagnostic]:
+    """E0304: who takes part in some steps only is somewhere in the others, where the cells add up to the population."""
+    cell, population = policy.stream.cell, policy.stream.population
+    by_cell = any(release.by is not None for release in policy.releases)
+    if cell is None or cell.otherwise is not None or population is None or not by_cell:
+        return
+    if any(isinstance(other, AlphaDPTTarget) for other in policy.targets) and not _cells_cover(policy):
+        return  # said already
+    yield Diagnostic(
+        "E0304",
+        "a user may be in none of the cells",
+        cell.span,
+        because="the promise is about users who take part in some steps; in the others they are in no cell, and the "
+        "counts do not add up to the population",
+        help='add `otherwise "elsewhere"`',
+        labels=(Label(target.span, "promised here"),),
+    )
+
+
+def _cells_cover(policy: Policy) -> bool:
+    """Whether counts by cell add up to everybody."""
+    counts = {r.name for r in policy.releases if r.kind == "count" and r.by is not None}
+    return any(
+        row.relation == "=="
+        and row.bound == policy.stream.population
+        and len(row.current) == row.cells
+        and set(row.current.values()) == {Decimal(1)}
+        and not row.previous
+        for block in policy.postprocess
+        if block.release in counts
+        for row in block.constraints
+    )
+
+
 def _chain_without_use(policy: Policy) -> Iterator[Diagnostic]:
     """E0309: event-level and w-event promises take steps as independent; a declared chain says that they are not."""
-    if not policy.chains or not all(map(_of_steps, policy.targets)):
+    if not policy.chains or any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
         return
-    for target in policy.targets:
+    for target in filter(_of_steps, policy.targets):
         yield Diagnostic(
             "E0309",
             "this promise takes steps as independent, and the policy declares how they depend on each other",
@@ -234,7 +261,7 @@ def _uncounted(policy: Policy) -> Iterator[Diagnostic]:
     )
 
 
-def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
+def _delta(policy: Policy, target: UserLevelTarget | UserStepsTarget) -> Iterator[Diagnostic]:
     population = policy.stream.population
     if target.delta is None or target.delta == 0:
         return
@@ -283,8 +310,9 @@ def _delta(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
         )
 
 
-def _no_start(policy: Policy, target: UserLevelTarget) -> Iterator[Diagnostic]:
-    if policy.stream.start is None and target.per is None and target.window is None:
+def _no_start(policy: Policy, target: UserLevelTarget | UserStepsTarget) -> Iterator[Diagnostic]:
+    part = isinstance(target, UserLevelTarget) and (target.per is not None or target.window is not None)
+    if policy.stream.start is None and not part:
         yield Diagnostic(
             "W0503",
             "the stream does not say when step 0 begins",
@@ -310,7 +338,7 @@ def _read_as_user_level(policy: Policy) -> Iterator[Diagnostic]:
     """A participation bound is how a user-level promise is made, so it is the sign of one that was meant."""
     if policy.participation is None or not policy.targets:
         return
-    if any(isinstance(target, UserLevelTarget) and target.window is None for target in policy.targets):
+    if any(_kind(target) == "user_level" for target in policy.targets):
         return
     target, used = policy.targets[0], "this"
     if policy.window is not None:

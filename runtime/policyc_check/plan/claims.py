@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from policyc_check.plan.targets import NeighboringRelation
-from policyc_check.records import NOTHING, Count, Label, NonNegativeInteger, PositiveDecimal, Record, Steps
+from policyc_check.records import NOTHING, Count, Label, Opaque, PositiveDecimal, Record, Steps
 
 
 class WindowClaim(Record):
@@ -87,27 +87,6 @@ class Inheritance(Record):
     after: tuple[InheritedRun, ...]
 
 
-class OutputRun(Record):
-    """Outputs of so many steps in a row, in each of which these cells, by number, are likelier than all others."""
-
-    cells: Annotated[tuple[NonNegativeInteger, ...], Field(min_length=1)]
-    steps: Steps
-
-
-class Witness(Record):
-    """An attack that is known: outputs from step `first` on tell at least `nats` about a user at `step`.
-
-    They tell the state `states[0]`, by number, from `states[1]`.
-    """
-
-    group: Label | None
-    nats: PositiveDecimal
-    step: NonNegativeInteger
-    states: tuple[NonNegativeInteger, NonNegativeInteger]
-    first: NonNegativeInteger
-    outputs: Annotated[tuple[OutputRun, ...], Field(min_length=1)]
-
-
 class Claims(Record):
     """What the plan says of its own privacy; recomputed by `verify`.
 
@@ -116,7 +95,7 @@ class Claims(Record):
     correlation (None for an unbounded horizon). `largest_budget`: None where no step has a budget of its own.
     `windows`: one for each w-event target, and each other one over several steps. `inherited`: one for each chain,
     where leakage is promised, by which it is shown. `witnesses`: at most one for each chain, the leakage that is
-    known to be reached. `user_level`: one for each user-level target, in order.
+    known to be reached; followed by `policyc_runtime.witness`. `user_level`: one for each user-level target, in order.
     """
 
     total_leakage: PositiveDecimal | None
@@ -124,5 +103,5 @@ class Claims(Record):
     largest_budget: PositiveDecimal | None
     windows: tuple[WindowClaim, ...] = ()
     inherited: tuple[Inheritance, ...] = ()
-    witnesses: tuple[Witness, ...] = NOTHING
+    witnesses: Opaque = NOTHING
     user_level: tuple[UserClaim, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from typing import Annotated, Literal
@@ -25,7 +24,7 @@ class ChainRecord(Record):
     """How one user of a group moves; rows are probabilities given as decimals.
 
     `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). Beside
-    `forward` the latter is only compared: what leaks is computed from the one, and its reversal. `initial` is the law
+    `forward` the latter says nothing here: what leaks is computed from the one, and its reversal. `initial` is the law
     of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
     is the paper's recursion. `share`: of all users, those of the group, for utility only.
     """
@@ -44,21 +43,6 @@ class ChainRecord(Record):
         backward = None if self.backward is None or self.forward is not None else _laws(self.backward)
         initial = None if self.initial is None or self.initial == "stationary" else _laws([self.initial])[0]
         return Chain(forward, backward, initial, relative_error=1.01 * UNIT)
-
-    def reversal_gap(self) -> float | None:
-        """How far `backward` is from the reversal of `forward`, its largest entry; None where only one is stated.
-
-        States that are never visited have no reversal.
-
-        Raises:
-            InvalidMatrixError: either is no chain, or there is no single reversal.
-        """
-        if self.forward is None or self.backward is None:
-            return None
-        chain, stated = self.chain(), _laws(self.backward)
-        if stated.shape != chain.backward.shape:
-            return math.inf
-        return float(np.abs(stated - chain.backward)[chain.marginal(0) > 0].max())
 
 
 def _laws(rows: Sequence[Sequence[Decimal]]) -> NDArray[np.float64]:

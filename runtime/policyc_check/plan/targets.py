@@ -81,7 +81,22 @@ class UserRho(UserPromise):
 
 AnyUserPromise = UserLevel | UserRho
 
-Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel | UserRho, Field(discriminator="kind")]
+
+class UserSteps(Record):
+    """All events of one user in at most `bound` steps, beside promises about steps: (epsilon, delta)-privacy.
+
+    `assumed`: why nobody takes part in more; None where the bound is the horizon. Source: DR14.
+    """
+
+    kind: Literal["user_steps"] = "user_steps"
+    epsilon: PositiveDecimal
+    delta: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)]
+    relation: NeighboringRelation
+    bound: Steps
+    assumed: str | None
+
+
+Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel | UserRho | UserSteps, Field(discriminator="kind")]
 
 
 def window_of(target: Target) -> int:

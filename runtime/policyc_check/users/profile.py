@@ -149,15 +149,16 @@ def _cells(z: Floats) -> Floats:
     return np.asarray(np.where(across, 1 - tails[1:] - tails[:-1], inside))
 
 
-def pure_profile(epsilon: float, delta: float = 0.0) -> PrivacyProfile:
-    """What any (epsilon, delta)-private release loses at most: randomised response, which dominates all of them.
+def pure_profile(epsilon: float, delta: float = 0.0, times: int = 1) -> PrivacyProfile:
+    """What so many (epsilon, delta)-private releases lose at most: randomised response, which dominates all of them.
 
     Args:
-        epsilon: nats, > 0.
-        delta: in [0, 1).
+        epsilon: nats, > 0, of each.
+        delta: in [0, 1), of each.
+        times: how many there are.
     """
     if not (0 < epsilon < math.inf and 0 <= delta < 1):
         raise ValueError("epsilon is positive and finite, delta in [0, 1)")
     yes, no = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
     law = LossLaw(2 * epsilon, -epsilon, 0, np.array([no, yes]), delta)
-    return PrivacyProfile(losses=(SumLoss(((law, 1),)),))
+    return PrivacyProfile(losses=(SumLoss(((law, times),)),))

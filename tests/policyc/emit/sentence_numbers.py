@@ -23,7 +23,6 @@ from scipy.stats import norm
 from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
-from policyc_check.plan.claims import Witness
 from policyc_check.plan.stream import MONTH, ParticipationRecord, longest
 from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho
 from policyc_check.records import MOST_COINS
@@ -34,6 +33,7 @@ from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease
 from policyc_runtime.sources.calendar import calendar_of
+from policyc_runtime.witness import Witness, witnesses_of
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?(?!\w)")
 QUOTED = re.compile(r"`[^`]*`|“[^”]*”")
@@ -699,7 +699,7 @@ def followed(plan: Plan, attack: Witness) -> float:
 
 def attacked(told: Told, nats: str, *steps: str) -> None:
     """The attack that comes nearest to a promise."""
-    attack = max(told.plan.claims.witnesses, key=lambda witness: witness.nats)
+    attack = max(witnesses_of(told.plan), key=lambda witness: witness.nats)
     last = attack.first + sum(run.steps for run in attack.outputs) - 1
     assert [number(step) for step in steps] == [attack.first, *([last] if len(steps) > 2 else []), attack.step]
     true = followed(told.plan, attack)
@@ -707,7 +707,7 @@ def attacked(told: Told, nats: str, *steps: str) -> None:
 
 
 def claimed_attack(told: Told, step: str, nats: str) -> None:
-    attacks = [w for w in told.plan.claims.witnesses if (w.step, w.nats) == (number(step), Decimal(nats))]
+    attacks = [w for w in witnesses_of(told.plan) if (w.step, w.nats) == (number(step), Decimal(nats))]
     assert any(number(nats) <= followed(told.plan, attack) * (1 + 1e-9) for attack in attacks)
 
 

@@ -32,10 +32,6 @@ participation at_most({bound} steps, assumed = "tickets")
 """
 USER_LEVEL = "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)"
 CELL = 'cell place in {"A", "B"} otherwise "elsewhere"'
-CHAIN = (
-    "correlation markov(forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary, "
-    'evidence = "counted")'
-)
 
 
 def write(folder: Path, more: str, **changed: str) -> Path:
@@ -85,18 +81,6 @@ def test_an_estimator_that_is_named_is_used_where_it_was_tried(mechanism: str, e
 @pytest.mark.parametrize(
     ("changed", "more", "place"),
     [
-        ({"target": f"{USER_LEVEL}\ntarget alpha_dpt(alpha = 1.0)"}, 'correlation none(evidence = "x")', "beside"),
-        (
-            {
-                "target": f"{USER_LEVEL}\ntarget alpha_dpt(alpha = 1.0)",
-                "cell": CELL + "\n  population 500",
-                "by": " by place",
-            },
-            CHAIN,
-            "beside",
-        ),
-        ({"target": f"{USER_LEVEL}\ntarget w_event(epsilon = 1.0, window = 12 steps)"}, "", "beside"),
-        ({"target": f"{USER_LEVEL}\ntarget event_level(epsilon = 1.0)"}, "", "beside"),
         ({"cell": CELL, "by": " by place"}, "", "`elsewhere`"),
         ({}, "budget uniform()", "`uniform`"),
         ({}, "budget bounded()", "`bounded`"),
@@ -108,7 +92,7 @@ def test_an_estimator_that_is_named_is_used_where_it_was_tried(mechanism: str, e
 def test_what_a_user_level_promise_is_not_planned_with_is_one_finding(
     changed: dict[str, str], more: str, place: str, tmp_path: Path
 ) -> None:
-    """Other targets, users counted as absent, and budgets of steps: E0702, which names it and says what to write."""
+    """Users counted as absent, and budgets of steps: E0702, which names it and says what to write."""
     ((code, said),) = findings(tmp_path, more, **changed)
     assert code == "E0702"
     assert place in said

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.plan.correlation import ChainRecord
-from policyc_check.plan.targets import AlphaDPT, EventLevel, Target, WEvent, window_of
+from policyc_check.plan.targets import AlphaDPT, EventLevel, Target, UserSteps, WEvent, window_of
 from policyc_check.steps.budgets import total_budgets
 from policyc_check.steps.chains import reversal
 from policyc_check.steps.inheritance import leakage_of_group
+from policyc_check.steps.users import differing_steps
 from policyc_check.users.setting import Setting
 from policyc_runtime.laboratory.empirical.attack import Attack, Played, Progress
 from policyc_runtime.laboratory.empirical.proof import Scores
@@ -39,6 +40,7 @@ Whole = NDArray[np.int64]
 REACH = 16  # steps around the event that are looked at: what lies farther away tells next to nothing
 JUMP = 10**6  # users who come at once
 AT_ONCE = 1000  # runs that are held in memory
+MOST_STEPS = 64  # in which all events of a user are attacked
 ENDLESS_EVENT = 64  # an event of an endless stream: late enough for a pattern to have repeated
 PROVING = 600.0  # runs over epsilon squared that tell a budget from twice that budget
 MOST_RUNS = 400_000
@@ -191,7 +193,7 @@ def attacks_on_steps(plan: Plan) -> list[Attack]:
     return attacks + [
         _promise(plan, target, step if adaptive else None, names)
         for target in wide
-        if window_of(target) > 1 or plan.correlation.chains
+        if isinstance(target, UserSteps) or window_of(target) > 1 or plan.correlation.chains
     ]
 
 
@@ -206,10 +208,11 @@ def _either(scene: _Scene, names: tuple[str, ...]) -> str:
 
 
 def _promise(plan: Plan, target: Target, jump: int | None, names: tuple[str, ...]) -> Attack:
-    assert isinstance(target, AlphaDPT | WEvent), "other promises have attacks of their own"
-    record, start = _tightest(plan, target)
+    assert isinstance(target, AlphaDPT | WEvent | UserSteps), "other promises have attacks of their own"
     horizon = plan.stream.horizon
-    width = min(window_of(target), horizon or window_of(target))
+    wide = min(differing_steps(target, horizon), MOST_STEPS) if isinstance(target, UserSteps) else window_of(target)
+    width = min(wide, horizon or wide)
+    record, start = _tightest(plan, target, width)
     start = start if jump is None else max(0, jump - width + 1)
     end = start + width - 1
     reach = REACH if record is not None else 0
@@ -223,21 +226,21 @@ def _promise(plan: Plan, target: Target, jump: int | None, names: tuple[str, ...
         f"{_either(scene, names)} {where}, {known}",
         f"the likelihood ratio of what is published at steps {scene.first} to {scene.last}",
         target.alpha if isinstance(target, AlphaDPT) else target.epsilon,
-        Decimal(0),
+        target.delta if isinstance(target, UserSteps) else Decimal(0),
         scene.play,
     )
 
 
-def _tightest(plan: Plan, target: AlphaDPT | WEvent) -> tuple[ChainRecord | None, int]:
-    """The chain, and the first step of the event, about which most is told."""
+def _tightest(plan: Plan, target: AlphaDPT | WEvent | UserSteps, width: int) -> tuple[ChainRecord | None, int]:
+    """The chain, and the first step of the event of `width` steps, about which most is told."""
     if isinstance(target, AlphaDPT) and plan.correlation.chains:
         groups = [(leakage_of_group(plan, record, target.window), record) for record in plan.correlation.chains]
         (_, step), group, record = max(
             ((group.largest(target.window), group, record) for group, record in groups), key=lambda one: one[0][0]
         )
         return record, ENDLESS_EVENT if group.endless else step
-    budgets = total_budgets(plan, plan.stream.horizon or ENDLESS_EVENT + 2 * target.window)
-    sums = np.convolve(budgets, np.ones(min(target.window, len(budgets))), mode="valid")
+    budgets = total_budgets(plan, plan.stream.horizon or ENDLESS_EVENT + 2 * width)
+    sums = np.convolve(budgets, np.ones(min(width, len(budgets))), mode="valid")
     return None, int(np.argmax(sums))
 
 

@@ -5,27 +5,83 @@ the count of all others in a set of cells, and at or below it elsewhere, are e^(
 set than for others. Balanced noise allows the same of every set but none and all. Outputs that are not named only
 add: some of them tell at least what the named ones do. Given the state at a step, what lies before it and after it are
 independent: the likelihood of each is followed through the chain, and rounded down by the error of its entries.
+
+Nobody's protection, so not in the check: it says how much of what is promised is not caution.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
-from policyc_check.errors import PlanRejectedError
+from policyc_check.claims import Claim
+from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.mechanisms.laplace import Laplace
-from policyc_check.plan.claims import Witness
 from policyc_check.plan.correlation import ChainRecord
-from policyc_check.plan.plan import Stated
+from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.queries import CountQuery
+from policyc_check.records import Label, NonNegativeInteger, PositiveDecimal, Record, Steps
 from policyc_check.rounding import UNIT
 from policyc_check.steps.budgets import LARGEST_HORIZON, Floats
 from policyc_check.steps.chains import Law
+from policyc_check.verify import NONSENSE
 
 LONGEST = 10_000  # steps of an attack
 _SMALL = 1e-150  # likelihoods below it, beside the largest, lose digits
+
+
+class OutputRun(Record):
+    """Outputs of so many steps in a row, in each of which these cells, by number, are likelier than all others."""
+
+    cells: Annotated[tuple[NonNegativeInteger, ...], Field(min_length=1)]
+    steps: Steps
+
+
+class Witness(Record):
+    """An attack that is known: outputs from step `first` on tell at least `nats` about a user at `step`.
+
+    They tell the state `states[0]`, by number, from `states[1]`.
+    """
+
+    group: Label | None
+    nats: PositiveDecimal
+    step: NonNegativeInteger
+    states: tuple[NonNegativeInteger, NonNegativeInteger]
+    first: NonNegativeInteger
+    outputs: Annotated[tuple[OutputRun, ...], Field(min_length=1)]
+
+
+def witnesses_of(plan: Plan) -> list[Witness]:
+    """The attacks that a plan names, read strictly; ValueError where they are none."""
+    return [Witness.model_validate(stated) for stated in plan.claims.witnesses]
+
+
+def witness_claims(plan: Plan) -> Iterator[Claim]:
+    """Attacks that are known: outputs that tell at least so much, about users of one of the chains."""
+    chains = {record.group: record for record in plan.correlation.chains}
+    try:
+        witnesses = witnesses_of(plan)
+    except NONSENSE as error:
+        detail = f"they are none that a compiler writes ({type(error).__name__})"
+        yield Claim("attacks that are known can be read", False, detail, "claims.witnesses")
+        return
+    for index, witness in enumerate(witnesses):
+        group = f" of group `{witness.group}`" if witness.group else ""
+        name = f"an attack on step {witness.step:,}{group} that reaches {witness.nats} nats is known"
+        try:
+            told = told_by_witness(plan, chains[witness.group], witness)
+            detail = f"its outputs, followed through the chain, tell at least {told!r} nats"
+            holds = Fraction(witness.nats) <= Fraction(told)
+        except KernelError as error:
+            holds, detail = False, error.message
+        except NONSENSE as error:
+            holds, detail = False, f"its outputs cannot be followed through a chain ({type(error).__name__})"
+        yield Claim(name, holds, detail, f"claims.witnesses.{index}")
 
 
 def told_by_witness(plan: Stated, record: ChainRecord, witness: Witness) -> float:

@@ -18,11 +18,10 @@ from policyc import compile_policy
 from policyc.pipeline import Compilation
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.witness import found_attack
-from policyc_check.plan.plan import load_plan
 from policyc_check.steps.chains import Chain
-from policyc_check.steps.witness import told_by_witness
-from policyc_check.verify import verified_claims
-from policyc_runtime.plan import Plan
+from policyc_runtime.plan import Plan, load_plan
+from policyc_runtime.refusal import plan_claims
+from policyc_runtime.witness import told_by_witness, witnesses_of
 
 MOVES = [[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.05, 0.25, 0.7]]
 POLICY = """
@@ -145,7 +144,7 @@ def test_what_a_plan_names_is_reached_by_its_own_noise(tmp_path: Path) -> None:
     """The outputs themselves, with the noise of the plan, over all courses of one user."""
     for start in ("stationary", "[0.2, 0.5, 0.3]"):
         plan = compiled(tmp_path, start)
-        (witness,), (record,) = plan.claims.witnesses, plan.correlation.chains
+        (witness,), (record,) = witnesses_of(plan), plan.correlation.chains
         chain, steps = record.chain(), plan.stream.horizon
         assert steps is not None
         scales = list(map(float, plan.releases[0].schedule.scales(steps)))
@@ -165,10 +164,10 @@ def test_what_a_plan_names_is_reached_by_its_own_noise(tmp_path: Path) -> None:
 
 def altered(plan: Plan, folder: Path, **fields: Any) -> bool | None:
     """Whether the plan's attack still holds with other fields, sealed anew."""
-    witness = plan.claims.witnesses[0].model_copy(update=fields)
-    claims = plan.claims.model_copy(update={"witnesses": (witness,)})
+    witness = witnesses_of(plan)[0].model_copy(update=fields)
+    claims = plan.claims.model_copy(update={"witnesses": [witness.model_dump(mode="json")]})
     (folder / "plan.json").write_text(plan.model_copy(update={"claims": claims}).sealed().to_json())
-    found = {claim.name.split(" on ")[0]: claim.holds for claim in verified_claims(load_plan(folder))}
+    found = {claim.name.split(" on ")[0]: claim.holds for claim in plan_claims(load_plan(folder))}
     return found.get("an attack")
 
 
@@ -176,7 +175,7 @@ def altered(plan: Plan, folder: Path, **fields: Any) -> bool | None:
 def test_an_altered_attack_is_refused(tmp_path: Path, steps: str) -> None:
     """More than its outputs tell, another step or pair, sets that noise cannot show, states that nobody is in."""
     plan = compiled(tmp_path, steps=steps, budget="bounded")
-    (witness,) = plan.claims.witnesses
+    (witness,) = witnesses_of(plan)
     assert altered(plan, tmp_path)
     run = witness.outputs[0]
     i, j = witness.states
@@ -214,6 +213,6 @@ def test_plans_that_name_no_attack_hold(compiled_gallery: Callable[[str], Compil
     claims = plan.claims.model_copy(update={"witnesses": ()})
     (tmp_path / "plan.json").write_text(plan.model_copy(update={"claims": claims}).sealed().to_json())
     assert "witnesses" not in json.loads((tmp_path / "plan.json").read_text())["claims"]
-    found = list(verified_claims(load_plan(tmp_path)))
+    found = list(plan_claims(load_plan(tmp_path)))
     assert all(claim.holds for claim in found)
     assert not any("attack" in claim.name for claim in found)

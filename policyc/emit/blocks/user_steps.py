@@ -1,0 +1,111 @@
+"""A promise about all events of one user that budgets of steps keep, beside promises about steps."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from policyc.emit.blocks.wording import Json, JsonValue, quoted, said, span, user
+from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
+from policyc_check.plan.targets import NeighboringRelation, UserSteps
+from policyc_check.steps.users import costs_of, differing_steps
+from policyc_runtime.plan import Plan
+
+
+def user_steps_of(plan: Plan) -> list[UserSteps]:
+    """The promises of a plan that are of this kind."""
+    return [target for target in plan.targets if isinstance(target, UserSteps)]
+
+
+def budgets_of(plan: Plan, target: UserSteps) -> Fraction:
+    """The sum of the budgets of all steps in which neighbors differ, nats."""
+    return sum((budget * times for budget, times in costs_of(plan, target)), Fraction(0))
+
+
+def at_chance(target: UserSteps) -> str:
+    """` at delta 0.000001`, where there is one."""
+    return f" at delta {exact(target.delta)}" if target.delta else ""
+
+
+def taking_part(plan: Plan, target: UserSteps) -> str:
+    """How often a user takes part: `at most 50 steps`, or `any of the 288 steps`."""
+    if target.bound == plan.stream.horizon:
+        return f"any of the {counted(target.bound, 'step')}"
+    return f"at most {counted(target.bound, 'step')}"
+
+
+def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list[JsonValue]) -> Json:
+    """The promise in sentences, as certificates have it."""
+    factor, differing = likelihood_factor(target.epsilon), differing_steps(target, plan.stream.horizon)
+    replaced = target.relation is NeighboringRelation.REPLACE_ONE
+    bounded = "" if target.assumed is None else "as is assumed, "
+    other = "with those of any other user in their place" if replaced else "without"
+    chance = f", but for what is left to chance: a probability of {exact(target.delta)}" if target.delta else ""
+    lost = round_up(budgets_of(plan, target))
+    lost = f"{lost} nats, sum of the {counted(differing, 'largest budget')}: neighbors differ in no more steps"
+    derivation = "The budgets of the costliest steps, all releases together, in exact fractions."
+    if target.delta:
+        derivation = (
+            "Each of the costliest steps tells at most what randomised response of its budget does; their losses are "
+            "convolved, with every rounding against the plan."
+        )
+    return {
+        "id": f"P{index}",
+        "kind": "user_level",
+        "name": "user-level differential privacy",
+        "value": exact(target.epsilon),
+        **({"delta": exact(target.delta)} if target.delta else {}),
+        "unit": "nats",
+        "unit_of_privacy": "all events of one user",
+        "time_scope": span(plan),
+        "neighboring_relation": target.relation.value,
+        "neighbors": neighbors_words(plan, target),
+        "sensitivity": [
+            {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}
+            for r in plan.releases
+        ],
+        "sentence": (
+            f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every "
+            f"other user, learns about all events of {user(plan)} together, who, {bounded}takes part in "
+            f"{taking_part(plan, target)}, at most {exact(target.epsilon)} nats{at_chance(target)}: no published "
+            f"result is more than {factor} times as likely with these events as {other}{chance}."
+        ),
+        "in_odds": (
+            f"Whatever the adversary believed before, and however the steps of one user depend on each other, the odds "
+            f"between what the user did and {'what any other user may do' if replaced else 'nothing at all'} change by "
+            f"a factor of at most {factor}{chance}, over {span(plan)}, taken together."
+        ),
+        "factor": factor,
+        "adversary": "knows all about every other user, and however this user's steps depend on each other",
+        "holds": f"for all steps of {span(plan)} together",
+        "recomputed": f"{lost}, over {span(plan)}",
+        "theorem": "what steps tell of one user is at most the budgets of those in which neighbors differ, together",
+        "derivation": f"{derivation} The plan was found by one algorithm and checked by another.",
+        "sources": ["DR14", *(["KOV15"] if target.delta else [])],
+        "conditional_on": rests_on,
+    }
+
+
+def neighbors_words(plan: Plan, target: UserSteps) -> str:
+    """Which two data sets must be hard to tell apart."""
+    if target.relation is NeighboringRelation.REPLACE_ONE:
+        return "two data sets that differ in one user: all events of one are replaced by all events of another"
+    cell = plan.stream.cell
+    public = "" if plan.stream.population is None else ", the public number of users being the same"
+    absent = (
+        "" if cell is None or cell.otherwise is None else f"; without events a user counts as {quoted(cell.otherwise)}"
+    )
+    return f"two data sets, one of which has all events of one user more than the other{public}{absent}"
+
+
+def limited_participation(plan: Plan, target: UserSteps, whole_stream: str) -> Json:
+    """The assumption that users take part in so many steps; `whole_stream`: what is left of one who does not."""
+    cell = plan.stream.cell
+    where = "" if cell is None or cell.otherwise is None else f", in which it is not {quoted(cell.otherwise)}"
+    return {
+        "id": "participation",
+        "title": "Limited participation (assumed, not enforced)",
+        "statement": f"A user takes part in {taking_part(plan, target)}{where}. Nothing makes sure of that: the "
+        "promise for all events of a user holds only while it is true. Other promises do not rest on it.",
+        "vouched_by": f"the policy: {said(target.assumed or '')}",
+        "if_it_fails": f"Of a user in any steps there remains {whole_stream}.",
+    }

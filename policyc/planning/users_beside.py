@@ -1,0 +1,54 @@
+"""Promises about all events of one user beside those about steps: budgets are cut at a level until all are kept.
+
+Neighbors differ in the costliest steps at worst, so that cutting those costs least. Fewer nats at some steps never
+raise leakage anywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from policyc.planning.schedules import Floats, Run, exact, expand
+from policyc_check.plan.targets import UserSteps
+from policyc_check.rounding import rounded_up
+from policyc_check.steps.users import differing_steps, kept
+
+FINE = 1e-9  # relative width at which a level is found where something is left to chance
+
+
+def cut(runs: Sequence[Run], users: Sequence[UserSteps]) -> tuple[Run, ...]:
+    """Budgets that keep every promise: each as it was, or the level at which all are cut."""
+    found = tuple(runs)
+    for target in users:
+        level = _level(found, target)
+        found = tuple(replace(run, epsilon=min(run.epsilon, level)) for run in found)
+    return found
+
+
+def _level(runs: Sequence[Run], target: UserSteps) -> float:
+    endless = runs[-1].steps is None
+    budgets = np.array([run.epsilon for run in runs]) if endless else expand(runs)
+    differing = differing_steps(target, None if endless else len(budgets))
+    spent = np.sort(budgets[budgets > 0])[::-1]
+    spent = np.full(differing, spent[0]) if endless else spent[:differing]
+    if not len(spent) or _keeps(spent, float(spent[0]), target):
+        return float(budgets.max())
+    low = float(target.epsilon) / len(spent) / (1 + 1e-12)  # so that roundings do not add up to more
+    high = float(spent[0])
+    while (target.delta == 0 and high - low > 1e-15 * high) or high - low > FINE * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if _keeps(spent, middle, target) else (low, middle)
+    return low
+
+
+def _keeps(spent: Floats, level: float, target: UserSteps) -> bool:
+    often = Counter(np.minimum(spent, level).tolist())
+    costs = [(Fraction(rounded_up(exact(budget))), times) for budget, times in often.items()]  # as the check rounds
+    return kept(costs, target)[0]

@@ -1,0 +1,26 @@
+"""A promise about all events of a user beside promises about steps: their budgets have to keep it.
+
+It holds whatever users do where budgets of as many steps as neighbors may differ in tell no more than is promised. That
+is so of users as their events say: nothing is dropped, which would let one event change what counts of others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policyc.semantics.policy import Policy, Target, UserLevelTarget, UserStepsTarget
+
+
+def with_budgets(policy: Policy) -> Policy:
+    """The same policy, its promise about all of a user as one that budgets of steps keep, where others are of steps."""
+    if all(isinstance(target, UserLevelTarget) for target in policy.targets):
+        return policy
+    return replace(policy, targets=tuple(map(_kept_by_steps, policy.targets)))
+
+
+def _kept_by_steps(target: Target) -> Target:
+    if not isinstance(target, UserLevelTarget) or target.per is not None or target.epsilon is None:
+        return target
+    delta = target.delta
+    assert delta is not None, "read with an epsilon"
+    return UserStepsTarget(neighbors=target.neighbors, span=target.span, epsilon=target.epsilon, delta=delta)

@@ -1,0 +1,230 @@
+"""All events of a user beside promises about steps: planned, run, verified, certified, compared, attacked, refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import policyc.emit
+from policyc import PolicyError, compile_policy
+from policyc.emit import verify_directory
+from policyc.emit.context import certificate_content
+from policyc.emit.difference import compare_plans, is_weaker
+from policyc.emit.registry import registry_record
+from policyc.emit.summary import render_summary
+from policyc_check.plan.plan import load_plan as load_checked
+from policyc_check.plan.targets import UserSteps
+from policyc_check.steps.users import costs_of, differing_steps
+from policyc_check.users.composition import GAP
+from policyc_runtime.laboratory.empirical import audit
+from policyc_runtime.laboratory.simulation import simulate
+from policyc_runtime.plan import Plan, load_plan
+
+POLICY = """policy rooms "Visitors by room"
+stream seen {{
+  user person time at cell room in {{"A", "B"}} {otherwise} step 1d horizon {horizon} {start} population 50
+}}
+release there = count(seen) by room
+{targets}
+{participation}
+{more}
+"""
+CHAIN = """correlation markov(forward = [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]], initial = stationary,
+  evidence = "counted")"""
+USER = "target user_level(epsilon = {}, delta = {}, neighbors = {})"
+PLAIN = {
+    "otherwise": 'otherwise "away"',
+    "horizon": "20 steps",
+    "start": 'start "2026-01-01"',
+    "targets": "target alpha_dpt(alpha = 1.0)\n" + USER.format("2.0", "1e-4", "add_remove"),
+    "participation": 'participation at_most(6 steps, assumed = "tickets")',
+    "more": CHAIN,
+}
+EVENT = "target event_level(epsilon = 0.5)\n"
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Callable[..., Plan]:
+    """The plan of the page with some words changed."""
+
+    def compile_with(**changed: str) -> Plan:
+        (tmp_path / "rooms.policy").write_text(POLICY.format(**{**PLAIN, **changed}))
+        return compile_policy(tmp_path / "rooms.policy").plan
+
+    return compile_with
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[..., list[tuple[str, str]]]:
+    """Codes, and what is said, of the errors of the page with some words changed."""
+
+    def refuse_with(**changed: str) -> list[tuple[str, str]]:
+        (tmp_path / "rooms.policy").write_text(POLICY.format(**{**PLAIN, **changed}))
+        with pytest.raises(PolicyError) as found:
+            compile_policy(tmp_path / "rooms.policy")
+        return [(d.code, f"{d.message}; {d.help}") for d in found.value.diagnostics if d.code.startswith("E")]
+
+    return refuse_with
+
+
+def promised(plan: Plan) -> UserSteps:
+    """The promise about all events of a user."""
+    (target,) = (target for target in plan.targets if isinstance(target, UserSteps))
+    return target
+
+
+def test_a_plan_keeps_both_and_says_both(compiled, tmp_path):
+    """Saved, run, verified by itself and from its policy; the certificate's first page has a sentence of each."""
+    compilation = tmp_path / "plan"
+    (tmp_path / "rooms.policy").write_text(POLICY.format(**PLAIN))
+    compile_policy(tmp_path / "rooms.policy").save(compilation)
+    plan = load_plan(compilation)
+    assert promised(load_checked(compilation)) == promised(plan)
+    assert (promised(plan).bound, promised(plan).assumed) == (6, "tickets")
+    content = certificate_content(plan, {})
+    schema = json.loads((Path(policyc.emit.__file__).parent / "certificate.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    alpha, user = content["promises"]
+    assert (alpha["kind"], user["kind"]) == ("alpha_dpt", "user_level")
+    assert "takes part in at most 6 steps, at most 2.0 nats at delta 0.0001" in user["sentence"]
+    assert "as is assumed" in user["sentence"]
+    assert any("tickets" in entry["vouched_by"] for entry in content["assumptions"])
+    assert "Limited participation (assumed, not enforced)" in user["conditional_on"]
+    assert "Limited participation (assumed, not enforced)" not in alpha["conditional_on"]
+    assert content["participation"]["bound"].startswith("at most 6 steps")
+    assert registry_record(content)["deployment"]["dp_variant"]["variant_name"] == "Custom"
+    said = render_summary(plan, compilation)
+    assert "user level: at most 2.0 nats about all events of one user in at most 6 steps" in said
+    assert all(claim.holds is not False for claim in verify_directory(compilation))
+
+
+def test_without_a_bound_any_steps_are_covered(compiled):
+    """Nothing is assumed then, and neighbors that replace a user differ in all steps at most."""
+    plan = compiled(participation="", targets=EVENT + USER.format("2.0", "0", "replace"), more="")
+    assert (promised(plan).bound, promised(plan).assumed) == (20, None)
+    assert differing_steps(promised(plan), 20) == 20
+    content = certificate_content(plan, {})
+    user = content["promises"][1]
+    assert "any of the 20 steps" in user["sentence"]
+    assert not any(entry["id"] == "participation" for entry in content["assumptions"])
+    assert registry_record(content)["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
+    budgets = sum(budget * times for budget, times in costs_of(plan, promised(plan)))
+    assert 2 * (1 - 20 * GAP) <= budgets <= 2
+
+
+@pytest.mark.parametrize("spacing", ["", ", spacing = 4 steps"])
+def test_a_stream_without_end_keeps_both(compiled, spacing):
+    """So many of the largest budgets there are; events that are apart make no difference where there is no end."""
+    plan = compiled(
+        horizon="unbounded",
+        targets="target alpha_dpt(alpha = 1.0)\n" + USER.format("0.9", "0", "replace"),
+        participation=f'participation at_most(6 steps{spacing}, assumed = "tickets")',
+        more=f"{CHAIN}\ndeliver realtime",
+    )
+    (cost,) = costs_of(plan, promised(plan))
+    assert cost[1] == 12
+    assert 0.9 * (1 - 1e-9) <= 12 * cost[0] <= 0.9
+
+
+def test_spacing_leaves_fewer_steps(compiled):
+    """Of 20 steps at least four apart a user is in five."""
+    apart = 'participation at_most(6 steps, spacing = 4 steps, assumed = "tickets")'
+    assert promised(compiled(participation=apart)).bound == 5
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "words"),
+    [
+        ({"participation": "participation at_most(6 steps, enforced = keep_first)"}, "E0510", "assumed ="),
+        ({"participation": "participation at_most(6 steps, enforced = keep_sample)"}, "E0510", "at_most(20 steps"),
+        ({"participation": 'participation at_most(6 steps, per_step = 2, assumed = "x")'}, "E0702", "per_step = 1"),
+        ({"participation": 'participation at_most(6 steps, per = 7d, assumed = "x")'}, "E0505", "per"),
+        ({"otherwise": "", "targets": EVENT + USER.format("2.0", "0", "replace"), "more": ""}, "E0304", "otherwise"),
+        ({"horizon": "unbounded", "participation": "", "more": f"{CHAIN}\ndeliver realtime"}, "E0501", "assumed"),
+        ({"targets": EVENT + "target user_level(rho = 0.5, neighbors = replace)", "more": ""}, "E0702", "`rho`"),
+        (
+            {
+                "targets": EVENT + "target user_level(epsilon = 1.0, delta = 0, neighbors = replace, per = 2d)",
+                "participation": 'participation at_most(1 steps, per = 2d, assumed = "x")',
+                "more": "",
+            },
+            "E0702",
+            "a period",
+        ),
+        ({"targets": EVENT + USER.format("2.0", "0", "replace")}, "E0309", "alpha_dpt"),
+        (
+            {
+                "targets": "target event_level(epsilon = 0.5, delta = 1e-6)\n" + USER.format("2.0", "0", "replace"),
+                "more": "",
+            },
+            "E0702",
+            "`delta`",
+        ),
+        ({"more": f"{CHAIN}\nrelease sums = sum(seen.spent, clamp = 0 .. 5) by room"}, "E0702", "what they spend"),
+        ({"more": f"{CHAIN}\nbudget parts(there = 1.0)"}, "E0509", "parts"),
+        ({"targets": EVENT + USER.format("2.0", "0.5", "replace"), "more": ""}, "E0310", "delta"),
+    ],
+)
+def test_what_budgets_cannot_keep_is_refused_with_what_to_write(refused, changed, code, words):
+    """One finding, which names the place."""
+    found = refused(**changed)
+    assert [one for one, _ in found] == [code]
+    assert words in found[0][1]
+
+
+def test_a_bound_that_drops_nothing_may_be_enforced(compiled):
+    """Whoever may take part in every step is never cut."""
+    plan = compiled(participation="participation at_most(20 steps, enforced = keep_first)")
+    assert (promised(plan).bound, promised(plan).assumed) == (20, None)
+
+
+def test_plans_are_compared_by_every_promise(compiled):
+    """Fewer steps, more nats, a larger delta or no such promise are weaker; the opposite is not."""
+    plan = compiled()
+    for weaker in (
+        {"participation": 'participation at_most(5 steps, assumed = "tickets")'},
+        {"targets": PLAIN["targets"].replace("epsilon = 2.0", "epsilon = 2.5")},
+        {"targets": PLAIN["targets"].replace("1e-4", "2e-4")},
+        {"targets": "target alpha_dpt(alpha = 1.0)", "participation": ""},
+    ):
+        other = compiled(**weaker)
+        assert is_weaker(compare_plans(plan, other)), weaker
+    same = compiled()
+    assert not is_weaker(compare_plans(plan, same))
+
+
+def test_an_attack_on_all_steps_is_within_the_promise(compiled):
+    """It is played, and proves no more than is promised; with a third of the noise it proves more."""
+    plan = compiled(
+        targets=EVENT + USER.format("1.5", "0", "replace"),
+        participation='participation at_most(3 steps, assumed = "tickets")',
+        more="",
+    )
+    found = audit(plan, "2026-01-01", 4000, seed=3)
+    assert found.refuted is None
+    assert any("throughout steps" in attack.secret for attack in found.attacks)
+    refuted = audit(plan, "2026-01-01", 4000, seed=3, noise=0.3).refuted
+    assert refuted is not None
+
+
+def test_simulations_predict_its_error(compiled):
+    """What is chosen errs as stated, on users who move as the chain says."""
+    plan = compiled()
+    found = simulate(plan, 4, 60, (), steps=20)
+    (error,) = [one for one in found.errors if one.chosen]
+    assert error.mean_squared_error == pytest.approx(plan.releases[0].predicted.published, rel=0.15)
+
+
+def test_budgets_that_adapt_keep_it_too(compiled):
+    """The most that steps may spend, in the steps of one user."""
+    plan = compiled(
+        targets="target w_event(epsilon = 1.0, window = 4 steps)\n" + USER.format("1.0", "0", "add_remove"),
+        more="mechanism budget_absorption()",
+    )
+    total = sum(budget * times for budget, times in costs_of(plan, promised(plan)))
+    assert 0.999 <= total <= 1
+    assert 6 * plan.releases[0].mechanism.spent(1) <= total
