@@ -13,7 +13,6 @@ all, so a plain hash of them would give them away to every reader of the ledger.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
 import sqlite3
@@ -258,7 +257,7 @@ class Ledger:
         """The keyed fingerprint of the data behind one step, hexadecimal; inside a transaction before any entry."""
         if not self._key:
             self._load_key()
-        return hmac.new(self._key, f"{step}|{digest}".encode(), hashlib.sha256).hexdigest()
+        return hmac.digest(self._key, f"{step}|{digest}".encode(), "sha256").hex()
 
     def _load_key(self) -> None:
         """The key is made in the transaction of the first entries, so that a lone key means a lost ledger."""

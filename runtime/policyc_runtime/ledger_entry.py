@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from policyc_check.plan.plan import canonical_json
 
+_QUOTED = json.JSONEncoder(ensure_ascii=False).encode  # a text, in canonical JSON
 AHEAD = " ahead"  # of a release's name, where a step's noise is stored before its values can be published
 
 
@@ -36,4 +38,5 @@ def genesis(meta: Mapping[str, str]) -> str:
 
 def chained(previous: str, number: int, entry: Entry) -> str:
     """The SHA-256 of an entry and of the one before it, hexadecimal."""
-    return hashlib.sha256(previous.encode() + canonical_json([number, *entry])).hexdigest()
+    told = f"{previous}[{number},{entry.step},{','.join(map(_QUOTED, entry[1:-1]))},{entry.known}]"  # as canonical JSON
+    return hashlib.sha256(told.encode()).hexdigest()

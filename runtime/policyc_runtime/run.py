@@ -33,6 +33,8 @@ from policyc_runtime.randomness import Randomness
 from policyc_runtime.sources import StepCounts
 from policyc_runtime.sources.participation import can_carry_on
 
+_NOTHING = "null"
+
 
 class Run:
     """Values of all steps so far, first those that the ledger had.
@@ -87,14 +89,9 @@ class Run:
                     # The noise is kept although nothing can be published: a second draw would tell more than promised.
                     failure = error
                     self._drop(block)
-                entries = [self._entry(part, step) for step in block for part in self._plan.releases]
-                ahead = [
-                    self._entry(part, step)._replace(published="null", process="")
-                    for step in drawn
-                    if step >= block.stop
-                    for part in self._plan.releases
-                ]
-                self._book.append(entries, self._raw.start, ahead)
+                later = range(max(block.stop, drawn.start), drawn.stop)
+                waiting = (entry._replace(published="null", process="") for entry in self._entries(later))
+                self._book.append(self._entries(block), self._raw.start, waiting)
         if failure is not None:
             raise failure
         self.done += len(block)
@@ -177,30 +174,34 @@ class Run:
         for published in self._published.values():
             published[block.start : block.stop] = np.nan
 
-    def _entry(self, part: ReleasePlan, step: int) -> Entry:
-        noisy, published = self._noisy[part.name][step], self._published[part.name][step]
-        values = [round(value) for value in published.tolist()] if part.integer and _given(published) else published
+    def _entries(self, steps: range) -> list[Entry]:
+        """The entries of some steps, those of each step together."""
+        data = [self._book.fingerprint(step, self._raw.digests[step]) for step in steps]
+        columns = [self._entries_of(part, steps, data) for part in self._plan.releases]
+        return [entry for row in zip(*columns, strict=True) for entry in row]
+
+    def _entries_of(self, part: ReleasePlan, steps: range, data: list[str]) -> list[Entry]:
+        rows = slice(steps.start, steps.stop)
+        noisy, published = self._noisy[part.name][rows], self._published[part.name][rows]
         if isinstance(part, Recorded):
-            drawn: object = self._records[part.name][step]
-        elif isinstance(part, DerivedRelease):
-            drawn = noisy.tolist() if _given(noisy) else None
+            drawn = [json.dumps(record) for record in self._records[part.name][rows]]
         else:
-            drawn = [round(value) for value in noisy.tolist()] if _given(noisy) else None
-        return Entry(
-            step=step,
-            release=part.name,
-            noisy=json.dumps(drawn),
-            published=json.dumps(list(values) if _given(published) else None),
-            data=self._book.fingerprint(step, self._raw.digests[step]),
-            epsilon=str(self._epsilons[part.name][step]) if isinstance(part, Scheduled) else "",
-            scale=str(self._scales[part.name][step]) if isinstance(part, Scheduled) else "",
-            process=self._processes.get(part.name, {}).get(step, "") if _given(published) else "",
-            known=self._known,
-        )
+            drawn = _texts(noisy, whole=not isinstance(part, DerivedRelease))
+        epsilons, scales = ([""] * len(steps),) * 2
+        if isinstance(part, Scheduled):
+            epsilons, scales = (list(map(str, column[part.name][rows])) for column in (self._epsilons, self._scales))
+        values, processes = _texts(published, whole=part.integer), self._processes.get(part.name, {})
+        used = ["" if text == _NOTHING else processes.get(step, "") for step, text in zip(steps, values, strict=True)]
+        columns = zip(steps, drawn, values, data, epsilons, scales, used, strict=True)
+        return [Entry(t, part.name, z, y, d, e, s, p, self._known) for t, z, y, d, e, s, p in columns]
 
 
-def _given(values: NDArray[np.float64]) -> bool:
-    return not np.isnan(values).any()
+def _texts(values: NDArray[np.float64], *, whole: bool) -> list[str]:
+    """Each row as JSON, of whole numbers or not; null where there is none."""
+    missing = np.asarray(np.isnan(values).any(axis=1)).tolist()
+    rows = zip(values.tolist(), missing, strict=True)
+    # of lists of numbers Python's text is JSON's
+    return [_NOTHING if gap else str(list(map(round, row)) if whole else row) for row, gap in rows]
 
 
 def _unpublished(ledger: Path, step: int) -> ReleaseError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import shutil
 import sqlite3
 import stat
@@ -20,7 +22,7 @@ from policyc_runtime import ledger_file
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims, require_claims
-from policyc_runtime.ledger_entry import chained, genesis
+from policyc_runtime.ledger_entry import Entry, chained, genesis
 from policyc_runtime.ledger_private import key_file
 from policyc_runtime.ledger_seal import seal_file
 from policyc_runtime.output import write_release
@@ -345,3 +347,12 @@ def test_two_processes_at_once_release_each_step_once(plan: Plan, tmp_path: Path
     assert (tmp_path / "out0.csv").read_bytes() == (tmp_path / "out1.csv").read_bytes()
     with Ledger.open_read_only(path) as ledger:
         assert [entry.step for entry in ledger.entries] == list(range(300))
+
+
+def test_an_entry_is_hashed_as_canonical_json() -> None:
+    """The chain is that of every build: the entry before, and this one as canonical JSON, whatever its texts."""
+    entry = Entry(
+        3, 'a "name" of ü\\ \n', "[1, -2]", "null", "f0" * 32, "0.5", "1E+2", "declared chain, 2 × as slow", 7
+    )
+    told = "ab" * 32 + json.dumps([12, *entry], ensure_ascii=False, separators=(",", ":"))
+    assert chained("ab" * 32, 12, entry) == hashlib.sha256(told.encode()).hexdigest()

@@ -30,7 +30,7 @@ Whole = NDArray[np.intp]
 LONGEST = 4096  # steps before and after the one that is asked about
 _SHORT, _LONG = 4, 16  # steps with which all pairs are tried, and with which the best begin
 _KEPT = 12  # pairs
-_STATES = 300  # beyond so many, those that are left least often stand for all
+_TRIED = 200_000  # cells of pairs that are tried; of more, the pairs whose ways part most
 _ENOUGH = 1e-10  # of all that is told: what twice as many steps must add, and what may be left out
 _SWEEPS = 60
 
@@ -123,11 +123,9 @@ def _attack_on(chain: Chain, losses: Floats, step: int) -> Attack | None:
     before = _Side(lambda k: backward.law(step - k, 1).matrix, losses[:step][::-1][:LONGEST], chain.states)
     after = _Side(lambda _: forward.law(1, 1).matrix, losses[step + 1 :][:LONGEST], chain.states)
     states = np.flatnonzero(chain.marginal(step) > 0)
-    if len(states) > _STATES:
-        states = np.sort(states[np.argsort(-chain.forward[states, states], kind="stable")[:_STATES]])
-    pairs = np.array([(i, j) for i in states.tolist() for j in states.tolist() if i != j], dtype=np.intp)
-    if not len(pairs):
+    if len(states) < 2:
         return None
+    pairs = _apart(backward.law(step, 1).matrix if step else None, chain.forward, states)
     length, known = _SHORT, -np.inf
     while True:
         reach = (min(length, len(before.losses)), min(length, len(after.losses)))
@@ -147,6 +145,20 @@ def _attack_on(chain: Chain, losses: Floats, step: int) -> Attack | None:
     far = past[: before.needed(pair, past[:, best], spare), best]
     near = future[: after.needed(pair, future[:, best], spare), best]
     return Attack(float(total[best]), step, pair, step - len(far), np.concatenate([far[::-1], own, near]))
+
+
+def _apart(before: Floats | None, after: Floats, states: Whole) -> Whole:
+    """Ordered pairs of states, (m, 2): all, or those whose rows are the farthest from each other, on both sides."""
+    n = len(states)
+    first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
+    most = max(_KEPT, _TRIED // len(after))
+    if len(first) > most:
+        apart = np.zeros((n, n))
+        for rows in (after[states], *(() if before is None else (before[states],))):
+            apart += np.array([np.abs(rows - row).sum(axis=1) for row in rows])
+        kept = np.sort(np.argsort(-apart[first, second], kind="stable")[:most])
+        first, second = first[kept], second[kept]
+    return np.stack([states[first], states[second]], axis=1)
 
 
 def _best_outputs(laws: Sequence[Floats], losses: Floats, pairs: Whole) -> tuple[Floats, Sets]:
