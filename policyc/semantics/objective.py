@@ -9,7 +9,7 @@ from decimal import Decimal
 from policyc.diagnostics import Span
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind
-from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.syntax.tree import Call, CallStatement, Name, Value, WordStatement
 
 OBJECTIVES = ("mean_squared_error", "mean_absolute_error")
@@ -28,7 +28,8 @@ def resolve_objective(scope: Scope, statement: CallStatement | WordStatement) ->
     """The error, with the weights of releases: `mean_squared_error(counties = 2)`."""
     name, span = _word(statement)
     if name not in OBJECTIVES:
-        scope.refuse("E0205", f"there is no objective called `{name}`", span, hint=suggest(name, OBJECTIVES))
+        hint, edit = suggest(name, OBJECTIVES), spelt(Name(span, name), OBJECTIVES)
+        scope.refuse("E0205", f"there is no objective called `{name}`", span, hint=hint, edit=edit)
         return None
     if not isinstance(statement.value, Call):
         return Objective(name, {}, statement.span)

@@ -246,7 +246,11 @@ def _delay(place: Place) -> Fault | None:
     if not re.search(r"\bdeliver\s+(?:within|in|after)\Z", before) or not place.found[:1].isdigit():
         return None
     remedy = f"write `deliver within({place.found} steps)`"
-    return Fault(Diagnostic("E0108", "a delay stands in parentheses", place.span, help=remedy))
+    written = re.match(r"[0-9_]+[ \t]+steps?\b", place.scan.masked[place.offset : place.offset + 80])
+    edit = None
+    if written is not None and before.endswith("within"):
+        edit = Edit(Span(place.previous_end, place.offset + written.end()), f"({written.group()})")
+    return Fault(Diagnostic("E0108", "a delay stands in parentheses", place.span, help=remedy, edit=edit))
 
 
 def _misspelt(place: Place) -> Fault | None:

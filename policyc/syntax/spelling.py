@@ -33,8 +33,14 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 def respelt(word: str, candidates: Iterable[str]) -> str | None:
     """The only candidate near a misspelt word: None where none is, or where another one could be meant as well.
 
-    >>> respelt("laplce", ["auto", "laplace"]), respelt("ar2", ["ar", "ar1"])
-    ('laplace', None)
+    Words whose digits differ are different names.
+
+    >>> respelt("laplce", ["auto", "laplace"]), respelt("filtr", ["filter", "filtra"]), respelt("zone_10", ["zone_11"])
+    ('laplace', None, None)
     """
     near = [candidate for candidate in dict.fromkeys(candidates) if nearest(word, [candidate]) is not None]
-    return near[0] if len(near) == 1 else None
+    return near[0] if len(near) == 1 and _digits(near[0]) == _digits(word) else None
+
+
+def _digits(word: str) -> str:
+    return "".join(letter for letter in word if letter.isdigit())

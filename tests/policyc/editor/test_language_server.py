@@ -7,16 +7,22 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("pygls", reason="the extra `editor` is missing: pip install 'policyc[editor]'")
-from lsprotocol import types
-from pygls.exceptions import JsonRpcException
-from pygls.lsp.client import LanguageClient
+with suppress(ImportError):
+    from lsprotocol import types
+    from pygls.exceptions import JsonRpcException
+    from pygls.lsp.client import LanguageClient
+
+pytestmark = pytest.mark.skipif(
+    find_spec("pygls") is None, reason="the extra `editor` is missing: pip install 'policyc[editor]'"
+)
 
 PROGRAM = shutil.which("policyc", path=str(Path(sys.executable).parent))
 SMALL = """\

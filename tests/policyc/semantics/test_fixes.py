@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prompt import policyc
 
-from policyc.diagnostics import Severity, Source
+from policyc.diagnostics import PolicyError, Severity, Source, Span
 from policyc.diagnostics.pages import all_codes
-from policyc.semantics.checked import findings_in
+from policyc.semantics.checked import check_source, findings_in
 from policyc.semantics.fixed import fix_source
+from policyc.syntax import parse_policy, tree
 
 ROOT = Path(__file__).parents[3]
 BROKEN = sorted((ROOT / "tests" / "goldens" / "syntax").glob("*.policy"))
@@ -42,10 +44,14 @@ def fixed(text: str, folder: Path = Path("nowhere")) -> str:
         ("initial = stationary, evidence", "initial = stationary evidence"),
         ("release r = count(s) by room", "release r = count(s) by room;"),
         ("initial = stationary", "initial\u00a0= stationary"),
+        ("deliver within(12 steps)", "deliver within 12 steps"),
+        ("objective mean_squared_error", "objective mean_sqared_error"),
     ],
 )
 def test_what_can_mean_one_thing_is_rewritten(rooms_policy: str, right: str, wrong: str) -> None:
     """Spelling, signs, quotes and notations: the policy is again what it was."""
+    rooms_policy += "deliver within(12 steps)\nobjective mean_squared_error\n"
+    assert wrong not in rooms_policy
     assert fixed(rooms_policy.replace(right, wrong, 1)).replace(" \n", "\n").replace("  u ", " u ") == rooms_policy
 
 
@@ -61,6 +67,8 @@ def test_what_can_mean_one_thing_is_rewritten(rooms_policy: str, right: str, wro
         ('in {"a", "b"}', 'in {"a\u00a0c", "b"}'),
         ("[0.8, 0.1, 0.1]", "[0.8, 0.1 000, 0.1]"),
         ("count(s)", "sum(s.ticket-price, clamp = 0 .. 1)"),
+        ("release r = count(s)\n", "release zone_10 = count(s)\nrelease q = prefix(zone_11)\n"),
+        ("horizon 288 steps }\n", "horizon 288 steps }\ndeliver after 5 steps\n"),
         ("288 steps }", "288 steps }\nmechanism mape()"),
     ],
 )
@@ -142,3 +150,42 @@ def test_programs_see_edits_and_links(tmp_path: Path, count_policy: str) -> None
     assert replacement["insertedContent"] == {"text": "count"}
     assert replacement["deletedRegion"] == {"startLine": 3, "startColumn": 13, "endLine": 3, "endColumn": 18}
     assert policyc(*words, "https://pages.example/", cwd=tmp_path).returncode == 2
+
+
+def promised(text: str, folder: Path) -> tuple[list[object], object] | None:
+    """Targets and participation of a text that has no error, without their places."""
+    try:
+        _, policy, _ = check_source(Source("test.policy", text), folder)
+    except PolicyError:
+        return None
+    nowhere = Span(0, 0)
+    bound = policy.participation
+    return [replace(one, span=nowhere) for one in policy.targets], bound and replace(bound, span=nowhere)
+
+
+@pytest.mark.parametrize("name", ["traffic", "departures", "deployments/mobility"])
+def test_no_promise_is_changed(name: str, some, gallery: Path) -> None:
+    """A sign too few, too many or in the wrong place, anywhere but in a promise: what is promised stays."""
+    path = gallery / f"{name}.policy"
+    text = path.read_text(encoding="utf-8")
+    right = promised(text, path.parent)
+    promises = [
+        one.span
+        for one in parse_policy(Source("test.policy", text)).statements
+        if isinstance(one, tree.CallStatement) and one.keyword.text in {"target", "participation"}
+    ]
+    assert right is not None
+    assert promises
+    changed = 0
+    for place in some([at for at in range(len(text) - 1) if not any(s.start - 1 <= at <= s.end for s in promises)], 8):
+        for wrong in (
+            text[:place] + text[place + 1 :],
+            text[:place] + text[place] + text[place:],
+            text[:place] + text[place + 1] + text[place] + text[place + 2 :],
+        ):
+            after = fixed(wrong, path.parent)
+            assert fixed(after, path.parent) == after
+            if after != wrong:
+                changed += 1
+                assert promised(after, path.parent) in (right, None), (wrong, after)
+    assert changed
