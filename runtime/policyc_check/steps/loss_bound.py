@@ -65,7 +65,7 @@ def _excess_at_most(rows: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.b
     """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs of rows q and d."""
     order = np.argsort(mu)
     holds = np.ones(len(mu), dtype=np.bool_)
-    some = max(1, 4 * _CHUNK // rows.width)
+    some = max(1, _CHUNK // rows.width)
     for pairs in np.split(np.arange(rows.count), range(some, rows.count, some)):
         for inside in np.split(order, range(_TOGETHER, len(order), _TOGETHER)):
             ends = rows.excess(pairs, mu[inside[[0, -1]]])
@@ -108,9 +108,11 @@ class _RoundedUp:
     def excess(self, pairs: Indices, mu: Floats) -> Floats:
         """Shape (len(pairs), len(mu))."""
         i, j = np.divmod(pairs, self._n)
-        d = self._lower[j]
-        difference = self._upper[i] - d
-        difference = np.where(difference > 0, np.nextafter(difference, np.inf), 0.0)[:, None, :]
+        one = len(pairs) and i[0] == i[-1] and j[-1] - j[0] == len(j) - 1  # q, beside rows that follow each other
+        d = self._lower[j[0] : j[-1] + 1] if one else self._lower[j]
+        difference = (self._upper[i[0]] if one else self._upper[i]) - d  # exact where it is below the normal numbers
+        np.maximum(difference, 0.0, out=difference)
+        difference = difference[:, None, :] * (1 + 4 * UNIT)
         part = d[:, None, :] * mu[:, None]
         np.minimum(difference, part, out=part)
         np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too
