@@ -11,7 +11,7 @@ import csv
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,10 +186,11 @@ class Arrivals:
         self._state.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._state.execute("COMMIT")
         except BaseException:
-            self._state.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # sqlite may have done so, and the error that is under way is the one to tell
+                self._state.execute("ROLLBACK")
             raise
-        self._state.execute("COMMIT")
 
 
 def _holds(file: Path, length: int) -> bool:
