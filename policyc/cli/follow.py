@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from policyc_runtime.follow.timetable import Timetable
     from policyc_runtime.plan import Plan
 
+KAFKA = "kafka://"
 UNITS = {"ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 DURATION = re.compile(rf"(\d{{1,9}})({'|'.join(UNITS)})")
 PAUSE = "1s"
@@ -35,10 +37,10 @@ def _duration(text: str) -> int:
 def follow(
     directory: PlanDirectory,
     source: Annotated[
-        str, typer.Option("--input", metavar="SOURCE", help="`-`: NDJSON or CSV lines on standard input.")
+        str, typer.Option("--input", metavar="SOURCE", help="`-`: NDJSON or CSV lines; kafka://HOST/TOPIC.")
     ],
     outputs: Annotated[
-        list[str], typer.Option("--output", metavar="OUT", help="CSV or Parquet, or `-`: NDJSON. May be repeated.")
+        list[str], typer.Option("--output", metavar="OUT", help="CSV or Parquet, or NDJSON: `-`, kafka://HOST/TOPIC.")
     ],
     lateness: Annotated[
         str | None,
@@ -54,6 +56,9 @@ def follow(
     metrics: Annotated[
         Path | None,
         typer.Option("--metrics", metavar="FILE", help="Write how it stands there, as Prometheus reads it."),
+    ] = None,
+    kafka: Annotated[
+        Path | None, typer.Option("--kafka", metavar="FILE", help="Properties of librdkafka, `name = value` a line.")
     ] = None,
     ledger: LedgerOption = None,
     account: AccountOption = None,
@@ -71,6 +76,7 @@ def follow(
     \b
     tail -F events.ndjson | policyc follow visits.plan --input - --output visits.csv
     policyc follow visits.plan --input - --output - --lateness 30s
+    policyc follow visits.plan --input kafka://broker:9092/seen --output kafka://broker:9092/visits
     """
     from policyc.emit import require_signed, require_unchanged
     from policyc_runtime.follow.clock import MachineClock
@@ -89,16 +95,18 @@ def follow(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped.append(got))
     with ExitStack() as stack:
-        sinks = _sinks(outputs)
-        for sink in sinks:
+        told = _properties(kafka)
+        sinks = []
+        for sink in _sinks(outputs, told):
             stack.callback(sink.close)
+            sinks.append(sink)
         follower = Follower(
             plan,
-            _source(source),
+            _source(source, told),
             sinks,
             options,
             MachineClock(),
-            told=lambda *told: _say(plan, metrics, *told),
+            told=lambda *said: _say(plan, metrics, *said),
             stopping=lambda: bool(stopped),
         )
         follower.run()
@@ -106,20 +114,42 @@ def follow(
     typer.echo(f"ended: {why}", err=True)
 
 
-def _source(name: str) -> Source:
+def _source(name: str, properties: Mapping[str, str]) -> Source:
     from policyc_runtime.follow.standard_input import StandardInput
 
-    if name != "-":
-        raise typer.BadParameter("events come from `-`, standard input", param_hint="--input")
-    return StandardInput()
+    if name == "-":
+        return StandardInput()
+    if not name.startswith(KAFKA):
+        raise typer.BadParameter("events come from `-`, standard input, or kafka://host/topic", param_hint="--input")
+    from policyc_runtime.follow.kafka import Topic
+    from policyc_runtime.follow.kafka_source import KafkaSource
+
+    return KafkaSource(Topic.of(name, properties))
 
 
-def _sinks(names: list[str]) -> list[Sink]:
+def _sinks(names: list[str], properties: Mapping[str, str]) -> Iterator[Sink]:
     from policyc_runtime.follow.sinks import FileSink, StandardOutput
 
-    if len([name for name in names if name != "-"]) > 1 or len(set(names)) < len(names):
-        raise typer.BadParameter("values go to one file at most, and to `-` once", param_hint="--output")
-    return [StandardOutput() if name == "-" else FileSink(name) for name in names]
+    files = [name for name in names if name != "-" and not name.startswith(KAFKA)]
+    if len(files) > 1 or len(set(names)) < len(names):
+        raise typer.BadParameter("values go to one file at most, and to every other place once", param_hint="--output")
+    for name in names:
+        if name.startswith(KAFKA):
+            from policyc_runtime.follow.kafka import Topic
+            from policyc_runtime.follow.kafka_sink import KafkaSink
+
+            yield KafkaSink(Topic.of(name, properties))
+        else:
+            yield StandardOutput() if name == "-" else FileSink(name)
+
+
+def _properties(file: Path | None) -> dict[str, str]:
+    """What a file says, `name = value` a line."""
+    if file is None:
+        return {}
+    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _say(plan: Plan, metrics: Path | None, followed: Followed | None, times: Timetable, done: int) -> None:

@@ -196,3 +196,18 @@ def test_new_rows_alone_are_told_of_the_way_to_bring_them(rows, tmp_path):
         assert "run once with the whole history from step 0 on and `--continued`" in str(refused.value.help)
     release(plan, written(tmp_path, rows, 0, 20), book, steps=20, continued=True, pin=None)
     assert len(release(plan, written(tmp_path, rows, 20, 30), book, steps=30, continued=True, pin=None).steps) == 30
+
+
+def test_a_history_that_a_killed_run_had_told_the_ledger_of_is_put_in_its_place(rows, tmp_path, monkeypatch):
+    """Killed between telling and placing, and again with a copy that is the same to the byte: placed once, no error."""
+    plan, path = planned(tmp_path), written(tmp_path, rows, 0, 10)
+    release(plan, path, tmp_path / "l", continued=True, steps=10, pin=None)
+    with Ledger.open(tmp_path / "l", plan) as book, History(tmp_path / "l", plan, book) as history:
+        coming = "0" * 64
+        monkeypatch.setattr("policyc_runtime.sources.history.file_mark", lambda _: coming)
+        with book.transaction():
+            book.note_history(history._known, coming)
+        history._found = (history._known, coming)
+        history.keep()
+        with book.transaction():
+            assert book.history == (coming, "")

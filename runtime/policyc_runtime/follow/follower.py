@@ -160,8 +160,12 @@ class Follower:
             self._source.begin(arrivals.positions)
             stack.callback(self._source.close)
             lines = Lines(wanted_columns(plan), self._source.name, named=self._source.named)
+            marked = -1  # for which step the source was asked what is there
             while self._done < times.horizon and not self._stopping():
                 now, due = self._clock.now(), times.closes(self._done)
+                if now >= due and self._source.tells_waiting and marked != self._done:
+                    self._source.mark()
+                    marked = self._done
                 if now >= due and self._has_read(now, began):
                     closed = min(times.closed(now), self._done + TOGETHER)
                     self._publish(closed, times, arrivals, times.closes(closed - 1))

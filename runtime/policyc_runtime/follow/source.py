@@ -25,6 +25,9 @@ class Source(Protocol):
     def begin(self, positions: Mapping[str, int]) -> None:
         """Go on from these positions."""
 
+    def mark(self) -> None:
+        """What waits now is to be read before `caught_up` says so."""
+
     def read(self, seconds: float) -> Batch:
         """What comes next, a bounded part of it; empty when nothing came in this time."""
 
@@ -34,7 +37,7 @@ class Source(Protocol):
 
     @property
     def caught_up(self) -> bool:
-        """Whether all was read that waited when this began, as far as that is known."""
+        """Whether all was read that waited at the last mark, as far as that is known."""
 
     def close(self) -> None:
         """Let it go."""

@@ -28,6 +28,9 @@ class StandardInput:
     def begin(self, positions: Mapping[str, int]) -> None:
         """Nothing: a pipe goes on where it is."""
 
+    def mark(self) -> None:
+        """Nothing: nobody can tell how much waits in a pipe."""
+
     def read(self, seconds: float) -> Batch:
         """The lines that came, at most some 1 MB of them."""
         ready, _, _ = select.select([self._descriptor], [], [], seconds)

@@ -96,6 +96,9 @@ class Played:
     def begin(self, positions: Mapping[str, int]) -> None:
         self.next = positions.get("script", 0) if self.positions else self.next
 
+    def mark(self) -> None:
+        pass
+
     def read(self, seconds: float) -> Batch:
         until = self.moment + max(round(seconds * SECOND), 1)
         if self.next < len(self.script):

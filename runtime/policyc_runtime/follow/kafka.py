@@ -1,0 +1,95 @@
+"""Kafka by librdkafka: what a source and a sink there have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policyc_runtime.errors import DataError
+
+if TYPE_CHECKING:
+    import types
+
+ADDRESS = re.compile(r"kafka://(?P<hosts>[^/\s]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
+ANSWER = 10.0  # seconds to wait for an answer of a broker
+PATIENCE = 300.0  # seconds that brokers may be away, as while they start again
+OURS = ("enable.", "auto.offset.reset", "group.id", "acks", "isolation.level")
+
+
+class Topic(NamedTuple):
+    """Where a topic is, and how librdkafka comes there.
+
+    Args:
+        hosts: `host:port`, several with commas.
+        name: the topic's.
+        properties: of librdkafka, such as those of its security.
+    """
+
+    hosts: str
+    name: str
+    properties: Mapping[str, str]
+
+    @classmethod
+    def of(cls, address: str, properties: Mapping[str, str]) -> Topic:
+        """The topic of an address.
+
+        Raises:
+            DataError: E0870, it is none, or a property is not one's own to choose.
+        """
+        found = ADDRESS.fullmatch(address)
+        if found is None:
+            raise unusable(address, "it is no address of a topic", "write it like kafka://host:9092/topic")
+        taken = next((name for name in properties if name.startswith(OURS)), None)
+        if taken is not None:
+            raise unusable(address, f"`{taken}` decides whether rows are taken in once", "leave it out")
+        return cls(found["hosts"], found["topic"], properties)
+
+    @property
+    def address(self) -> str:
+        """As it was written."""
+        return f"kafka://{self.hosts}/{self.name}"
+
+    def settings(self, **more: str | int | bool) -> dict[str, Any]:
+        """What librdkafka is told."""
+        told = {name.replace("_", "."): value for name, value in more.items()}
+        return {"bootstrap.servers": self.hosts, "log_level": 0, **self.properties, **told}
+
+    def partitions(self, client: Any) -> list[int]:
+        """The topic's partitions, in order.
+
+        Raises:
+            DataError: E0870, no broker answers, or there is no such topic.
+        """
+        try:
+            found = client.list_topics(self.name, timeout=ANSWER).topics[self.name]
+        except library().KafkaException as error:
+            raise self.refused(error.args[0]) from None
+        if found.error is not None or not found.partitions:
+            raise self.refused(found.error)
+        return sorted(found.partitions)
+
+    def refused(self, error: Any) -> DataError:
+        """The refusal to go on after an error of the brokers."""
+        said = "it has no partitions" if error is None else str(error.str())
+        return unusable(
+            self.address,
+            said.rstrip("."),
+            "see that brokers and topic are there and may be used, then start again: what was taken in is kept, and "
+            "the rest is read from where it is",
+        )
+
+
+def library() -> types.ModuleType:
+    """confluent-kafka; DataError E0870 where it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise unusable("kafka://", "confluent-kafka is not installed", "pip install 'policyc[kafka]'") from None
+    module: types.ModuleType = confluent_kafka
+    return module
+
+
+def unusable(address: str, reason: str, remedy: str) -> DataError:
+    """The refusal of a topic, and why."""
+    return DataError("E0870", "this topic cannot be used", where=address, because=reason, help=remedy)

@@ -1,0 +1,90 @@
+"""Released values to the first partition of a Kafka topic, one NDJSON line a message, in their order.
+
+The producer is idempotent, so brokers keep messages once and in order; what stands at the partition's end already, of
+a publication that was not noted, is read and not sent again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from policyc_runtime.follow.kafka import ANSWER, PATIENCE, Topic, library, unusable
+from policyc_runtime.follow.released_lines import released_lines
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from policyc_runtime.published_values import Release
+
+PARTITION = 0
+
+
+class KafkaSink:
+    """A partition that nobody else writes to."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.name = topic.address
+        self._topic = topic
+        self._kafka = library()
+        self._producer: Any = self._kafka.Producer(topic.settings(enable_idempotence=True))
+        topic.partitions(self._producer)
+        self._compared = False
+        self._lines: list[bytes] = []
+        self._failed: list[Any] = []
+
+    def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
+        """Make the lines, without those that are there."""
+        lines = [line.encode() for line in released_lines(release, noted, len(release.times))]
+        there = 0 if self._compared else self._already_there(lines)
+        self._lines, self._compared = lines[there:], True
+
+    def publish(self) -> None:
+        """Send them; DataError E0870 where brokers do not take them."""
+        for line in self._lines:
+            while True:
+                try:
+                    self._producer.produce(self._topic.name, line, partition=PARTITION, on_delivery=self._delivered)
+                    break
+                except BufferError:  # as much waits as librdkafka holds
+                    self._producer.poll(1.0)
+        if self._producer.flush(PATIENCE) or self._failed:
+            raise self._topic.refused(self._failed[0]) if self._failed else self._silent()
+        self._lines = []
+
+    def close(self) -> None:
+        """Let it go."""
+        self._producer.purge()
+        self._producer.flush(ANSWER)
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+    def _silent(self) -> Exception:
+        return unusable(self.name, f"no broker took the values in {PATIENCE:.0f} seconds", "start again when they do")
+
+    def _already_there(self, lines: list[bytes]) -> int:
+        """How many of the lines stand at the partition's end."""
+        settings = self._topic.settings(group_id="policyc", enable_auto_commit=False, auto_offset_reset="error")
+        consumer = self._kafka.Consumer(settings)
+        try:
+            place = self._kafka.TopicPartition(self._topic.name, PARTITION)
+            low, high = consumer.get_watermark_offsets(place, timeout=ANSWER)
+            first = max(low, high - len(lines))
+            consumer.assign([self._kafka.TopicPartition(self._topic.name, PARTITION, first)])
+            end: list[bytes] = []
+            until = time.monotonic() + ANSWER
+            at = first
+            while at < high:
+                for message in consumer.consume(high - at, 1.0):
+                    if message.error() is None:
+                        end.append(message.value() or b"")
+                        at = message.offset() + 1
+                if time.monotonic() > until:
+                    raise self._silent()
+        except self._kafka.KafkaException as error:
+            raise self._topic.refused(error.args[0]) from None
+        finally:
+            consumer.close()
+        return next(size for size in range(min(len(lines), len(end)), -1, -1) if end[len(end) - size :] == lines[:size])

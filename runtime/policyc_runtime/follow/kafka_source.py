@@ -1,0 +1,129 @@
+"""Events of a Kafka topic, one JSON object a message.
+
+Where each partition goes on stands with what was taken in, not at the broker, so nothing is taken in twice or left out
+however this ends. A step is released when all is read that was in the topic when it closed: a broker that is away for a
+while delays a step and takes nothing from it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from policyc_runtime.follow.kafka import ANSWER, PATIENCE, Topic, library, unusable
+from policyc_runtime.follow.source import Batch
+
+MOST_MESSAGES = 10_000  # in a batch
+LONGEST_WAIT = 0.2  # seconds for a batch to fill
+MOST_HELD = 65_536  # kilobytes that librdkafka reads ahead
+
+
+class KafkaSource:
+    """All partitions of a topic."""
+
+    named = False
+    tells_waiting = True
+    ended = False
+
+    def __init__(self, topic: Topic) -> None:
+        self.name = topic.address
+        self._topic = topic
+        self._kafka = library()
+        settings = topic.settings(
+            group_id="policyc", enable_auto_commit=False, enable_partition_eof=False, auto_offset_reset="error"
+        )
+        self._consumer: Any = self._kafka.Consumer({**settings, "queued.max.messages.kbytes": MOST_HELD})
+        self._next: dict[int, int] = {}
+        self._until: dict[int, int] | None = None  # what to read before a step closes; None while no broker says it
+        self._asked = 0.0
+
+    def begin(self, positions: Mapping[str, int]) -> None:
+        """Read on from these positions, and partitions that have none from their beginning.
+
+        Raises:
+            DataError: E0870, the topic cannot be used, or has no more what comes next.
+        """
+        for partition in self._topic.partitions(self._consumer):
+            low, high = self._ends(partition)
+            place = positions.get(self._place(partition))
+            if place is not None and not low <= place <= high:
+                raise unusable(
+                    self.name,
+                    f"partition {partition} has offsets {low:,} to {high:,}, and this went as far as {place:,}",
+                    "give back what it had: rows that were not read are gone, or it is another topic of this name; "
+                    "another topic is read from its beginning",
+                )
+            self._next[partition] = low if place is None else place
+        self._assign()
+
+    def mark(self) -> None:
+        """All that is in the topic now is to be read before the next step closes."""
+        self._until, self._asked = None, time.monotonic()
+        self._ask()
+
+    def read(self, seconds: float) -> Batch:
+        """Messages that came, in the order of each partition.
+
+        Raises:
+            DataError: E0870, the brokers refuse.
+        """
+        lines, positions = [], {}
+        for message in self._consumer.consume(MOST_MESSAGES, min(seconds, LONGEST_WAIT)):
+            if (error := message.error()) is not None:
+                if not error.retriable() and error.code() != self._kafka.KafkaError._ALL_BROKERS_DOWN:
+                    raise self._topic.refused(error)
+                continue
+            lines.append(message.value() or b"")
+            self._next[message.partition()] = message.offset() + 1
+            positions[self._place(message.partition())] = message.offset() + 1
+        return Batch(lines, positions)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all was read that was there at the last mark.
+
+        Raises:
+            DataError: E0870, no broker said for a long time what is there.
+        """
+        if self._until is None:
+            self._ask()
+        if self._until is None:
+            if time.monotonic() - self._asked > PATIENCE:
+                raise unusable(self.name, f"no broker answered for {PATIENCE:.0f} seconds", "start again when they do")
+            return False
+        return all(self._next[partition] >= end for partition, end in self._until.items())
+
+    def close(self) -> None:
+        """Let it go."""
+        self._consumer.close()
+
+    def _ask(self) -> None:
+        try:
+            found = {partition: self._ends(partition, 1.0)[1] for partition in self._next}
+            topics = self._consumer.list_topics(self._topic.name, timeout=1.0).topics
+        except self._kafka.KafkaException:
+            return
+        new = sorted(set(topics[self._topic.name].partitions) - set(self._next))
+        if new:  # a partition that was added is read from its beginning
+            self._next |= dict.fromkeys(new, 0)
+            self._assign()
+            return
+        self._until = found
+
+    def _ends(self, partition: int, seconds: float = ANSWER) -> tuple[int, int]:
+        place = self._kafka.TopicPartition(self._topic.name, partition)
+        try:
+            low, high = self._consumer.get_watermark_offsets(place, timeout=seconds)
+        except self._kafka.KafkaException as error:
+            if seconds < ANSWER:
+                raise
+            raise self._topic.refused(error.args[0]) from None
+        return int(low), int(high)
+
+    def _assign(self) -> None:
+        places = [self._kafka.TopicPartition(self._topic.name, part, at) for part, at in self._next.items()]
+        self._consumer.assign(places)
+
+    def _place(self, partition: int) -> str:
+        return f"{self._topic.name}[{partition}]"

@@ -1,0 +1,148 @@
+"""Kafka in and out, against librdkafka's own cluster: each row counts once, each value is published once."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scripted import BEGIN, HOUR, SECOND, VISITS, Played, planned
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.follow.arrivals import Arrivals
+from policyc_runtime.follow.follower import Follower, Options
+from policyc_runtime.plan import Plan
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.sources.history import History
+from policyc_runtime.sources.moments import EPOCH, MICROSECOND
+
+kafka = pytest.importorskip("confluent_kafka", reason="needs the extra `kafka`")
+
+from policyc_runtime.follow.kafka import Topic  # noqa: E402
+from policyc_runtime.follow.kafka_sink import KafkaSink  # noqa: E402
+from policyc_runtime.follow.kafka_source import KafkaSource  # noqa: E402
+
+QUIET = {"log_level": 0}
+
+
+class Cluster:
+    """Two brokers in this process, and one client that writes and reads."""
+
+    def __init__(self) -> None:
+        self._brokers = kafka.Producer({"test.mock.num.brokers": 2, "bootstrap.servers": "none", **QUIET})
+        found = self._brokers.list_topics(timeout=10).brokers.values()
+        self.hosts = ",".join(f"{broker.host}:{broker.port}" for broker in found)
+
+    def topic(self, name: str) -> Topic:
+        return Topic.of(f"kafka://{self.hosts}/{name}", {})
+
+    def send(self, name: str, lines: list[str]) -> None:
+        for line in lines:
+            self._brokers.produce(name, line.encode())
+        assert self._brokers.flush(20) == 0
+
+    def received(self, name: str, partition: int = 0) -> list[bytes]:
+        reader = kafka.Consumer({"bootstrap.servers": self.hosts, "group.id": "test", **QUIET})
+        _, high = reader.get_watermark_offsets(kafka.TopicPartition(name, partition), timeout=10)
+        reader.assign([kafka.TopicPartition(name, partition, 0)])
+        found: list[bytes] = []
+        until = time.monotonic() + 20
+        while len(found) < high and time.monotonic() < until:
+            found += [message.value() for message in reader.consume(high, 0.2) if not message.error()]
+        reader.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def line(person: str, at: int) -> str:
+    return json.dumps({"person": person, "at": (EPOCH + at * MICROSECOND).isoformat(), "money": 1})
+
+
+def follow(plan: Plan, folder: Path, source: Any, sinks: list[Any], now: int, **more: Any) -> None:
+    """With the clock standing behind the last step: all is read, and everything is published."""
+    clock = Played([], now=now)
+    options = Options(folder / "l", None, None, None, 60 * SECOND, SECOND)
+    follower = Follower(plan, source, sinks, options, clock, randomness=SimulationRandomness(3), **more)
+    try:
+        follower.run()
+    finally:
+        for sink in sinks:
+            sink.close()
+
+
+def counted(plan: Plan, folder: Path) -> np.ndarray:
+    with History(folder / "l", plan) as history:
+        return history._all(0, None).counts["there"][:, 0]
+
+
+def test_rows_of_all_partitions_are_counted_and_values_sent_once(cluster, tmp_path):
+    """What waits in the topic when steps close is read first; started again, nothing is sent a second time."""
+    plan = planned(tmp_path)
+    cluster.send("in1", [line(f"u{n}", BEGIN + n % 4 * HOUR) for n in range(80)])
+    cluster.send("out1", ["before"])
+    for _ in range(2):
+        sink = KafkaSink(cluster.topic("out1"))
+        follow(plan, tmp_path, KafkaSource(cluster.topic("in1")), [sink], BEGIN + 9 * HOUR)
+    assert counted(plan, tmp_path).tolist() == [20] * 4
+    told = [json.loads(value) for value in cluster.received("out1") if value != b"before"]
+    assert [(one["step"], one["release"]) for one in told] == [(s, r) for s in range(4) for r in ("there", "spent")]
+
+
+def test_what_was_sent_and_not_noted_is_compared(cluster, tmp_path):
+    """Ended between sending and noting, after all or half of the values: the topic has each once."""
+    plan = planned(tmp_path)
+    cluster.send("in2", [line("a", BEGIN)])
+    topics = cluster.topic("in2"), cluster.topic("out2")
+    cluster.send("seed2", ["x"])
+    cluster._brokers.produce("out2", b"before", partition=0)
+    cluster._brokers.flush(10)
+    follow(plan, tmp_path, KafkaSource(topics[0]), [KafkaSink(topics[1])], BEGIN + 9 * HOUR)
+    whole = cluster.received("out2")
+    assert len(whole) == 9
+    for noted in (0, 2, 4):
+        with Arrivals(tmp_path / "l", ("person",)) as arrivals:
+            arrivals.note_published(topics[1].address, noted)
+        follow(plan, tmp_path, KafkaSource(topics[0]), [KafkaSink(topics[1])], BEGIN + 9 * HOUR)
+    assert cluster.received("out2") == whole
+
+
+@pytest.mark.law
+def test_rows_are_taken_in_once_however_it_ends(cluster, tmp_path):
+    """Ended at any moment, before or after rows are noted as taken in: all count, and none twice."""
+    plan, generator = planned(tmp_path, VISITS.replace("per_step = 2", "per_step = 2")), np.random.default_rng(4)
+    sent = 0
+    for _turn in range(6):
+        count = int(generator.integers(1, 40))
+        cluster.send("in3", [line(f"u{sent + n}", BEGIN + 5) for n in range(count)])
+        sent += count
+        turns = iter(range(int(generator.integers(1, 8))))
+        stopping = lambda turns=turns: next(turns, None) is None  # noqa: E731
+        follow(plan, tmp_path, KafkaSource(cluster.topic("in3")), [], BEGIN + 1, stopping=stopping)
+    follow(plan, tmp_path, KafkaSource(cluster.topic("in3")), [], BEGIN + 9 * HOUR)
+    assert counted(plan, tmp_path).tolist() == [sent, 0, 0, 0]
+    with Arrivals(tmp_path / "l", ("person",)) as arrivals:
+        assert (arrivals.number("taken"), arrivals.number("late")) == (sent, 0)
+
+
+def test_a_topic_that_is_not_there_or_lost_rows_is_one_message(cluster, tmp_path):
+    """No address, no topic, a position beyond its end, a property that decides what counts."""
+    with pytest.raises(DataError, match="cannot be used") as refused:
+        Topic.of("kafka://host", {})
+    assert refused.value.code == "E0870"
+    with pytest.raises(DataError) as refused:
+        Topic.of("kafka://host/topic", {"enable.auto.commit": "true"})
+    assert "once" in str(refused.value.because)
+    with pytest.raises(DataError) as refused:
+        KafkaSource(cluster.topic("missing")).begin({})
+    assert "Unknown topic" in str(refused.value.because)
+    cluster.send("in4", ["x"])
+    with pytest.raises(DataError) as refused:
+        KafkaSource(cluster.topic("in4")).begin({"in4[0]": 999})
+    assert "went as far as 999" in str(refused.value.because)
