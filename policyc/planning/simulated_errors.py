@@ -155,10 +155,10 @@ def _simulated(one: Choice, found: Estimated, alone: float, steps: int, *, evenl
     if mean == 0:
         one, mean = _flat(one), 1.0
     factor = found.error / mean
-    chain = f"chains ({EVENLY_SPLIT})" if evenly else "chain"
+    split = f"; {EVENLY_SPLIT}" if evenly else ""
     method = (
-        f"simulated users of the declared {chain} over {steps:,} steps; schedules and estimators are compared by what "
-        "is computed for counts far from bounds, step by step"
+        f"simulated users of the declared chain{'s' if evenly else ''} over {steps:,} steps{split}. Schedules and "
+        "estimators are compared by what is computed for counts far from bounds, step by step"
     )
     told = {
         "kind": "simulated",

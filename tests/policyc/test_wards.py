@@ -32,7 +32,7 @@ def test_the_certificate_says_all_of_it(wards, golden):
     text = render_markdown(certificate_content(wards.plan, {}))
     for words in (
         "at most 0.8 nats",
-        "throughout any 24 steps in a row (1 day), at most 2.0 nats",
+        "at most 2.0 nats about the place of one user (one `patient`) throughout any 24 steps in a row (1 day).",
         "for as long as the stream lasts",
         "`inpatients`",
         "`outpatients`",

@@ -69,39 +69,40 @@ def typical_error(plan: Plan, error: float) -> str:
 
 
 def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
-    predicted = release.predicted
+    predicted, because = release.predicted, sentence_case(release.predicted.because or "")
     unit = unit_words(plan, release)
     if predicted.kind == "at_least":
         return (
             f"A published value is expected to be off by at least about {typical_error(plan, predicted.published)} "
-            f"{unit}, as it is while the stream stands still: {predicted.because}."
+            f"{unit}, as it is while the stream stands still. {because}."
         )
     if predicted.kind == "unconstrained":
         return (
             f"Before constraints, a value is expected to be off by at least about "
-            f"{typical_error(plan, predicted.published)} {unit}: {predicted.because}. Where values lie near their "
-            "bounds, constraints take some of that away."
+            f"{typical_error(plan, predicted.published)} {unit}. {because}. Where values lie "
+            "near their bounds, constraints take some of that away."
         )
     if predicted.kind == "noise":
         return (
             f"The noisy value is expected to be off by about {typical_error(plan, predicted.published)} {unit}; "
-            f"what its post-processing gains is not known: {predicted.because}."
+            f"what its post-processing gains is not known. {because}."
         )
     text = f"A published value is expected to be off by about {typical_error(plan, predicted.published)} {unit}"
     text += _share_of_chance(predicted)
     others = []
     if predicted.without_postprocessing is not None:
         noisy = typical_error(plan, predicted.without_postprocessing)
-        others.append(f"the noisy value alone{where_released(plan, release)} by about {noisy}")
+        others.append(f"the noisy value alone{where_released(plan, release)} is off by about {noisy}")
     if predicted.prior_alone is not None:
         prior = typical_error(plan, predicted.prior_alone)
-        others.append(f"a guess from public knowledge without any data by about {prior}")
+        others.append(f"a guess from public knowledge without any data is off by about {prior}")
     verdict = ""
     if predicted.prior_alone is not None and predicted.published >= predicted.prior_alone * 0.95:
         verdict = " The release then says little more than what was public before."
         if predicted.published > predicted.prior_alone * 1.05:
             verdict = " Who knows what was public before errs less without the release."
-    return f"{'; '.join([text, ', '.join(others)] if others else [text])}.{verdict}"
+    said = "".join(f". {sentence_case(other)}" for other in others)
+    return f"{text}{said}.{verdict}"
 
 
 def _common_sentence(plan: Plan, release: ReleasePlan) -> str:

@@ -57,7 +57,7 @@ def _correlation(plan: Plan) -> Json:
         "vouched_by": f"the policy: {listed(evidence)}",
         "if_it_fails": (
             "A slightly wrong chain raises total leakage as the table of tolerances says, where every row is within "
-            "that distance both forward and backward; against any correlation, and any other start, there remains "
+            "that distance both forward and backward. Against any correlation, and any other start, there remains "
             f"{whole_stream(plan)}."
         ),
     }
@@ -97,7 +97,7 @@ def _one_count(plan: Plan) -> Json:
         "title": "One count a step",
         "statement": statement,
         "vouched_by": vouched,
-        "if_it_fails": f"For a user who counts at most m times in a step there remains {times}{whole_stream(plan)}.",
+        "if_it_fails": f"For at most m counts a step there remains {times}{whole_stream(plan)}.",
     }
 
 

@@ -61,10 +61,18 @@ def _meaning(plan: Plan, target: Target, index: int) -> Json:
         + "; "
         + "; ".join(f"a test that is wrong on {_percent(x)} % of others is right on at most {y} %" for x, y in rows[1])
         + ".",
+        "at_even_odds": _even(rows[0][PRIORS.index(Decimal("0.5"))][1], guess),
         "beliefs": [{"before": f"{_percent(before)} %", "after": f"{after} %"} for before, after in rows[0]],
         "tests": [{"false_positives": f"{_percent(x)} %", "power": f"{y} %"} for x, y in rows[1]],
         "method": _method(target),
     }
+
+
+def _even(after: str, guess: str) -> str:
+    """The one number that everybody understands."""
+    if guess == "right":
+        return f"A guess that is right in 50 % of cases before is right in at most {after} % after."
+    return f"Who is 50 % sure of it before is at most {after} % sure after."
 
 
 def _method(target: Target) -> str:

@@ -50,7 +50,7 @@ def _horizon(plan: Plan) -> str:
 def _delivered(plan: Plan) -> str:
     delay = plan.delivery.delay or 0
     return {
-        "realtime": "no value depends on later steps; a run publishes every step that is over",
+        "realtime": "no value depends on later steps, and a run publishes every step that is over",
         "within": f"each value is published at most {counted(delay, 'step')} after its own",
         "offline": "each run publishes the steps of its input together",
     }[plan.delivery.kind]
@@ -102,7 +102,7 @@ def _published(plan: Plan) -> str:
     gaps = [f"{left_out_words(plan, one)} ({quoted(one.name)})" for one in plan.releases if suppresses(plan, one)]
     noise = " ".join(_noise(plan, one, "" if same else f" of {quoted(one.name)}") for one in (own[:1] if same else own))
     left_out = f" Left out are {listed(gaps)}: their fields are empty." if gaps else ""
-    published = f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}: {what}; {_delivered(plan)}."
+    published = f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}: {what}. {sentence_case(_delivered(plan))}."
     return f"{published} {noise}{left_out}{made_sentence(plan)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from decimal import Decimal
 
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
@@ -84,10 +85,8 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         1: "exactly how users move (the stated chain)",
     }.get(plan.groups, f"exactly how users of each group move (the stated chain{'s' if chains > 1 else ''})")
     sentence = (
-        f"An adversary who sees everything that is published over {span(plan)}, who knows all about every other user "
-        "and "
-        f"{knowledge}, learns about {event(plan, target.window)}, at most {exact(target.alpha)} nats: no published "
-        f"result is more than {factor} times as likely for {_one_value(target.window)} as for any other."
+        f"{_told(plan, target.alpha, target.window)} That is so for an adversary who knows all about every other user, "
+        f"and {knowledge}. {_of_results(factor, target.window)}"
     )
     name = "alpha-DP_T" if target.window == 1 else f"alpha-DP_T over windows of {target.window:,} steps"
     return {
@@ -96,7 +95,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         "in_odds": (
             f"To an adversary who believes exactly {believed_of(plan)}, the odds between any two "
             f"{'values of the event' if target.window == 1 else 'such courses'} change by a factor of at most "
-            f"{factor}, over {span(plan)}, taken together."
+            f"{factor}."
         ),
         "factor": factor,
         "adversary": f"knows all about every other user, and {knowledge}",
@@ -111,6 +110,17 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         "sources": ["CAO17"],
         "conditional_on": _rests_on(plan, without=("participation",)),
     }
+
+
+def _told(plan: Plan, nats: Decimal, window: int) -> str:
+    """Number, unit, time span, and what it is about, in one sentence."""
+    return (
+        f"Everything that is published over {span(plan)} tells at most {exact(nats)} nats about {event(plan, window)}."
+    )
+
+
+def _of_results(factor: str, window: int) -> str:
+    return f"No published result is more than {factor} times as likely for {_one_value(window)} as for any other."
 
 
 def _one_value(window: int) -> str:
@@ -201,14 +211,12 @@ def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
     return {
         **_entry(plan, index, target, "w-event differential privacy", exact(target.epsilon)),
         "sentence": (
-            f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every "
-            f"other user and every other step, learns about {event(plan, target.window)}, at most "
-            f"{exact(target.epsilon)} nats: no published result is more than {factor} times as likely for "
-            f"{_one_value(target.window)} as for any other."
+            f"{_told(plan, target.epsilon, target.window)} That is so for an adversary who knows all about every other "
+            f"user and every other step. {_of_results(factor, target.window)}"
         ),
         "in_odds": (
-            f"Whatever the adversary believed before, the odds between any two {such}, all else being equal, "
-            f"change by a factor of at most {factor}, over {span(plan)}, taken together."
+            f"Whatever is believed before, the odds between any two {such}, all else being equal, change by a factor "
+            f"of at most {factor}."
         ),
         "factor": factor,
         "adversary": (
@@ -233,16 +241,12 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
     return {
         **_entry(plan, index, target, "event-level differential privacy", exact(target.epsilon)),
         "sentence": (
-            f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every "
-            f"other user and every other step, learns about {event(plan, 1)}, at most "
-            f"{exact(target.epsilon)} nats: no published result is more than {factor} times as likely for one value of "
-            "that event as for any other."
+            f"{_told(plan, target.epsilon, 1)} That is so for an adversary who knows all about every other user and "
+            f"every other step. {_of_results(factor, 1)}"
         ),
         "in_odds": (
-            "Whatever the adversary believed before, the odds between any two values of the event change by a "
-            "factor of "
-            f"at most {factor}, over {span(plan)}, taken together, as long as the steps of one user tell nothing of "
-            "each other."
+            f"Whatever is believed before, the odds between any two values of the event change by a factor of at most "
+            f"{factor}, as long as the steps of one user tell nothing of each other."
         ),
         "factor": factor,
         "adversary": (

@@ -73,8 +73,8 @@ def _told(plan: Plan) -> str:
 
 
 def unprotected_sentence(plan: Plan) -> str:
-    """All of them in one sentence."""
-    return f"{sentence_case('; '.join(str(entry['words']) for entry in unprotected(plan)))}."
+    """All of them, each as words that end in a full stop."""
+    return " ".join(f"{sentence_case(str(entry['words']))}." for entry in unprotected(plan))
 
 
 def public_numbers(plan: Plan) -> JsonValue:
@@ -84,12 +84,15 @@ def public_numbers(plan: Plan) -> JsonValue:
     public = f"{sentence_case(listed(words))} {'are' if len(words) > 1 else 'is'} public" if words else ""
     told = (
         "when the stream starts and how many steps are released is said by the policy, the clock or whoever runs the "
-        "plan (by the length of ready counts too), not by events"
+        "plan, not by events"
     )
     return {
         "id": "public_numbers",
         "title": "Public numbers",
-        "statement": f"{public}, not taken from the protected data; {told}." if public else f"{sentence_case(told)}.",
+        "statement": f"{public}, not taken from the protected data. {sentence_case(told)}. Ready counts say it by "
+        "their length."
+        if public
+        else f"{sentence_case(told)}. Ready counts say it by their length.",
         "vouched_by": "whoever signs the policy; it cannot be checked here",
         "if_it_fails": "What these numbers give away is protected by nothing.",
     }

@@ -11,6 +11,7 @@ from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sente
 from policyc.emit.blocks.user_bounds import implied_bounds
 from policyc.emit.blocks.user_limits import (
     Groups,
+    amount_told,
     at_delta,
     beyond,
     first_point,
@@ -20,8 +21,8 @@ from policyc.emit.blocks.user_limits import (
     number_of,
     recomputed,
     released_loss,
-    said_to_be_learned,
     together,
+    told_of_results,
 )
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, listed, quoted, relation_words, said, span, user
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case
@@ -53,7 +54,7 @@ KEPT_OF_A_STEP = (
 )
 KEPT = {
     "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
-    "is drawn; what is kept never depends on later steps",
+    "is drawn. What is kept never depends on later steps",
     "keep_sample": "the run keeps a sample of a user's steps that fits the bound and drops the others before any noise "
     "is drawn",
 }
@@ -131,11 +132,11 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     record = record_of(plan)
     others = "any other" if in_period(plan) else "those of any other user"
     other = f"with {others} in their place" if target.relation.value == "replace_one" else "without"
-    bounded = "of whom only" if record.enforced else "who, as is assumed, counts"
+    bounded = "Of one user only" if record.enforced else "One user, as is assumed, counts"
     sentence = (
-        f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every other "
-        f"user{other_periods(plan)}, learns about all events of {user(plan)}{in_period(plan)} together, {bounded} "
-        f"{_steps_words(plan)}, {said_to_be_learned(plan, index, other)}"
+        f"Everything that is published over {span(plan)} tells {amount_told(plan, index)} about all events of "
+        f"{user(plan)}{in_period(plan)} together. That is so for an adversary who knows all about every other "
+        f"user{other_periods(plan)}. {bounded} {_steps_words(plan)}. {told_of_results(plan, index, other)}"
     )
     numbers = first_point(plan, index)
     delta: Json = {"delta": exact(target.delta)} if isinstance(target, UserLevel) and target.delta > 0 else {}
@@ -223,7 +224,7 @@ def _bound(plan: Plan, groups: Groups) -> Json:
     (claim, *_) = plan.claims.user_level
     if record.enforced:
         how = KEPT[record.enforced] if window_of(plan) is None else KEPT_OF_A_STEP
-        vouched = f"the run: {how}; it needs events, and refuses ready counts"
+        vouched = f"the run: {how}. It needs events, and refuses ready counts"
         return {
             "id": "participation",
             "title": "Limited participation",
@@ -277,7 +278,7 @@ def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
         {
             "title": "Groups of people",
             "text": "What a family or a convoy does together is told by every one of them, so it is hidden less well "
-            f"than what one person does: {_together_words(groups, 'user')}.",
+            f"than what one person does. What is promised to them: {_together_words(groups, 'user')}.",
         },
         {
             "title": "What is true of the crowd",

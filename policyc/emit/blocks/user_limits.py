@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from policyc.emit.blocks.wording import listed
-from policyc.emit.numbers import exact, grouped, likelihood_factor, round_up, shown
+from policyc.emit.numbers import exact, grouped, likelihood_factor, round_up, sentence_case, shown
 from policyc.emit.odds import group_epsilon, probability_beyond
 from policyc_check.plan.claims import CurvePoint, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
@@ -160,8 +160,14 @@ def released_loss(plan: Plan, release: MeasuredRelease) -> str | None:
     return None
 
 
-def said_to_be_learned(plan: Plan, index: int, other: str) -> str:
-    """The end of the promise's sentence: how much is learned at most, and what that says of sets of results."""
+def amount_told(plan: Plan, index: int) -> str:
+    """How much is told at most: `at most 1.0 nats at delta 0.000001`."""
+    target = promised_user_level(plan)[index]
+    return f"at most {amount(target)}{at_delta(target)}"
+
+
+def told_of_results(plan: Plan, index: int, other: str) -> str:
+    """What that says of sets of results, as sentences."""
     target, point = promised_user_level(plan)[index], first_point(plan, index)
     results, of_period = "", "" if target.per is None else " of the period"
     if target.window is not None:
@@ -173,29 +179,26 @@ def said_to_be_learned(plan: Plan, index: int, other: str) -> str:
             f"data{of_period} that it has {other}{plus}."
         )
     if isinstance(target, UserRho):
-        told = f"at most {amount(target)} (zero-concentrated differential privacy): no more nats than that on average"
         points = points_of(plan, index)
+        told = "Rho is zero-concentrated differential privacy: no more nats than that are told on average"
         return f"{told}, and at most {points}. By the first of these, {results}" if results else f"{told}."
-    certain = ", and nothing is left to chance" if target.delta == 0 else at_delta(target)
-    return f"at most {amount(target)}{certain}: {results}"
+    certain = "Nothing is left to chance. " if target.delta == 0 else ""
+    return f"{certain}{sentence_case(results)}"
 
 
 def in_odds(plan: Plan, index: int, span: str) -> str:
     """What a promise says about odds, and how often it does not."""
     target, point = promised_user_level(plan)[index], first_point(plan, index)
-    believed = "Whatever the adversary believed before, and however the steps of a user depend on each other, the odds"
+    believed = "Whatever is believed before, and however a user's steps depend on each other, the odds"
     if target.window is not None:
-        believed = (
-            "Whatever the adversary believed before, as long as the steps of one user tell nothing of each other, the "
-            "odds"
-        )
+        believed = "Whatever is believed before, as long as the steps of one user tell nothing of each other, the odds"
     if point is None:
         return f"{believed} between the two have no limit that could be told, over {span}."
-    told = f"{believed} between the two change by a factor of at most {likelihood_factor(point[0])}, over {span}"
+    told = f"{believed} between the two change by a factor of at most {likelihood_factor(point[0])} over {span}"
     if point[1] == 0:
         return f"{told}. There is no result, however rare, that changes them by more."
     weighs = " (Delta is less: it weighs every such result by how far it goes beyond.)"
-    return f"{told}, except with a probability of at most {beyond(plan, index)}.{weighs}" + (
+    return f"{told}. It is more with a probability of at most {beyond(plan, index)}.{weighs}" + (
         " A rho leaves no result out and limits none: rarer ones may change odds by more, and then by ever less likely "
         "amounts."
         if isinstance(target, UserRho)

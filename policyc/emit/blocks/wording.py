@@ -44,10 +44,10 @@ def chance(predicted: PredictedError) -> str:
 
 
 def weighed(nats: Decimal) -> str:
-    """What is said of so many nats that nothing is protected; empty below."""
+    """What is said of so many nats that nothing is protected, as a sentence that needs its full stop; empty below."""
     if nats <= NO_PROTECTION:
         return ""
-    return f", which protects nobody: odds may change more than {_thousands()} times over"
+    return f". That protects nobody: odds may change more than {_thousands()} times over"
 
 
 def _thousands() -> str:

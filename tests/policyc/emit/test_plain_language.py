@@ -1,0 +1,64 @@
+"""The first page by the rules of plain language: short sentences, no word unexplained, the number people understand."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from policyc.emit.certificate import first_page
+
+GOLDENS = Path(__file__).parents[2] / "goldens" / "certificates"
+PAGES = sorted(GOLDENS.rglob("*.md"))
+MOST_WORDS = 35
+TERMS = {  # what is no everyday word, as pages write it, and the entry that explains it
+    r"\bnats\b": "nats",
+    r"\bhorizon\b": "horizon",
+    r"\bdelta\b": "delta",
+    r"\bthe stated chains?\b": "the stated chain",
+    r"\brho\b": "rho",
+}
+
+
+def sentences(page: str) -> list[str]:
+    """Of paragraphs, items and cells of tables."""
+    pieces = [piece for line in page.splitlines() for piece in line.strip("|-# ").split(" | ")]
+    return [one for piece in pieces for one in re.split(r"(?<=[.!?])[*_]*\s+", piece)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_sentences_are_short(path: Path) -> None:
+    """At most 35 words each; names in code that have blanks are one."""
+    for sentence in sentences(first_page(path.read_text())):
+        words = re.sub(r"`[^`]*`", "name", sentence).split()
+        assert len(words) <= MOST_WORDS, sentence
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_terms_are_explained_on_the_page(path: Path) -> None:
+    """Each in the list of words, where it stands on the page."""
+    page = first_page(path.read_text())
+    explained = {term.strip("*").replace("\\_", "_") for term in re.findall(r"^- (\*[^*]+\*):", page, re.MULTILINE)}
+    for pattern, term in TERMS.items():
+        if re.search(pattern, re.sub(r"`[^`]*`", "", page)):
+            assert any(entry.startswith(term) for entry in explained), (term, explained)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_number_that_people_understand_stands_there(path: Path) -> None:
+    """Once a promise; of pure ones by the odds that the page tells, of others above the even odds it starts at."""
+    page = first_page(path.read_text())
+    told = re.findall(
+        r"^\*\*(?:Who is|A guess that is right in) 50 % .* ([0-9.]+) % (?:sure )?after\.\*\*$", page, re.M
+    )
+    promised = page.split("## What is promised")[1].split("## What is not covered")[0]
+    nats = re.findall(r"tells at most (?:([0-9.]+) nats|rho [0-9.]+)(?: at (delta) [0-9.]+)? about", promised)
+    assert len(told) == len(nats) > 0
+    for after, (epsilon, delta) in zip(told, nats, strict=True):
+        assert 50 < float(after) <= 100
+        if epsilon and not delta:
+            odds = math.exp(float(epsilon))
+            assert float(after) >= 100 * odds / (1 + odds) - 1e-9
+            assert float(after) <= 100 * odds / (1 + odds) * 1.01
