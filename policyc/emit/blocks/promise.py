@@ -11,6 +11,7 @@ from policyc.emit.blocks.user_steps import at_chance, taking_part, user_steps_of
 from policyc.emit.blocks.wording import (
     Json,
     JsonValue,
+    all_published,
     believed_of,
     event,
     listed,
@@ -114,9 +115,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
 
 def _told(plan: Plan, nats: Decimal, window: int) -> str:
     """Number, unit, time span, and what it is about, in one sentence."""
-    return (
-        f"Everything that is published over {span(plan)} tells at most {exact(nats)} nats about {event(plan, window)}."
-    )
+    return f"{all_published(plan)} tells at most {exact(nats)} nats about {event(plan, window)}."
 
 
 def _of_results(factor: str, window: int) -> str:

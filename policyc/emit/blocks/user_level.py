@@ -24,7 +24,18 @@ from policyc.emit.blocks.user_limits import (
     together,
     told_of_results,
 )
-from policyc.emit.blocks.wording import Json, JsonValue, in_period, listed, quoted, relation_words, said, span, user
+from policyc.emit.blocks.wording import (
+    Json,
+    JsonValue,
+    all_published,
+    in_period,
+    listed,
+    quoted,
+    relation_words,
+    said,
+    span,
+    user,
+)
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.plan.claims import Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
@@ -134,7 +145,7 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     other = f"with {others} in their place" if target.relation.value == "replace_one" else "without"
     bounded = "Of one user only" if record.enforced else "One user, as is assumed, counts"
     sentence = (
-        f"Everything that is published over {span(plan)} tells {amount_told(plan, index)} about all events of "
+        f"{all_published(plan)} tells {amount_told(plan, index)} about all events of "
         f"{user(plan)}{in_period(plan)} together. That is so for an adversary who knows all about every other "
         f"user{other_periods(plan)}. {bounded} {_steps_words(plan)}. {told_of_results(plan, index, other)}"
     )

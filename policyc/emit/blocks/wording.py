@@ -133,6 +133,11 @@ def span(plan: Plan) -> str:
     return f"the whole horizon of {counted(steps, 'step')} ({lasting(plan, steps)})"
 
 
+def all_published(plan: Plan) -> str:
+    """What tells something, at the start of a sentence."""
+    return f"Everything that is published over {span(plan)}{',' if plan.stream.horizon is None else ''}"
+
+
 def step(plan: Plan) -> str:
     """`one step of 5 minutes`."""
     return f"one step of {step_length(plan)}"

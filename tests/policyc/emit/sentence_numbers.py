@@ -972,7 +972,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"rho {N}(?! for|\d|\.\d| \()", promised_rho),
     (rf"rho {N} for {N} (?:names?|users?)", rho_of_several),
     (rf"(?:rho |^){N} \({POINTS}\)(?: at {N} steps?)?", left_of_rho),
-    (rf"rho.{{0,100}}?(?:most|is) {POINTS}", lambda told, *found: curve_points(told, lost(told), *found)),
+    (rf"[rR]ho.{{0,110}}?(?:most|is) {POINTS}", lambda told, *found: curve_points(told, lost(told), *found)),
     (rf"^{N} nats, with nothing", lambda told, found: up(number(found), lost(told), 6)),
     (rf"exp\({N}\)", promised),
     (rf"promised, {N} nats|promised {N}\)", lambda told, *found: promised(told, *filter(None, found))),
