@@ -49,7 +49,7 @@ def _meaning(plan: Plan, target: Target, index: int) -> Json:
         rows = _exact_curve(profile_of(costs_of(plan, target)), float(target.epsilon))
     else:
         rows = _pure(target)
-    guess = "right" if isinstance(target, UserPromise | UserSteps) else "sure"
+    guess = "right" if isinstance(target, UserPromise) or (isinstance(target, UserSteps) and target.delta) else "sure"
     return {
         "promise": f"P{index}",
         "unit_of_privacy": about,
@@ -76,6 +76,8 @@ def _even(after: str, guess: str) -> str:
 
 
 def _method(target: Target) -> str:
+    if isinstance(target, UserSteps) and target.delta == 0:
+        return f"Whatever the adversary knows of how steps of a user depend on each other: {_odds(target)}"
     if isinstance(target, UserSteps):
         return (
             "Beliefs are how often the best guess whether the events are those of the user, or of the neighbor, is "
@@ -94,7 +96,11 @@ def _method(target: Target) -> str:
             "or 50 % that the user is; both follow from the exact privacy curve of all noise together."
         )
     knows = "the stated chain" if isinstance(target, AlphaDPT) else "that steps are independent"
-    return f"For an adversary who believes {knows}: odds change by at most exp({exact(_loss(target))})."
+    return f"For an adversary who believes {knows}: {_odds(target)}"
+
+
+def _odds(target: AlphaDPT | EventLevel | WEvent | UserSteps) -> str:
+    return f"odds change by at most exp({exact(_loss(target))})."
 
 
 Rows = tuple[list[tuple[Decimal, str]], list[tuple[Decimal, str]]]

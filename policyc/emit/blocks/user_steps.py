@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from policyc.emit.blocks.wording import Json, JsonValue, quoted, said, span, user
+from policyc.emit.blocks.wording import Json, JsonValue, all_published, quoted, said, span, user
 from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
+from policyc.emit.odds import probability_beyond
 from policyc_check.plan.targets import NeighboringRelation, UserSteps
-from policyc_check.steps.users import costs_of, differing_steps
+from policyc_check.steps.users import costs_of, differing_steps, profile_of
 from policyc_runtime.plan import Plan
 
 
@@ -37,9 +38,14 @@ def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list
     """The promise in sentences, as certificates have it."""
     factor, differing = likelihood_factor(target.epsilon), differing_steps(target, plan.stream.horizon)
     replaced = target.relation is NeighboringRelation.REPLACE_ONE
-    bounded = "" if target.assumed is None else "as is assumed, "
+    bounded = "" if target.assumed is None else ", as is assumed,"
     other = "with those of any other user in their place" if replaced else "without"
-    chance = f", but for what is left to chance: a probability of {exact(target.delta)}" if target.delta else ""
+    results = f"No published result is more than {factor} times as likely with these events as {other}."
+    if target.delta:
+        results = (
+            f"Any set of results has at most {factor} times the probability with these events that it has {other}, "
+            f"plus {exact(target.delta)}."
+        )
     lost = round_up(budgets_of(plan, target))
     lost = f"{lost} nats, sum of the {counted(differing, 'largest budget')}: neighbors differ in no more steps"
     derivation = "The budgets of the costliest steps, all releases together, in exact fractions."
@@ -64,15 +70,14 @@ def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list
             for r in plan.releases
         ],
         "sentence": (
-            f"An adversary who sees everything that is published over {span(plan)}, and who knows all about every "
-            f"other user, learns about all events of {user(plan)} together, who, {bounded}takes part in "
-            f"{taking_part(plan, target)}, at most {exact(target.epsilon)} nats{at_chance(target)}: no published "
-            f"result is more than {factor} times as likely with these events as {other}{chance}."
+            f"{all_published(plan)} tells at most {exact(target.epsilon)} nats{at_chance(target)} about all events of "
+            f"{user(plan)} together. That is so for an adversary who knows all about every other user. "
+            f"One user{bounded} takes part in {taking_part(plan, target)}. {results}"
         ),
         "in_odds": (
-            f"Whatever the adversary believed before, and however the steps of one user depend on each other, the odds "
-            f"between what the user did and {'what any other user may do' if replaced else 'nothing at all'} change by "
-            f"a factor of at most {factor}{chance}, over {span(plan)}, taken together."
+            f"Whatever is believed before, and however the steps of one user depend on each other, the odds between "
+            f"what the user did and {'what any other user may do' if replaced else 'nothing at all'} change by a "
+            f"factor of at most {factor}.{_more_often(plan, target)}"
         ),
         "factor": factor,
         "adversary": "knows all about every other user, and however this user's steps depend on each other",
@@ -83,6 +88,18 @@ def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list
         "sources": ["DR14", *(["KOV15"] if target.delta else [])],
         "conditional_on": rests_on,
     }
+
+
+def _more_often(plan: Plan, target: UserSteps) -> str:
+    """How often odds change by more, which is not what delta says."""
+    costs = costs_of(plan, target)
+    if target.delta == 0 or budgets_of(plan, target) <= Fraction(target.epsilon):
+        return " There is no result, however rare, that changes them by more."
+    beyond = round_up(probability_beyond(profile_of(costs), float(target.epsilon)), 2)
+    return (
+        f" It is more with a probability of at most {beyond}. (Delta is less: it weighs every such result by how far "
+        "it goes beyond.)"
+    )
 
 
 def neighbors_words(plan: Plan, target: UserSteps) -> str:

@@ -24,7 +24,7 @@ from policyc.offers import calibrate
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.stream import MONTH, ParticipationRecord, longest
-from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho
+from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, UserSteps
 from policyc_check.records import MOST_COINS
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
 from policyc_runtime.estimation import flows, safeguard
@@ -121,6 +121,43 @@ class Told:
 def delta_at(plan: Plan, relation: NeighboringRelation, epsilon: float, bound: int | None = None) -> float:
     """Delta of everything that is published, at `epsilon`, for users who take part so often."""
     return stream_profile(plan, relation, bound).coarse.delta(epsilon)
+
+
+def beside_steps(plan: Plan) -> list[UserSteps]:
+    return [target for target in plan.targets if isinstance(target, UserSteps)]
+
+
+def costliest(told: Told, target: UserSteps) -> list[float]:
+    """The budgets of the costliest steps in which neighbors differ, from the plan's segments."""
+    most = target.bound * (2 if target.relation is NeighboringRelation.REPLACE_ONE else 1)
+    return sorted(map(float, told.budgets))[-most:]
+
+
+def responses(budgets: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Losses of randomised response, step after step, each rounded down to 1e-4, and their probabilities."""
+    sizes = [int(budget * 1e4) for budget in budgets]
+    law = np.ones(1)
+    for size, budget in zip(sizes, budgets, strict=True):
+        wider = np.zeros(law.size + 2 * size)
+        truth = math.exp(budget) / (1 + math.exp(budget))
+        wider[2 * size :] += truth * law
+        wider[: law.size] += (1 - truth) * law
+        law = wider
+    return (np.arange(law.size) - sum(sizes)) * 1e-4, law
+
+
+def costliest_together(told: Told, nats: str, steps: str) -> None:
+    """What the costliest steps spend, and in how many neighbors differ."""
+    found = [costliest(told, target) for target in beside_steps(told.plan)]
+    assert any(len(budgets) == number(steps) for budgets in found)
+    up(number(nats), next(sum(budgets) for budgets in found if len(budgets) == number(steps)), 6)
+
+
+def curve_of_told(told: Told, target: Any) -> Callable[[float], float]:
+    if not isinstance(target, UserSteps):
+        return curve_of(told.plan, target)
+    losses, law = responses(costliest(told, target))
+    return lambda epsilon: float(law @ np.maximum(0.0, -np.expm1(epsilon - np.maximum(losses, epsilon))))
 
 
 def curve_of(plan: Plan, target: UserLevel, bound: int | None = None) -> Callable[[float], float]:
@@ -246,8 +283,8 @@ def promised(told: Told, found: str) -> None:
 
 
 def delta(told: Told, found: str) -> None:
-    deltas = {told.point(target)[1] for target in promised_user_level(told.plan)}
-    rho = isinstance(told.user_level, UserRho)
+    deltas = {told.point(target)[1] for target in (*promised_user_level(told.plan), *beside_steps(told.plan))}
+    rho = any(isinstance(target, UserRho) for target in told.plan.targets)
     assert Decimal(found) in (deltas | {Decimal("1e-7"), Decimal("1e-10")} if rho else deltas)
 
 
@@ -259,6 +296,9 @@ def beyond(told: Told, found: str) -> None:
         h = 1e-3 * e
         curve = curve_of(told.plan, target)
         truths.append(curve(e) + (curve(e - h) - curve(e + h)) / (2 * h))
+    for target in beside_steps(told.plan):
+        losses, law = responses(costliest(told, target))
+        truths.append(float(law[np.abs(losses) > float(target.epsilon)].sum()))
     assert any(true * 0.97 <= number(found) <= 8 * true for true in truths), (found, truths)
 
 
@@ -395,6 +435,9 @@ def all_budgets(told: Told, found: str) -> None:
 
 
 def takes_part(told: Told, found: str) -> None:
+    if users := beside_steps(told.plan):
+        assert number(found) in {target.bound for target in users}
+        return
     assert told.plan.participation is not None
     bound, window = told.plan.participation.bound, told.user_level.window or 1
     assert number(found) in (bound, bound * window)
@@ -417,17 +460,17 @@ def belief(told: Told, before: str, word: str, after: str) -> None:
         up(number(after) / 100, p * math.exp(e) / (p * math.exp(e) + 1 - p), 3)
         return
     rare, target = min(p, 1 - p), target_of(told)
-    curve = curve_of(told.plan, target)
+    curve = curve_of_told(told, target)
     up(number(after) / 100, 1 - rare + rare * curve(math.log((1 - rare) / rare)), 3)
 
 
 def power_of_test(told: Told, rate: str, power: str) -> None:
     """The largest power of a test, from every place of the curve."""
     x, found, e = number(rate) / 100, number(power) / 100, float(told.point(target_of(told))[0])
-    if not isinstance(target_of(told), UserLevel | UserRho):
+    if not (isinstance(target_of(told), UserLevel | UserRho) or getattr(target_of(told), "delta", 0)):
         up(found, min(1.0, math.exp(e) * x, 1 - math.exp(-e) * (1 - x)), 3)
         return
-    curve = curve_of(told.plan, target_of(told))
+    curve = curve_of_told(told, target_of(told))
     places = [(s, curve(s)) for s in np.linspace(0, 3 * e, 31)]
     least = min(min(math.exp(s) * x + d, 1 - math.exp(-s) * (1 - x - d)) for s, d in places)
     assert least * 0.97 <= found <= least * 1.3 + 1e-3, (found, least)
@@ -959,7 +1002,10 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"with {N} changes? until (\d{{4}}-\d\d-\d\d)", changes_of_clock),
     (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
     (rf"all of {N} periods? in which a user takes part", so_many_periods),
-    (rf"(?:any|what happens within|about|user at|user in|over windows of) {N} steps(?: in a row)?", a_window),
+    (
+        rf"(?:any|what happens within|about|user at|(?<!events of one )user in|over windows of) {N} steps(?: in a row)?",
+        a_window,
+    ),
     (rf"in {N} steps in a row \({LENGTH}\) of one user", lambda told, steps, *_: a_window(told, steps)),
     (rf"the promise is for {N} steps? at a time", a_window),
     (rf"takes part in at most {N} steps of a period of {N} step", lambda told, *both: assert_in(both, ("1",))),
@@ -1009,6 +1055,9 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
         rf"A guess that is right in {N} % of cases before is right in at most {N} % after",
         lambda told, before, after: belief(told, before, "right", after),
     ),
+    (rf"^{N} nats, sum of the {N} largest budgets", costliest_together),
+    (rf"^at most {N} steps, for the promise about all events of a user", takes_part),
+    (rf"all events of one user in {N} steps together leak", takes_part),
     (rf"wrong on {N} % of others is right on at most {N} %", power_of_test),
     (rf"prior belief of {N} or {N} %", lambda told, *found: assert_in(found, ("10", "50"))),
     # what was recomputed

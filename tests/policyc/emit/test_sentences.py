@@ -44,6 +44,7 @@ SIGNAL = 'signal ar1(mean = 80, sd = 30, autocorrelation = 0.9, evidence = "last
 PLACES = HEAD.replace("@", ROOMS) + "release there = count(visits) by room\n"
 MOVING = PLACES + "target alpha_dpt(alpha = 1.0)\n" + CHAIN
 SUMMED = MOVING + "postprocess there { sum(there) == population, there >= 0, integer(there) }\n"
+BESIDE = 'target user_level(@)\nparticipation at_most(20 steps, assumed = "a day ticket")\ndeliver offline\n'
 WINDOWED = PLACES + "target w_event(epsilon = 1.0, window = 4 steps)\n" + ALONE
 IN_A_ROW = (
     HEAD.replace("@", "")
@@ -110,6 +111,8 @@ WRITTEN = {
     + ALONE
     + "deliver realtime\nmechanism budget_absorption(window = 4 steps)",
     "absorbed": WINDOWED + "deliver realtime\nmechanism budget_absorption()",
+    "users beside steps": MOVING + BESIDE.replace("@", "epsilon = 3.0, delta = 1e-6, neighbors = add_remove"),
+    "users beside steps, replaced": MOVING + BESIDE.replace("@", "epsilon = 2.0, delta = 0, neighbors = replace"),
     "sparse": SUMMED + "deliver offline\nbudget sparse(every = 4 steps)",
     "flows": SUMMED + "deliver offline\nestimate joint_map()",
     "several": MOVING + "release all = count(visits)\n",
