@@ -90,7 +90,8 @@ def test_a_plan_keeps_both_and_says_both(compiled, tmp_path):
     jsonschema.validate(content, schema)
     alpha, user = content["promises"]
     assert (alpha["kind"], user["kind"]) == ("alpha_dpt", "user_level")
-    assert "takes part in at most 6 steps, at most 2.0 nats at delta 0.0001" in user["sentence"]
+    assert "tells at most 2.0 nats at delta 0.0001 about all events" in user["sentence"]
+    assert "One user, as is assumed, takes part in at most 6 steps." in user["sentence"]
     assert "as is assumed" in user["sentence"]
     assert any("tickets" in entry["vouched_by"] for entry in content["assumptions"])
     assert "Limited participation (assumed, not enforced)" in user["conditional_on"]
