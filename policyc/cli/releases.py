@@ -24,10 +24,21 @@ class Gaps(StrEnum):
     ZERO = "zero"
 
 
+class EngineName(StrEnum):
+    """What counts events where they lie."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+    POSTGRES = "postgres"
+
+
 def run(
     directory: PlanDirectory,
     input_file: Annotated[  # a path as it was written: as a `Path`, `s3://` would lose a slash
-        str, typer.Option("--input", metavar="DATA", help="Events, or counts with --counts: CSV or Parquet.")
+        str,
+        typer.Option(
+            "--input", metavar="DATA", help="Events, or counts with --counts: CSV, Parquet, a folder of Parquet files."
+        ),
     ],
     output: Annotated[str, typer.Option("--output", metavar="OUT", help="Released values: CSV or Parquet.")],
     ledger: LedgerOption = None,
@@ -39,6 +50,10 @@ def run(
     continued: Annotated[
         bool, typer.Option("--continued", help="The input has new rows only; earlier ones are known from runs before.")
     ] = False,
+    engine: Annotated[
+        EngineName,
+        typer.Option("--engine", help="What counts events where they lie; spark and postgres are extras."),
+    ] = EngineName.DUCKDB,
     start: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +76,8 @@ def run(
     \b
     policyc run fleet.plan --input departures.csv --output parked.csv
     policyc run fleet.plan --input counts.parquet --counts --output parked.parquet
+    policyc run fleet.plan --engine spark --input hdfs://host/departures --output parked.csv
+    policyc run fleet.plan --engine postgres --input "postgresql://host/city?table=public.seen" --output parked.csv
     """
     from policyc.emit import require_signed, require_unchanged
     from policyc.emit.run_summary import render_run, run_record
@@ -80,6 +97,7 @@ def run(
             counts=counts,
             continued=continued,
             gaps=gaps.value,
+            engine=engine.value,
             start=start,
             steps=steps,
             output=output,

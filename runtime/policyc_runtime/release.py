@@ -34,6 +34,7 @@ from policyc_runtime.released_file import require_stored, stored_release
 from policyc_runtime.run import Run, changed
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
 from policyc_runtime.sources.counts import Gaps
+from policyc_runtime.sources.engines.remote import Engine, RemoteTable, remote_table
 from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone
 from policyc_runtime.sources.step_counts import check_request
@@ -54,6 +55,7 @@ def release(
     counts: bool = False,
     continued: bool = False,
     gaps: Gaps = "refuse",
+    engine: Engine = "duckdb",
     start: str | None = None,
     steps: int | None = None,
     output: str | Path | None = None,
@@ -73,6 +75,8 @@ def release(
         counts: the file or table holds ready counts instead of events.
         continued: the file has new rows only; what is needed of earlier ones is in a private file beside the ledger.
         gaps: of ready counts, what a step or cell without a row means: nothing, as it is `refuse`d, or `zero`.
+        engine: what counts events where they lie: duckdb on this machine; spark and postgres count what a text names,
+            `hdfs://host/folder`, `table:schema.name`, or `postgresql://host/database?table=schema.name`.
         start: the moment of step 0, ISO, where the plan does not say it; fixed by the first run, which must say it of
             events unless the plan does.
         steps: the first this many. Default: all that are over by the clock, of ready counts as far as they go; never by
@@ -109,11 +113,13 @@ def release(
                 because=f"`{part.estimator.described()}` looks at every step on its own and cannot fill them",
                 help="use `filter` or `smoother`, or a schedule that releases every step",
             )
-    _check_data(events_or_counts)
+    remote = _remote(events_or_counts, engine, counts=counts, continued=continued)
+    if remote is None:
+        _check_data(events_or_counts)
     pinned = _own_pin(plan, ledger) if isinstance(pin, EllipsisType) else pin
     source = randomness or SystemRandomness()
     with ExitStack() as stack:
-        data = stack.enter_context(_held(events_or_counts))
+        data = remote or stack.enter_context(_held(events_or_counts))
         simulated = isinstance(data, Rows) and says_simulated(data)
         outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
@@ -153,6 +159,22 @@ def _own_pin(plan: Plan, ledger: str | Path) -> Path:
             "runs of this plan; or `pin=None`, if you see to it that it has one ledger",
         )
     return plan.pin
+
+
+def _remote(data: Data, engine: Engine, *, counts: bool, continued: bool) -> RemoteTable | None:
+    """The table that another engine than DuckDB counts; None of DuckDB."""
+    if engine == "duckdb":
+        return None
+    if counts or continued or not isinstance(data, str):
+        raise DataError(
+            "E0869",
+            f"{engine} counts all events of one named table or folder",
+            where="--continued" if continued else "--counts" if counts else "events_or_counts",
+            because="what a run keeps of users for later ones lies beside the ledger, and nothing about single users "
+            "leaves the engine; ready counts and tables in memory are small enough for this machine",
+            help="give the whole history as events, by the name of a table; or leave the engine out",
+        )
+    return remote_table(engine, data)
 
 
 def _check_data(data: Data) -> None:

@@ -8,8 +8,7 @@ Every function gives one query, made of standard SQL, over relations of these na
     kept(id, period, step, code), cut(id)          participations within the bound, and who had others
     counted(id, period, step, code, turn, ...)     events that count
 
-What differs between engines is the hash of a text (the halves of its MD5, each read from its last byte on), `//`, which
-divides whole numbers, HUGEINT for those beyond 64 bits, and how a text is taken apart where names are folded.
+The few words in which engines differ are in `engines/dialect.py`.
 """
 # ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
@@ -26,15 +25,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policyc_runtime.sources.calendar import Calendar
+    from policyc_runtime.sources.engines.dialect import Dialect
 
 DAY = 86_400_000_000
+LARGEST = "1.7976931348623157E308"  # beyond it lie infinity and what is no number
+BOTH = "concat(low, ':', high)"
 EARLIER = -1  # the cell of participations that earlier runs kept, which does not matter any more
 
 
-def persons(calendar: Calendar | None, horizon: int | None, listed: int, values: Iterable[str]) -> str:
+def persons(
+    dialect: Dialect, calendar: Calendar | None, horizon: int | None, listed: int, values: Iterable[str]
+) -> str:
     """`person`: of each the `name` as text and its hash, and of all events whether they can be used, and the last step.
 
     Args:
+        dialect: of the engine.
         calendar: which steps moments lie in; None where nobody says, and no moment is out of the stream.
         horizon: how many steps the stream has; None without end.
         listed: how many cells are listed; codes below are these.
@@ -42,11 +47,11 @@ def persons(calendar: Calendar | None, horizon: int | None, listed: int, values:
     """
     begin, step, period = FIRST_MOMENT, "0", "0"
     if calendar is not None:
-        begin, step = calendar.steps.start, calendar.steps.sql("within")
-        period = period if calendar.periods is None else calendar.periods.sql("within")
+        begin, step = calendar.steps.start, calendar.steps.sql("within", dialect)
+        period = period if calendar.periods is None else calendar.periods.sql("within", dialect)
     usable = ["step >= 0", f"{period} >= 0", "within IS NOT NULL", "code >= 0"]
     usable += [] if horizon is None else [f"step < {horizon}"]
-    usable += [f"isfinite({name})" for name in values]
+    usable += [f"abs({name}) <= {LARGEST}" for name in values]
     within = f"SELECT *, CASE WHEN moment >= {begin} AND moment < {LAST_MOMENT} THEN moment END AS within FROM event"
     seen = (
         f"SELECT person, count(*) AS events, min(CASE WHEN {' AND '.join(usable)} THEN 1 ELSE 0 END) AS usable, "
@@ -54,16 +59,13 @@ def persons(calendar: Calendar | None, horizon: int | None, listed: int, values:
         f"FROM (SELECT *, {step} AS step FROM ({within}) AS dated) AS stepped GROUP BY person"
     )
     hashed = (
-        f"SELECT *, {folded('name')} AS folded, md5_number_lower(name) AS low, md5_number_upper(name) AS high "
-        f"FROM (SELECT *, CAST(person AS VARCHAR) AS name FROM ({seen}) AS seen) AS named"
+        f"SELECT *, {folded('name', dialect)} AS folded, {dialect.low('name')} AS low, {dialect.high('name')} AS high "
+        f"FROM (SELECT *, {dialect.text('person')} AS name FROM ({seen}) AS seen) AS named"
     )
-    return (
-        "SELECT *, row_number() OVER () AS id, md5_number_lower(concat(low, ':', high)) AS mark "
-        f"FROM ({hashed}) AS hashed"
-    )
+    return f"SELECT *, {dialect.person} AS id, {dialect.low(BOTH)} AS mark FROM ({hashed}) AS hashed"
 
 
-def participations(calendar: Calendar, steps: range, last: int, horizon: int | None) -> str:
+def participations(dialect: Dialect, calendar: Calendar, steps: range, last: int, horizon: int | None) -> str:
     """`participation` in these steps, of events in cells below `last`, in a stream of `horizon` steps or without end.
 
     The latest event says the cell, and of several at that moment the first cell: the largest key of a step.
@@ -71,19 +73,19 @@ def participations(calendar: Calendar, steps: range, last: int, horizon: int | N
     start, states, latest = calendar.steps.start, last + 1, LAST_MOMENT
     if horizon is not None:  # a clock that is put back shows a day again
         latest = min(latest, int(calendar.steps.begin(np.array([horizon]))[0]) + DAY)
-    whole = "BIGINT" if (latest - start) * states < 2**62 else "HUGEINT"
+    whole = "BIGINT" if (latest - start) * states < 2**62 else dialect.whole
     key = f"CAST(moment - {start} AS {whole}) * {states} + {last} - code AS key"
     return (
         f"SELECT id, CAST(period AS INTEGER) AS period, CAST(step AS INTEGER) AS step, "
         f"CAST({last} - max(key) % {states} AS INTEGER) AS code "
-        f"FROM ({_placed(calendar, steps, last, [key])}) AS placed GROUP BY id, period, step"
+        f"FROM ({_placed(dialect, calendar, steps, last, [key])}) AS placed GROUP BY id, period, step"
     )
 
 
-def ranked(enforced: str, *, carried_on: bool) -> str:
+def ranked(dialect: Dialect, enforced: str, *, carried_on: bool) -> str:
     """Participations with the `rank` by which a user's are taken one after the other; with `before` when carried on."""
     if enforced == "keep_sample":
-        rank = "md5_number_lower(concat(low, ':', high, ':', step))"
+        rank = dialect.low("concat(low, ':', high, ':', step)")
         return f"SELECT id, period, step, code, {rank} AS rank FROM participation JOIN person USING (id)"
     found = "SELECT id, period, step, code, step AS rank FROM participation"
     return found + (f" UNION ALL SELECT id, period, step, {EARLIER}, step FROM before" if carried_on else "")
@@ -105,9 +107,11 @@ def far_enough(source: str, taken: str, spacing: int) -> str:
     )
 
 
-def located(calendar: Calendar, steps: range, last: int, columns: Iterable[str], *, all_kept: bool) -> str:
+def located(
+    dialect: Dialect, calendar: Calendar, steps: range, last: int, columns: Iterable[str], *, all_kept: bool
+) -> str:
     """Events of these steps in cells below `last`, with columns; of the participations in `kept`, or of all."""
-    placed = _placed(calendar, steps, last, ["moment", "code", *columns])
+    placed = _placed(dialect, calendar, steps, last, ["moment", "code", *columns])
     kept = "(SELECT id, period, step FROM kept) AS kept USING (id, period, step)"
     return placed if all_kept else f"SELECT * FROM ({placed}) AS placed JOIN {kept}"
 
@@ -146,20 +150,20 @@ def at_level(source: str, own: Iterable[int], values: Sequence[str], *, once: bo
     return f"SELECT * FROM (SELECT *, {first} FROM ({belonging}) AS belonging) AS ordered WHERE cell_in_level = 1"
 
 
-def totals(source: str, what: Sequence[str]) -> str:
+def totals(dialect: Dialect, source: str, what: Sequence[str]) -> str:
     """What steps and cells came from: how many rows of `source`, and sums of hashes of who counted, and with `what`."""
     also = "".join(f", ':', {name}" for name in what)
-    mark = f"md5_number_lower(concat(low, ':', high{also}))" if what else "mark"
+    mark = dialect.low(f"concat(low, ':', high{also})") if what else "mark"
     return (
         f"SELECT step, code, count(*), sum(low), sum(high), sum({mark}) "
         f"FROM ({source}) AS counted JOIN person USING (id) GROUP BY step, code ORDER BY step, code"
     )
 
 
-def _placed(calendar: Calendar, steps: range, last: int, columns: Iterable[str]) -> str:
+def _placed(dialect: Dialect, calendar: Calendar, steps: range, last: int, columns: Iterable[str]) -> str:
     """Events in cells below `last`, each of whose user, period and step it is."""
-    period = "0" if calendar.periods is None else calendar.periods.sql("moment")
-    told = ", ".join((f"{calendar.steps.sql('moment')} AS step", f"{period} AS period", *columns))
+    period = "0" if calendar.periods is None else calendar.periods.sql("moment", dialect)
+    told = ", ".join((f"{calendar.steps.sql('moment', dialect)} AS step", f"{period} AS period", *columns))
     names = ", ".join(column.rsplit(" ", 1)[-1] for column in columns)
     return (
         f"SELECT id, period, step, {names} FROM (SELECT person, {told} FROM event WHERE code < {last}) AS told "

@@ -16,6 +16,7 @@ import numpy as np
 
 from policyc_check.plan.stream import DAY, MONTH, Length, longest
 from policyc_check.users.claims import period_of, promised_user_level
+from policyc_runtime.sources.engines.dialect import DUCKDB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from policyc_check.plan.plan import Stated
     from policyc_check.plan.stream import ClockRecord, StreamRecord
+    from policyc_runtime.sources.engines.dialect import Dialect
 
     Numbers = NDArray[np.int64]
 
@@ -130,13 +132,12 @@ class Division:
         later = () if self.clock is None else tuple(since for since in self.clock.since if since > moment)
         return int(self.of(np.array([moment, *later])).min())
 
-    def sql(self, moment: str) -> str:
+    def sql(self, moment: str, dialect: Dialect = DUCKDB) -> str:
         """SQL for the piece that a column's moment, not before the start, lies in."""
         shown = moment if self.clock is None else self.clock.shown_sql(moment)
         if self.months:
-            date = f"make_timestamp({shown})"
-            return f"((year({date}) - 1970) * 12 + month({date}) - 1 - {self._begin})"
-        return f"(({shown} - {self._begin}) // {self.length})"
+            return f"({dialect.month(shown)} - {self._begin})"
+        return dialect.quotient(f"({shown} - {self._begin})", self.length)
 
 
 def _months(shown: Numbers) -> Numbers:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +14,7 @@ from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.due_steps import due_counts
-from policyc_runtime.sources.memory import Rows
+from policyc_runtime.sources.memory import Place, Rows
 from policyc_runtime.sources.moments import declared_start, unsaid_start
 from policyc_runtime.sources.participation import measured_releases
 from policyc_runtime.sources.step_counts import LARGEST_HORIZON, StepCounts, check_population, check_steps
@@ -248,7 +247,7 @@ def _whole(column: str) -> str:
 
 
 def _check_values(
-    path: Path,
+    path: Place,
     steps: NDArray[np.int64],
     codes: NDArray[np.int64],
     values: NDArray[np.int64],
@@ -278,7 +277,7 @@ def _check_values(
     )
 
 
-def _check_once(path: Path, places: NDArray[np.int64]) -> None:
+def _check_once(path: Place, places: NDArray[np.int64]) -> None:
     """No step and cell, told by step times cells plus cell, comes twice."""
     _, first = np.unique(places, return_index=True)
     if len(first) < len(places):
@@ -286,7 +285,7 @@ def _check_once(path: Path, places: NDArray[np.int64]) -> None:
         raise _not_counts("this step and cell come twice", place_of(path, row), "give every count once")
 
 
-def _check_complete(path: Path, places: NDArray[np.int64], release: ReleasePlan) -> None:
+def _check_complete(path: Place, places: NDArray[np.int64], release: ReleasePlan) -> None:
     """Places hold 0, 1, 2, ... without a gap."""
     cells = len(release.cells)
     ordered = np.sort(places)

@@ -19,18 +19,24 @@ from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.sources.bounding import participations, persons, totals
 from policyc_runtime.sources.calendar import calendar_of
 from policyc_runtime.sources.due_steps import due_steps
+from policyc_runtime.sources.engines.dialect import DUCKDB
+from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.faults import refuse_rows
+from policyc_runtime.sources.input_table import InputTable
 from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.moments import declared_start, unsaid_start
 from policyc_runtime.sources.names import check_cells, named_by
-from policyc_runtime.sources.participation import counted_by_user, create, listed_cells, sum_columns
+from policyc_runtime.sources.participation import counted_by_user, listed_cells, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
-from policyc_runtime.sources.tables import InputTable, connect, is_parquet, open_table, quoted, reading
+from policyc_runtime.sources.tables import is_parquet, open_rows
 from policyc_runtime.sources.written_moments import rows_with_moments
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
+
+    from policyc_runtime.sources.engines.session import Session
+
+NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
 
 
 def read_events(
@@ -58,47 +64,42 @@ def read_events(
     Raises:
         DataError: names the file and the line, or the row of a Parquet file.
     """
-    connection = connect()
-    try:
-        with open_table(connection, path) as table, reading(table.path):
-            start = load_events(connection, table, plan, start)
-            total = steps
-            if total is None:
-                occupied = occupied_steps(connection, plan, start)
-                total = due_steps(plan, start, occupied, at_least, str(path), zoned=zoned, simulated=simulated)
-            check_steps(plan, total, str(path), start)
-            return count_events(connection, str(path), plan, start, range(total))
-    finally:
-        connection.close()
+    with open_rows(path) as (session, table):
+        start = load_events(session, table, plan, start)
+        total = steps
+        if total is None:
+            occupied = occupied_steps(session, plan, start)
+            total = due_steps(plan, start, occupied, at_least, str(path), zoned=zoned, simulated=simulated)
+        check_steps(plan, total, str(path), start)
+        return count_events(session, str(path), plan, start, range(total))
 
 
-def occupied_steps(connection: DuckDBPyConnection, plan: Plan, start: int) -> NDArray[np.int64]:
+def occupied_steps(session: Session, plan: Plan, start: int) -> NDArray[np.int64]:
     """The steps in which the table `event` has rows, in order."""
-    found = connection.execute(
-        f"SELECT DISTINCT {calendar_of(plan, start).steps.sql('moment')} AS step FROM event ORDER BY step"
-    ).fetchnumpy()
-    return np.asarray(found["step"], dtype=np.int64)
+    step = calendar_of(plan, start).steps.sql("moment", session.dialect)
+    found = session.rows(f"SELECT DISTINCT {step} AS step FROM event ORDER BY step")
+    return np.array([step for (step,) in found], dtype=np.int64)
 
 
-def load_events(connection: DuckDBPyConnection, table: InputTable, plan: Plan, start: int | None) -> int:
+def load_events(session: Session, table: InputTable, plan: Plan, start: int | None) -> int:
     """`event` and `person` of a file (`bounding.py`), and the moment of step 0: what was said or fixed, or the plan's.
 
     Raises:
         DataError: a column is missing or names nobody, a row cannot be used or lies outside of the stream, two names
             say the same; or nobody says when step 0 is.
     """
-    _load(connection, table, plan)
+    _load(session, table, plan)
     start = declared_start(plan) if start is None else start
     calendar = None if start is None else calendar_of(plan, start)
     values = [name for name, _ in sum_columns(plan)]
-    create(connection, "person", persons(calendar, plan.stream.horizon, listed_cells(plan), values))
-    ((events, people, usable, listed, unnamed, said),) = connection.execute(
+    session.create("person", persons(session.dialect, calendar, plan.stream.horizon, listed_cells(plan), values))
+    ((events, people, usable, listed, unnamed, said),) = session.rows(
         "SELECT coalesce(sum(events), 0), count(*), min(usable), max(listed), "
-        "count(*) FILTER (coalesce(trim(name), '') = ''), count(DISTINCT folded) FROM person"
-    ).fetchall()
+        "count(*) FILTER (WHERE coalesce(trim(name), '') = ''), count(DISTINCT folded) FROM person"
+    )
     table.require_all(int(events))
     if usable == 0 or not (listed or table.checked) or unnamed or said < people:
-        refuse_rows(connection, table, plan, start)
+        refuse_rows(session, table, plan, start)
     if start is None:
         raise unsaid_start(
             str(table.path), "no event may say it: whoever comes first would fix when every published step is"
@@ -118,12 +119,12 @@ def _refuse_counts(table: InputTable, plan: Plan) -> None:
         )
 
 
-def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
+def _load(session: Session, table: InputTable, plan: Plan) -> None:
     """`event` in the file's order: moment (microseconds), person, code (index into the states).
 
     A Parquet file is read as often as it is asked for, column by column; of others that is dear, and rows are copied.
     """
-    stream = plan.stream
+    stream, dialect = plan.stream, session.dialect
     sums = sum_columns(plan)
     wanted = (
         stream.user_column,
@@ -135,49 +136,69 @@ def _load(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None
     user = table.column(stream.user_column, "user", wanted)
     named_by(table, stream.user_column)
     time = table.column(stream.time_column, "time", wanted)
-    code = "0"
+    others, code, cells = f"{dialect.user(user)} AS person", "0", ""
     if stream.cell:
         cell = table.column(stream.cell.column, "cell", wanted)
         check_cells(table, stream.cell.column)
-        names = ", ".join(map(quoted, stream.cell.cells))
-        connection.execute(f"CREATE TYPE cell AS ENUM ({names})")
-        unknown = listed_cells(plan) if stream.cell.otherwise is not None else -1
-        code = f"coalesce(enum_code(TRY_CAST({cell}::VARCHAR AS cell))::INTEGER, {unknown})"
-    values = "".join(f", TRY_CAST({table.column(query.column, 'value', wanted)} AS DOUBLE) AS {v}" for v, query in sums)
-    rows = rows_with_moments(table, stream, time, f"{user} AS person, {code} AS code{values}")
-    connection.execute(f"CREATE {'VIEW' if is_parquet(table.path) else 'TABLE'} event AS {rows}")
+        others += f", {dialect.text(cell)} AS cell"
+        known, cells = session.codes("cell", stream.cell.cells)
+        code = f"coalesce({known}, {listed_cells(plan) if stream.cell.otherwise is not None else -1})"
+    for name, query in sums:
+        value = table.column(query.column, "value", wanted)
+        others += f", {_number(session, table, query.column, value)} AS {name}"
+    rows = rows_with_moments(table, stream, time, others, dialect)
+    values = "".join(f", {name}" for name, _ in sums)
+    query_of_rows = f"SELECT moment, person, {code} AS code{values} FROM ({rows}) AS told{cells}"
+    if isinstance(table.path, RemoteTable) or is_parquet(table.path):
+        session.view("event", query_of_rows)
+    else:
+        session.create("event", query_of_rows)
+
+
+def _number(session: Session, table: InputTable, column: str, value: str) -> str:
+    """SQL for a column of numbers; DuckDB alone reads texts as such."""
+    kind = table.types[column]
+    if session.dialect is not DUCKDB and not kind.startswith(NUMBERS):
+        raise DataError(
+            "E0836",
+            f"the column `{column}` does not hold numbers",
+            where=str(table.path),
+            because="every event adds a value to the sum, cut to the clamp of the policy",
+            help="make a view in which it is a number, and name that",
+        )
+    return session.dialect.number(value, kind)
 
 
 def count_events(
-    connection: DuckDBPyConnection, where: str, plan: Plan, start: int, steps: range, *, carried_on: bool = False
+    session: Session, where: str, plan: Plan, start: int, steps: range, *, carried_on: bool = False
 ) -> StepCounts:
     """Counts of `event`, of the steps through the last of these; those before them are 0.
 
     Args:
-        connection: has `event` and `person`.
+        session: has `event` and `person`.
         where: the file, for messages.
         plan: what to count.
         start: the moment of step 0, microseconds since 1970.
         steps: those to count.
         carried_on: under a participation bound the table `before` says what users did already.
     """
-    _check_users(connection, where, plan, steps)
+    _check_users(session, where, plan, steps)
     if plan.participation is not None:
-        return counted_by_user(connection, plan, start, steps, carried_on=carried_on)
+        return counted_by_user(session, plan, start, steps, carried_on=carried_on)
     states = len(plan.stream.cell.states) if plan.stream.cell else 1
-    presence = participations(calendar_of(plan, start), steps, states, plan.stream.horizon)
+    presence = participations(session.dialect, calendar_of(plan, start), steps, states, plan.stream.horizon)
     present = np.zeros((steps.stop, states), dtype=np.int64)
     digests: dict[int, list[str]] = defaultdict(list)
-    for at, code, users, low, high, _ in connection.execute(totals(presence, ())).fetchall():
+    for at, code, users, low, high, _ in session.rows(totals(session.dialect, presence, ())):
         present[at, code] = users
         digests[at].append(f"{code}:{users}:{low}:{high};")
     counts = {release.name: _of_release(plan, release, present, where, steps.start) for release in plan.releases}
     return StepCounts(start, counts, tuple("".join(digests[at]) for at in range(steps.stop)))
 
 
-def _check_users(connection: DuckDBPyConnection, where: str, plan: Plan, steps: range) -> None:
+def _check_users(session: Session, where: str, plan: Plan, steps: range) -> None:
     """Nothing when the users of the whole file fit the population, in listed cells or not."""
-    ((users,),) = connection.execute(f"SELECT count(*) FROM person WHERE last >= {steps.start}").fetchall()
+    ((users,),) = session.rows(f"SELECT count(*) FROM person WHERE last >= {steps.start}")
     if plan.stream.population is not None and users > plan.stream.population:
         raise DataError(
             "E0817",

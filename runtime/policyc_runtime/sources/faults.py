@@ -3,75 +3,79 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
+from policyc_runtime.sources.bounding import LARGEST
 from policyc_runtime.sources.calendar import calendar_of
+from policyc_runtime.sources.engines.dialect import DUCKDB
 from policyc_runtime.sources.moments import FIRST_MOMENT, LAST_MOMENT
 from policyc_runtime.sources.names import written_twice
 from policyc_runtime.sources.participation import listed_cells, sum_columns
-from policyc_runtime.sources.tables import InputTable, changed_meanwhile, no_rows, place_of
+from policyc_runtime.sources.tables import changed_meanwhile, no_rows, place_of
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from policyc_runtime.sources.engines.session import Session
+    from policyc_runtime.sources.input_table import InputTable
+    from policyc_runtime.sources.memory import Place
 
 NO_VALUE, NO_DATE = 3, 4
 
 
-def refuse_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan, start: int | None) -> None:
+def refuse_rows(session: Session, table: InputTable, plan: Plan, start: int | None) -> None:
     """Refuses the first row of `event` that cannot be used; `start` is that of the stream, where anybody says it.
 
     Raises:
         DataError: always; that the file was changed when no such row is there any more.
     """
-    _number_rows(connection)
-    _check_rows(connection, table, plan)
-    _check_spellings(connection, table.path)
+    _number_rows(session)
+    _check_rows(session, table, plan)
+    _check_spellings(session, table.path)
     if start is not None:
-        _check_horizon(connection, table.path, plan, start)
+        _check_horizon(session, table.path, plan, start)
     raise changed_meanwhile(table.path)
 
 
-def first_row(connection: DuckDBPyConnection, ids: list[int]) -> int:
+def first_row(session: Session, ids: list[int]) -> int:
     """The first row of `event` whose user is one of these."""
-    _number_rows(connection)
-    found = connection.execute(
-        "SELECT min(numbered.rowid) FROM numbered JOIN person USING (person) WHERE list_contains(?, id)", [ids]
-    ).fetchone()
-    assert found is not None, "an aggregate has one row"
-    return int(found[0])
+    _number_rows(session)
+    listed = ", ".join(map(str, ids))
+    ((row,),) = session.rows(
+        f"SELECT min({session.dialect.row}) FROM numbered JOIN (SELECT person AS named FROM person WHERE id IN "
+        f"({listed})) AS these ON person = named"
+    )
+    return int(row)
 
 
-def _number_rows(connection: DuckDBPyConnection) -> None:
-    connection.execute("CREATE OR REPLACE TABLE numbered AS SELECT * FROM event")
+def _number_rows(session: Session) -> None:
+    """The table `numbered`: events in their order, where the engine has one."""
+    make = session.create if session.dialect is DUCKDB else session.view
+    make("numbered", "SELECT * FROM event")
 
 
-def _check_spellings(connection: DuckDBPyConnection, path: Path) -> None:
+def _check_spellings(session: Session, path: Place) -> None:
     """Refuses the first row of a name that says what another name says in a row above."""
-    found = connection.execute(
-        "SELECT min(row) FROM (SELECT row, row_number() OVER (PARTITION BY folded ORDER BY row) AS place "
-        "FROM (SELECT person, min(rowid) AS row FROM numbered GROUP BY person) JOIN person USING (person)) "
-        "WHERE place > 1"
-    ).fetchone()
-    assert found is not None, "an aggregate has one row"
-    if found[0] is not None:
-        raise written_twice(path, found[0], "in a row above")
+    ((row,),) = session.rows(
+        "SELECT min(place) FROM (SELECT place, row_number() OVER (PARTITION BY folded ORDER BY place) AS number "
+        f"FROM (SELECT person, min({session.dialect.row}) AS place FROM numbered GROUP BY person) AS firsts "
+        "JOIN person USING (person)) AS named WHERE number > 1"
+    )
+    if row is not None:
+        raise written_twice(path, row, "in a row above")
 
 
-def _check_rows(connection: DuckDBPyConnection, table: InputTable, plan: Plan) -> None:
+def _check_rows(session: Session, table: InputTable, plan: Plan) -> None:
     """Refuses the first row that cannot be used."""
     path = table.path
-    unread = " OR ".join(f"NOT coalesce(isfinite({name}), false)" for name, _ in sum_columns(plan)) or "false"
-    found = connection.execute(
-        "SELECT min(rowid) FILTER (moment IS NULL), "
-        "min(rowid) FILTER (coalesce(trim(CAST(person AS VARCHAR)), '') = ''), "
-        f"min(rowid) FILTER (code < 0), min(rowid) FILTER ({unread}), "
-        f"min(rowid) FILTER (moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
-        f"count(*) FILTER (code < {listed_cells(plan)}) FROM numbered"
-    ).fetchall()
-    ((no_moment, no_person, no_cell, no_value, no_date, rows, listed),) = found
+    first = f"min({session.dialect.row}) FILTER (WHERE"
+    unread = " OR ".join(f"NOT coalesce(abs({name}) <= {LARGEST}, 1 = 0)" for name, _ in sum_columns(plan)) or "1 = 0"
+    ((no_moment, no_person, no_cell, no_value, no_date, rows, listed),) = session.rows(
+        f"SELECT {first} moment IS NULL), {first} coalesce(trim({session.dialect.text('person')}), '') = ''), "
+        f"{first} code < 0), {first} {unread}), "
+        f"{first} moment < {FIRST_MOMENT} OR moment >= {LAST_MOMENT}), count(*), "
+        f"count(*) FILTER (WHERE code < {listed_cells(plan)}) FROM numbered"
+    )
     table.require_all(int(rows))
     if rows == 0 and not table.checked:
         raise no_rows(path)
@@ -137,16 +141,16 @@ def _bad_row(plan: Plan, kind: int, where: str) -> DataError:
     )
 
 
-def _check_horizon(connection: DuckDBPyConnection, path: Path, plan: Plan, start: int) -> None:
+def _check_horizon(session: Session, path: Place, plan: Plan, start: int) -> None:
     """Refuses the first row outside the stream."""
-    horizon, calendar = plan.stream.horizon, calendar_of(plan, start)
-    step = calendar.steps.sql("moment")
-    pieces = step if calendar.periods is None else f"least({step}, {calendar.periods.sql('moment')})"
-    late = "NULL" if horizon is None else f"min(rowid) FILTER (moment >= {start} AND {step} >= {horizon})"
-    ((early, beyond),) = connection.execute(
-        f"SELECT min(rowid) FILTER (moment < {start} OR {pieces} < 0), {late} FROM numbered"
-    ).fetchall()
-    if early is not None and (beyond is None or early < beyond):
+    horizon, calendar, dialect = plan.stream.horizon, calendar_of(plan, start), session.dialect
+    step, first = calendar.steps.sql("moment", dialect), f"min({dialect.row}) FILTER (WHERE"
+    pieces = step if calendar.periods is None else f"least({step}, {calendar.periods.sql('moment', dialect)})"
+    late = "1 = 0" if horizon is None else f"moment >= {start} AND {step} >= {horizon}"
+    ((early, beyond),) = session.rows(
+        f"SELECT {first} moment < {start} OR {pieces} < 0), {first} {late}) FROM numbered"
+    )
+    if early is not None and (beyond is None or early <= beyond):
         raise DataError(
             "E0815",
             "the event lies before the start of the stream",

@@ -29,11 +29,12 @@ from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
 from policyc_runtime.sources.calendar import Calendar, calendar_of
 from policyc_runtime.sources.due_steps import due_steps
+from policyc_runtime.sources.engines.session import DuckDBSession
 from policyc_runtime.sources.events import count_events, load_events
 from policyc_runtime.sources.faults import first_row
-from policyc_runtime.sources.memory import Rows
+from policyc_runtime.sources.memory import Place, Rows
 from policyc_runtime.sources.names import named_by, other_names, written_twice
-from policyc_runtime.sources.participation import can_carry_on, create, measured_releases, sum_columns
+from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
 
@@ -155,7 +156,8 @@ class History:
                 if self._meta.get("names", names) != names:
                     raise other_names(table.path, self._meta["names"], names)
                 self._set("names", names)
-                start = load_events(connection, table, plan, start if known is None else int(known))
+                session = DuckDBSession(connection)
+                start = load_events(session, table, plan, start if known is None else int(known))
                 calendar = calendar_of(plan, start)
                 step = calendar.steps.sql("moment")
                 rows = self._rows(connection, step)
@@ -169,8 +171,8 @@ class History:
                 check_steps(plan, total, str(path), start)
                 carried_on = plan.participation is not None and plan.participation.enforced is not None
                 if carried_on:
-                    self._bring_kept(connection, table.path, calendar, done)
-                new = count_events(connection, str(path), plan, start, range(done, total), carried_on=carried_on)
+                    self._bring_kept(session, table.path, calendar, done)
+                new = count_events(session, str(path), plan, start, range(done, total), carried_on=carried_on)
                 self._take(connection, new, rows, done, start)
                 self._forget(calendar, new.steps)
         finally:
@@ -218,8 +220,9 @@ class History:
                     "it was taken in, run on complete steps only next time: `--steps N`",
                 )
 
-    def _bring_kept(self, connection: DuckDBPyConnection, path: Path, calendar: Calendar, done: int) -> None:
+    def _bring_kept(self, session: DuckDBSession, path: Place, calendar: Calendar, done: int) -> None:
         """The table `before` of steps in which users of new rows were kept already, under the same name each."""
+        connection = session.connection
         people = connection.execute(
             f"SELECT id, md5(concat($1, folded)), md5(concat($1, name)) FROM person WHERE last >= {done}",
             [self._meta["key"]],
@@ -231,12 +234,12 @@ class History:
             "AND EXISTS (SELECT 1 FROM kept WHERE kept.person = asked.person)"
         ).fetchall()
         if others:
-            row = first_row(connection, [user for (user,) in others])
+            row = first_row(session, [user for (user,) in others])
             raise written_twice(path, row, "in an earlier run")
         found = self._file.execute("SELECT id, step FROM asked JOIN kept USING (person)").fetchall()
         ids, steps = np.array(found, dtype=np.int64).reshape(-1, 2).T
         connection.register("kept_before", {"id": ids, "period": calendar.period_of(steps), "step": steps})
-        create(connection, "before", "SELECT * FROM kept_before")
+        session.create("before", "SELECT * FROM kept_before")
         connection.unregister("kept_before")
 
     def _take(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.sources.memory import Place
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -31,7 +32,7 @@ class InputTable:
         uneven: columns that some files of a folder have not, or have of another type.
     """
 
-    path: Path
+    path: Place
     source: str
     columns: dict[str, str]
     types: dict[str, str]
@@ -109,7 +110,7 @@ def opened(descriptor: int) -> str:
     return f"/dev/fd/{descriptor}"
 
 
-def unreadable(file: Path, reason: str, remedy: str, where: str | None = None) -> DataError:
+def unreadable(file: Place, reason: str, remedy: str, where: str | None = None) -> DataError:
     """The refusal of what is no readable file of its kind."""
     return DataError("E0810", "the data cannot be read", where=where or str(file), because=reason, help=remedy)
 

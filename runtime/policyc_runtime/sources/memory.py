@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.sources.engines.remote import RemoteTable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -78,5 +79,6 @@ class CheckedRows:
         return str(self.path)
 
 
-Rows: TypeAlias = str | Path | HeldTable | CheckedRows
-"""Where rows come from: a file that is named, or a table in memory."""
+Rows: TypeAlias = str | Path | HeldTable | CheckedRows | RemoteTable
+"""Where rows come from: a file that is named, a table in memory, or one that another engine counts where it lies."""
+Place: TypeAlias = Path | RemoteTable

@@ -7,13 +7,11 @@ them in every run, and two texts that are one number, or the same but for blanks
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from policyc_runtime.errors import DataError
-from policyc_runtime.sources.tables import InputTable, place_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from policyc_runtime.sources.engines.dialect import DUCKDB, Dialect
+from policyc_runtime.sources.input_table import InputTable
+from policyc_runtime.sources.memory import Place
+from policyc_runtime.sources.tables import place_of
 
 TEXT = "text"
 WIDTHS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -24,7 +22,7 @@ NAMED_BY = {
 }
 CELL_TYPES = {*NAMED_BY, "BOOLEAN", "DATE"}
 NUMBER = r"^\+?(-?)0*([0-9]+)(\.0*)?$"
-BLANKS = r"^[\s\p{Z}]+|[\s\p{Z}]+$"
+BLANKS = "\t\n\f\r \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
 def named_by(table: InputTable, column: str) -> str:
@@ -60,7 +58,7 @@ def _no_names(table: InputTable, column: str, meaning: str, because: str) -> Dat
     )
 
 
-def other_names(path: Path, known: str, found: str) -> DataError:
+def other_names(path: Place, known: str, found: str) -> DataError:
     """The refusal of a file that names users by something else than those of earlier runs."""
     return DataError(
         "E0867",
@@ -71,12 +69,12 @@ def other_names(path: Path, known: str, found: str) -> DataError:
     )
 
 
-def folded(name: str) -> str:
+def folded(name: str, dialect: Dialect = DUCKDB) -> str:
     """SQL for what a name says, however it is written; `name` is SQL for a text."""
-    return f"regexp_replace(regexp_replace({name}, '{BLANKS}', '', 'g'), '{NUMBER}', '\\1\\2')"
+    return dialect.replaced(dialect.trimmed(name, BLANKS), NUMBER, 2)
 
 
-def written_twice(path: Path, row: int, elsewhere: str) -> DataError:
+def written_twice(path: Place, row: int, elsewhere: str) -> DataError:
     """The refusal of a user whose name is written in two ways."""
     return DataError(
         "E0867",

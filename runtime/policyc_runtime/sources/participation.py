@@ -43,8 +43,10 @@ from policyc_runtime.sources.step_counts import StepCounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
+
+    from policyc_runtime.sources.engines.dialect import Dialect
+    from policyc_runtime.sources.engines.session import Session
 
     Steps = NDArray[np.int64]
 
@@ -79,13 +81,11 @@ def counts_absent(plan: Plan, release: ReleasePlan) -> bool:
     return once and replaced and window_of(plan) is not None
 
 
-def counted_by_user(
-    connection: DuckDBPyConnection, plan: Plan, start: int, steps: range, *, carried_on: bool
-) -> StepCounts:
+def counted_by_user(session: Session, plan: Plan, start: int, steps: range, *, carried_on: bool) -> StepCounts:
     """Counts and sums of the tables `event` and `person`, from step 0 on; of steps before `steps` they are 0.
 
     Args:
-        connection: has the tables.
+        session: has the tables.
         plan: what to count.
         start: the moment of step 0, microseconds since 1970.
         steps: those to count, the last ones.
@@ -97,33 +97,28 @@ def counted_by_user(
     last = listed_cells(plan) + any(
         counts_absent(plan, release) for release in measured_releases(plan)
     )  # an event elsewhere counts
-    found, dropped = participations(calendar, steps, last, plan.stream.horizon), None
+    found, dropped = participations(session.dialect, calendar, steps, last, plan.stream.horizon), None
     if record.enforced:
-        create(connection, "participation", found)
-        dropped = _keep_steps(connection, record, carried_on)
+        session.create("participation", found)
+        dropped = _keep_steps(session, record, carried_on)
         found = f"SELECT id, step, code FROM kept WHERE step >= {steps.start}"
     if _latest_counts(plan):
-        rows = connection.execute(totals(found, ())).fetchall()
+        rows = session.rows(totals(session.dialect, found, ()))
         present = np.zeros((steps.stop, last), dtype=np.int64)
         for step, code, users, *_ in rows:
             present[step, code] = users
         counts = {release.name: _of_cells(plan, release, present) for release in measured_releases(plan)}
     else:
-        create(connection, "counted", _counted(plan, calendar, steps, last))
-        counts = {release.name: _values(connection, plan, release, steps.stop) for release in measured_releases(plan)}
+        session.create("counted", _counted(session.dialect, plan, calendar, steps, last))
+        counts = {release.name: _values(session, plan, release, steps.stop) for release in measured_releases(plan)}
         turns = () if _most_cells(plan) is None else ("turn",)  # which of a user's cells count in which release
         what = (*(name for name, _ in sum_columns(plan)), *turns)
-        rows = connection.execute(totals("SELECT * FROM counted", what)).fetchall()
+        rows = session.rows(totals(session.dialect, "SELECT * FROM counted", what))
     if dropped is not None:
-        step = calendar.steps.sql("moment")
+        step = calendar.steps.sql("moment", session.dialect)
         there = f"SELECT count(*) FROM event WHERE code < {last} AND {step} >= {steps.start} AND {step} < {steps.stop}"
-        dropped["events"] = _number(connection, there) - sum(events for _, _, events, *_ in rows)
+        dropped["events"] = _number(session, there) - sum(events for _, _, events, *_ in rows)
     return StepCounts(start, counts, _digests(rows, steps.stop), dropped)
-
-
-def create(connection: DuckDBPyConnection, name: str, query: str) -> None:
-    """A table of what a query gives, in place of one of that name."""
-    connection.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
 
 
 def listed_cells(plan: Plan) -> int:
@@ -137,13 +132,13 @@ def _latest_counts(plan: Plan) -> bool:
     return record is not None and record.per_step == 1 and not sum_columns(plan) and _most_cells(plan) is None
 
 
-def _counted(plan: Plan, calendar: Calendar, steps: range, last: int) -> str:
+def _counted(dialect: Dialect, plan: Plan, calendar: Calendar, steps: range, last: int) -> str:
     """SQL for the events of kept participations that count, where several of a step may, or values do."""
     record, columns, most = plan.participation, sum_columns(plan), _most_cells(plan)
     assert record is not None
     names = [name for name, _ in columns]
-    units = [f"{_units(name, query)} AS {name}" for name, query in columns]
-    source = located(calendar, steps, last, units, all_kept=not record.enforced)
+    units = [f"{_units(dialect, name, query)} AS {name}" for name, query in columns]
+    source = located(dialect, calendar, steps, last, units, all_kept=not record.enforced)
     if most is None:
         return first_events(source, names, record.per_step if record.enforced else None)
     return first_cells(source, names, most if record.enforced else None)
@@ -161,43 +156,47 @@ def _measured_query(release: ReleasePlan) -> CountQuery | SumQuery:
     return query
 
 
-def _units(name: str, query: SumQuery) -> str:
+def _units(dialect: Dialect, name: str, query: SumQuery) -> str:
     """SQL for a clamped value in whole units of the grid; never beyond what one event may add, whatever floats do."""
     most = largest_units(query)
-    clamped = f"least(greatest({name}, {query.low}), {query.high})"
-    return f"least(greatest(CAST(round(CAST({clamped} AS DOUBLE) / {query.grid}) AS BIGINT), -{most}), {most})"
+    low, high, grid = (f"CAST('{number}' AS {dialect.double})" for number in (query.low, query.high, query.grid))
+    units = f"(least(greatest({name}, {low}), {high}) / {grid})"
+    # halves away from 0, as not every engine rounds them so; what is subtracted is exact
+    whole = f"CAST(floor(abs({units})) AS BIGINT)"
+    rounded = f"({whole} + CASE WHEN abs({units}) - {whole} >= 0.5 THEN 1 ELSE 0 END)"
+    return f"least(greatest(CASE WHEN {units} < 0 THEN -{rounded} ELSE {rounded} END, -{most}), {most})"
 
 
-def _keep_steps(connection: DuckDBPyConnection, record: ParticipationRecord, carried_on: bool) -> dict[str, int]:
+def _keep_steps(session: Session, record: ParticipationRecord, carried_on: bool) -> dict[str, int]:
     """The tables `kept` of participations within the bound and `cut` of users with others; how many were dropped.
 
     Steps that earlier runs kept stand in `before`: going forward, what is kept of later ones is the same with nothing
     else of the earlier ones.
     """
-    source = ranked(str(record.enforced), carried_on=carried_on)
+    source = ranked(session.dialect, str(record.enforced), carried_on=carried_on)
     if record.spacing == 1:
-        create(connection, "turns", in_turn(source, record.bound + 1))
-        create(connection, "kept", f"SELECT id, period, step, code FROM turns WHERE place <= {record.bound}")
-        create(connection, "cut", f"SELECT DISTINCT id FROM turns WHERE place > {record.bound}")
+        session.create("turns", in_turn(source, record.bound + 1))
+        session.create("kept", f"SELECT id, period, step, code FROM turns WHERE place <= {record.bound}")
+        session.create("cut", f"SELECT DISTINCT id FROM turns WHERE place > {record.bound}")
     else:
-        _keep_far_apart(connection, source, record.bound, record.spacing)
-    users = _number(connection, "SELECT count(*) FROM cut")
-    kept = _number(connection, f"SELECT count(*) FROM kept WHERE code <> {EARLIER}")
-    return {"users": users, "participations": _number(connection, "SELECT count(*) FROM participation") - kept}
+        _keep_far_apart(session, source, record.bound, record.spacing)
+    users = _number(session, "SELECT count(*) FROM cut")
+    kept = _number(session, f"SELECT count(*) FROM kept WHERE code <> {EARLIER}")
+    return {"users": users, "participations": _number(session, "SELECT count(*) FROM participation") - kept}
 
 
-def _keep_far_apart(connection: DuckDBPyConnection, source: str, bound: int, spacing: int) -> None:
+def _keep_far_apart(session: Session, source: str, bound: int, spacing: int) -> None:
     """The same with a spacing: users' first ones, then the first of those far enough from these, and so on."""
-    create(connection, "kept", f"SELECT id, period, step, code FROM ({source}) AS ranked WHERE 1 = 0")
-    create(connection, "rest", source)
-    for _ in range(bound):
-        create(connection, "taken", in_turn("SELECT * FROM rest", 1))
-        if not _number(connection, "SELECT count(*) FROM taken"):
+    session.create("rest", source)
+    parts = []
+    for turn in range(bound):
+        parts.append(f"kept_{turn}")
+        session.create(parts[-1], in_turn("SELECT * FROM rest", 1))
+        session.create("rest", far_enough("rest", parts[-1], spacing))
+        if not _number(session, "SELECT count(*) FROM rest"):
             break
-        connection.execute("INSERT INTO kept SELECT id, period, step, code FROM taken")
-        create(connection, "rest", far_enough("rest", "taken", spacing))
-    create(
-        connection,
+    session.create("kept", " UNION ALL ".join(f"SELECT id, period, step, code FROM {part}" for part in parts))
+    session.create(
         "cut",
         "SELECT DISTINCT id FROM (SELECT id, period, step FROM participation "
         "EXCEPT SELECT id, period, step FROM kept) AS others",
@@ -254,7 +253,7 @@ def _of_cells(plan: Plan, release: ReleasePlan, present: Steps) -> Steps:
     return _with_absent(plan, release, values)
 
 
-def _values(connection: DuckDBPyConnection, plan: Plan, release: ReleasePlan, steps: int) -> Steps:
+def _values(session: Session, plan: Plan, release: ReleasePlan, steps: int) -> Steps:
     """(steps, cells) of a count or sum of the table `counted`, in units."""
     query, record = _measured_query(release), plan.participation
     assert record is not None
@@ -271,13 +270,13 @@ def _values(connection: DuckDBPyConnection, plan: Plan, release: ReleasePlan, st
         value = f"sum({next(name for name, known in sum_columns(plan) if known is query)})"
     elif record.per_step == 1:
         source = f"SELECT DISTINCT id, period, step, {code} AS code FROM ({source}) AS once"
-    found = connection.execute(
+    found = session.rows(
         f"SELECT step, cell, CAST({value} AS BIGINT) FROM (SELECT *, {code} AS cell FROM ({source}) AS counting) "
         "AS values_of GROUP BY step, cell"
-    ).fetchnumpy()
+    )
     values = np.zeros((steps, len(release.cells)), dtype=np.int64)
-    at, cells, numbers = found.values()
-    values[at, cells] = numbers
+    for at, cell, number in found:
+        values[at, cell] = number
     return _with_absent(plan, release, values)
 
 
@@ -296,7 +295,6 @@ def _digests(rows: Sequence[tuple[int, ...]], steps: int) -> tuple[str, ...]:
     return tuple("".join(digests[step]) for step in range(steps))
 
 
-def _number(connection: DuckDBPyConnection, query: str) -> int:
-    found = connection.execute(query).fetchone()
-    assert found is not None, "an aggregate has one row"
-    return int(found[0])
+def _number(session: Session, query: str) -> int:
+    ((found,),) = session.rows(query)
+    return int(found)

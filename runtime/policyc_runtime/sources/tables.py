@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
+from policyc_runtime.sources.engines.remote import RemoteTable
+from policyc_runtime.sources.engines.session import DuckDBSession, Session
 from policyc_runtime.sources.folders import folder_table, open_folder, parquet_files, place_in
 from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
 from policyc_runtime.sources.input_table import typed_table, unreadable
-from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Rows
+from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Place, Rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -49,8 +51,10 @@ def _has_types(path: Path) -> bool:
     return path == MEMORY or is_parquet(path)
 
 
-def place_of(path: str | Path, row: int) -> str:
+def place_of(path: str | Place, row: int) -> str:
     """Where a row of data, counted from 0, stands: the line of a CSV file (its header is 1), or the Parquet row."""
+    if isinstance(path, RemoteTable):  # whose rows have no order
+        return str(path)
     file = Path(path)
     if file.is_dir():
         return place_in(connect(), file, row)
@@ -93,10 +97,11 @@ def connect() -> DuckDBPyConnection:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(place: Place) -> Iterator[None]:
     """Turns duckdb's errors into refusals that quote nothing, and refuses what was written to meanwhile."""
     import duckdb
 
+    path = Path(str(place))
     before = _files(path)
     try:
         yield
@@ -143,12 +148,34 @@ def require_here(path: str | Path) -> None:
         return
     kind, rest = text.split(":/", 1)
     here = kind.lower() == "file"
+    if not here:
+        rest = re.sub(r"^(/*)[^/?]*@", r"\1", rest).partition("?")[0]  # either may hold a password
+    remedy = "copy the file to this machine and name the copy, or count it where it lies: `--engine`"
     raise unreadable(
         Path(path),
         "it is a URL" if here else "it lies on another machine, and nothing is fetched from anywhere",
-        f"write the path without `{kind}://`" if here else "copy the file to this machine and name the copy",
+        f"write the path without `{kind}://`" if here else remedy,
         where=f"{kind}://{rest.lstrip('/') if not here else rest.removeprefix('/')}",
     )
+
+
+@contextmanager
+def open_rows(path: Rows) -> Iterator[tuple[Session, InputTable]]:
+    """What counts an input's rows, and the input; closed at the end, and refusals quote nothing until then.
+
+    Raises:
+        DataError: the input cannot be read.
+    """
+    if isinstance(path, RemoteTable):
+        with path.open() as found:
+            yield found
+        return
+    connection = connect()
+    try:
+        with open_table(connection, path) as table, reading(table.path):
+            yield DuckDBSession(connection), table
+    finally:
+        connection.close()
 
 
 @contextmanager
@@ -173,6 +200,7 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
         with open_table(connection, path.path, names_only=names_only) as table:
             yield replace(table, checked=True)
         return
+    assert not isinstance(path, RemoteTable), "another engine opens it"
     require_here(path)
     file = Path(path)
     if not file.exists():
@@ -202,7 +230,14 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
 
 
 def says_simulated(path: Rows) -> bool:
-    """Whether a file of events or counts says that they are simulated; False for what is no such file."""
+    """Whether events or counts say that they are simulated; False for what is no file of such.
+
+    Raises:
+        DataError: a table elsewhere cannot be reached.
+    """
+    if isinstance(path, RemoteTable):
+        with path.open() as (_, table):
+            return any(name.casefold() == SIMULATED for name in table.types)
     connection = connect()
     try:
         with open_table(connection, path, names_only=True) as table:
@@ -276,7 +311,7 @@ def _csv_header(file: Path, *, names_only: bool) -> tuple[list[str], CsvRows]:
     return header, rows
 
 
-def no_rows(file: Path, *, named: bool = True) -> DataError:
+def no_rows(file: Place, *, named: bool = True) -> DataError:
     """The refusal of a file without data; `named` when it has the names of its columns."""
     return DataError(
         "E0816",
@@ -287,7 +322,7 @@ def no_rows(file: Path, *, named: bool = True) -> DataError:
     )
 
 
-def changed_meanwhile(file: Path) -> DataError:
+def changed_meanwhile(file: Place) -> DataError:
     """The refusal of a file that somebody wrote while it was read."""
     return unreadable(file, "it changed while it was read", "run again when nobody writes it")
 

@@ -6,46 +6,52 @@ from __future__ import annotations
 from policyc_check.plan.stream import StreamRecord
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources.calendar import Clock
-from policyc_runtime.sources.tables import InputTable, quoted
+from policyc_runtime.sources.engines.dialect import DUCKDB, Dialect
+from policyc_runtime.sources.input_table import InputTable
+from policyc_runtime.sources.tables import quoted
 
 TIME_TYPES = ("VARCHAR", "DATE", "TIMESTAMP")
 # Texts that duckdb takes for moments, and `start` does not: words such as `epoch`, and offsets that no place has.
 NO_MOMENT = r"^\s*[A-Za-z]|:[0-9.]+\s*[+-](2[4-9]|[3-9][0-9]|[0-9]{2}:?[6-9]|[0-9]{2}:?[0-9]{2}:?[6-9])"
 
 
-def rows_with_moments(table: InputTable, stream: StreamRecord, time: str, others: str) -> str:
+def rows_with_moments(
+    table: InputTable, stream: StreamRecord, time: str, others: str, dialect: Dialect = DUCKDB
+) -> str:
     """SQL for the rows of a table with `moment`, microseconds since 1970 (null where it cannot be read), and others.
 
     Args:
         table: which.
         stream: says which column has moments, and by which clock those are read that say no zone; else it is UTC's.
         time: how SQL says that column.
-        others: SQL for the other columns.
+        others: SQL for the other columns, each with a name.
+        dialect: the engine's; all but DuckDB take columns of moments alone, since each reads other texts as such.
 
     Raises:
         DataError: E0812, the column is of a type that has no moments.
     """
     kind = table.types[stream.time_column]
-    if not kind.startswith(TIME_TYPES):
+    if not kind.startswith(TIME_TYPES if dialect is DUCKDB else TIME_TYPES[1:]):
         raise DataError(
             "E0812",
             f"the column `{stream.time_column}` does not hold moments",
             where=str(table.path),
-            help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`",
+            help="store it as a timestamp, a date, or text like `2013-01-31T17:05:00`"
+            if dialect is DUCKDB
+            else "make a view in which it is a timestamp or a date, and name that",
         )
-    said, local = moments_said(time, kind)
+    said, local = moments_said(time, kind, dialect)
     if stream.clock is None:
         return f"SELECT {said} AS moment, {others} FROM {table.source}"
-    rows = f"SELECT {said} AS moment, {local} AS local, {others} FROM {table.source}"
-    moment = f"CASE WHEN local THEN {Clock.of(stream.clock).moment_sql('moment')} ELSE moment END AS moment"
-    return f"SELECT * EXCLUDE (local) REPLACE ({moment}) FROM ({rows})"
+    rows = f"SELECT {said} AS said, {local} AS local, {others} FROM {table.source}"
+    moment = f"CASE WHEN local THEN {Clock.of(stream.clock).moment_sql('said')} ELSE said END AS moment"
+    return f"SELECT {moment}, * FROM ({rows}) AS given"
 
 
-def moments_said(time: str, kind: str) -> tuple[str, str]:
+def moments_said(time: str, kind: str, dialect: Dialect = DUCKDB) -> tuple[str, str]:
     """SQL for a column's moments, without a zone as if in UTC, and for whether they say none."""
-    if kind != "VARCHAR":  # microseconds without a zone are those of UTC, and casting them is dear
-        moment = time if kind == "TIMESTAMP" else f"TRY_CAST({time} AS TIMESTAMPTZ)"
-        return f"epoch_us({moment})", str("WITH TIME ZONE" not in kind)
+    if kind != "VARCHAR":
+        return dialect.moment(time, kind), str("WITH TIME ZONE" not in kind)
     plain = f"{time} BETWEEN '0' AND ':' AND {time} NOT LIKE '%:%+%' AND {time} NOT LIKE '%:%-%'"  # most, told sooner
     moment = f"CASE WHEN {plain} THEN {time} WHEN NOT regexp_matches({time}, {quoted(NO_MOMENT)}) THEN {time} END"
     with_zone = (f"TRY_CAST(concat(trim({time}), {quoted(zone)}) AS TIMESTAMPTZ)" for zone in ("Z", " 00:00Z"))

@@ -94,10 +94,11 @@ def test_outputs_and_ledgers_have_the_names_that_were_given(name: str, suffix: s
         ("http://127.0.0.1:9/x.csv", "http://127.0.0.1:9/x.csv"),
         ("hf://datasets/x.parquet", "hf://datasets/x.parquet"),
         ("file:///data/x.csv", "file:///data/x.csv"),
+        ("postgresql://me:s3cr3t@h/d?table=t&password=s3cr3t", "postgresql://h/d"),
     ],
 )
 def test_nothing_is_fetched(path: str | Path, shown: str) -> None:
-    """A URL is shown as it was written and refused, as input and as output."""
+    """A URL is shown as it was written, without a password, and refused, as input and as output."""
     assert refused(path).where == shown
     with pytest.raises(KernelError) as caught:
         release(make_plan(), make_counts(2), "book", output=path, pin=None)

@@ -1,0 +1,236 @@
+"""What a database or a cluster does wrong is one message, without rows and passwords, and nothing is begun."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from plans import make_plan
+from servers import PASSWORD
+
+from policyc_runtime.errors import DataError
+from policyc_runtime.release import release
+from policyc_runtime.sources import read_events
+from policyc_runtime.sources.engines.postgres import PostgresSession, PostgresTable
+from policyc_runtime.sources.engines.remote import remote_table
+from policyc_runtime.sources.engines.spark import SparkTable
+
+PLAN = make_plan(start="2013-01-01")
+SECRET = "N0SECRET"
+
+
+def refused(engine: str, named: str) -> DataError:
+    with pytest.raises(DataError) as caught:
+        read_events(remote_table(engine, named), PLAN, steps=1)
+    text = f"{caught.value} {caught.value.where} {caught.value.because} {caught.value.help}"
+    assert SECRET not in text
+    assert PASSWORD not in text
+    assert caught.value.__cause__ is None
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["", "events", "mysql://h/d?table=t", "postgresql://h/d", "postgresql://h/d?table=", "postgresql://h/d?table=a.",
+     "postgresql://h/d?table=a&table=b", "postgresql://[h/d?table=a"],
+)  # fmt: skip
+def test_names_of_no_table_of_postgres(named):
+    assert refused("postgres", named).code == "E0869"
+
+
+@pytest.mark.parametrize("named", ["", "table:", "a*", "x[1]", "{a,b}", "events.csv", "events.csv.gz"])
+def test_names_of_no_table_of_spark(named):
+    assert refused("spark", named).code == "E0869"
+
+
+def test_what_is_shown_of_an_address_has_no_password():
+    """Neither the one before the host nor one among the options."""
+    table = PostgresTable.named(f"postgresql://me:{SECRET}@h:5/d?table=s.t&password={SECRET}&sslmode=require")
+    assert str(table) == "postgresql://h:5/d?table=s.t"
+    assert SECRET not in repr(table)
+    assert "sslmode=require" in table.address
+    assert "table" not in table.address
+
+
+def test_what_is_shown_of_a_store_has_no_key():
+    assert str(SparkTable(f"s3a://me:{SECRET}@b/x")) == "s3a://b/x"
+    assert str(SparkTable("abfss://container@account/x")) == "abfss://container@account/x"
+
+
+def test_a_server_that_is_not_there():
+    pytest.importorskip("psycopg", reason="Postgres needs the extra `postgres`")
+    assert "nothing answers" in str(refused("postgres", f"postgresql://u:{SECRET}@127.0.0.1:1/d?table=t").because)
+
+
+@pytest.mark.parametrize(("engine", "module"), [("postgres", "psycopg"), ("spark", "pyspark")])
+def test_an_extra_that_is_missing_is_named(engine, module, monkeypatch):
+    for name in (module, "pyspark.java_gateway", "pyspark.errors", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found = refused(engine, "postgresql://h/d?table=t" if engine == "postgres" else "table:t")
+    assert f"policyc[{engine}]" in str(found.help)
+
+
+def test_no_java(monkeypatch, tmp_path):
+    pytest.importorskip("pyspark", reason="Spark needs the extra `spark`")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "Java" in str(refused("spark", "table:t"))
+
+
+def test_ready_counts_and_continued_runs_stay_on_this_machine(tmp_path):
+    """Neither a ledger nor a session is begun."""
+    for options in ({"counts": True}, {"continued": True}):
+        with pytest.raises(DataError) as caught:
+            release(PLAN, "table:t", tmp_path / "book", engine="spark", pin=None, **options)
+        assert caught.value.code == "E0869"
+    with pytest.raises(DataError):
+        release(PLAN, {"parked": [[1]]}, tmp_path / "book", engine="spark", pin=None)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def seen(server):
+    """`seen(columns, *rows)`: a table of these, by its address."""
+
+    def make(columns: str, *rows: str, name: str = "seen") -> str:
+        with server.connect() as held:
+            held.execute(f'DROP TABLE IF EXISTS "{name}" CASCADE')
+            held.execute(f'CREATE TABLE "{name}" ({columns})')
+            for row in rows:
+                held.execute(f'INSERT INTO "{name}" VALUES ({row})')
+        return server.url(name)
+
+    return make
+
+
+COLUMNS = "tailnum text, departed_at timestamp, origin text"
+ROW = "'a', '2013-01-01 08:00', 'EWR'"
+
+
+@pytest.mark.law
+@pytest.mark.parametrize(
+    ("columns", "row", "code", "says"),
+    [
+        ("tailnum text, origin text", "'a', 'EWR'", "E0811", "departed_at"),
+        ("tailnum float8, departed_at date, origin text", "1, '2013-01-01', 'EWR'", "E0867", "tailnum"),
+        ("tailnum text, departed_at text, origin text", f"'{SECRET}', '2013-01-01', 'EWR'", "E0812", "moments"),
+        ("tailnum text, departed_at date, origin json", "'a', '2013-01-01', '{}'", "E0867", "origin"),
+        (COLUMNS, f"'{SECRET}', NULL, 'EWR'", "E0812", "empty"),
+        (COLUMNS, f"'{SECRET}', 'infinity', 'EWR'", "E0812", "empty"),
+        (COLUMNS, f"'{SECRET}', '4000-01-01 BC', 'EWR'", "E0812", "year 1"),
+        (COLUMNS, f"'{SECRET}', '20000-01-01', 'EWR'", "E0812", "year 9999"),
+        (COLUMNS, "NULL, '2013-01-01', 'EWR'", "E0813", "user"),
+        (COLUMNS, f"'{SECRET}', '2012-12-31', 'EWR'", "E0815", "before"),
+        (COLUMNS, f"'{SECRET}', '2016-12-31', 'EWR'", "E0815", "beyond"),
+        (COLUMNS, f"'{SECRET}', '2013-01-01', 'ewr'", "E0814", "no value"),
+        (COLUMNS, None, "E0816", "no rows"),
+    ],
+)
+def test_rows_and_columns_that_cannot_be_used(columns, row, code, says, seen):
+    """As of a file, where the table stands in place of a line."""
+    found = refused("postgres", seen(columns, *(() if row is None else (row,))))
+    assert (found.code, says in str(found)) == (code, True)
+    assert "table=seen" in str(found.where)
+
+
+@pytest.mark.law
+def test_names_that_say_the_same(seen):
+    assert refused("postgres", seen(COLUMNS, ROW.replace("a", "7"), ROW.replace("a", "007"))).code == "E0867"
+
+
+@pytest.mark.law
+def test_what_a_server_refuses(server, seen, tmp_path):
+    """Password, database, table, rights; and no ledger is begun."""
+    good = seen(COLUMNS, ROW)
+    assert read_events(remote_table("postgres", good), PLAN, steps=1).counts["parked"].tolist() == [[1, 0, 0, 19]]
+    assert "password" in str(refused("postgres", server.url("seen", password=SECRET)).because)
+    assert "no such database" in str(refused("postgres", server.url("seen", database="none")).because)
+    assert "no such table" in str(refused("postgres", server.url("Seen")))
+    assert "no such table" in str(refused("postgres", server.url("other.seen")))
+    with server.connect() as held:
+        held.execute("DROP ROLE IF EXISTS nobody_here")
+        held.execute(f"CREATE ROLE nobody_here LOGIN PASSWORD '{PASSWORD}'")
+    found = refused("postgres", server.url("seen", role="nobody_here"))
+    assert "may not read" in str(found.because)
+    with pytest.raises(DataError):
+        release(PLAN, server.url("none"), tmp_path / "book", engine="postgres", pin=None, steps=1)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.law
+def test_a_table_that_shadows_ours_is_read_as_it_is(seen):
+    """The user's own `event`, `person` and function `md5` are not taken for the tables of a run."""
+    address = seen(COLUMNS, ROW, name="event")
+    seen("person text", "'x'", name="person")
+    assert read_events(remote_table("postgres", address), PLAN, steps=1).counts["parked"].tolist() == [[1, 0, 0, 19]]
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("at", ["person", "kept"])
+def test_a_connection_that_is_lost_in_the_middle(at, server, seen, monkeypatch):
+    """Ended by somebody while it counts: one message, and nothing of it stays on the server."""
+    address = seen(COLUMNS, ROW)
+    rows, asked = PostgresSession.rows, []
+
+    def ended(self, query):
+        asked.append(query)
+        if len(asked) == (1 if at == "person" else 2):
+            with server.connect() as held:
+                held.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state LIKE 'idle in%'")
+        return rows(self, query)
+
+    monkeypatch.setattr(PostgresSession, "rows", ended)
+    found = refused("postgres", address)
+    assert found.code == "E0869"
+    assert "nothing was drawn" in str(found.because)
+    with server.connect() as held:
+        assert held.execute("SELECT count(*) FROM pg_class WHERE relpersistence = 't'").fetchone() == (0,)
+
+
+@pytest.mark.law
+def test_a_run_on_postgres_is_a_release(server, seen, tmp_path):
+    """Twice the same values; a table that changed is refused, as a file is."""
+    address = seen(COLUMNS, ROW)
+    release(PLAN, address, tmp_path / "book", engine="postgres", pin=None, steps=1)
+    again = release(PLAN, address, tmp_path / "book", engine="postgres", pin=None, steps=1)
+    assert again.before == 1
+    with server.connect() as held:
+        held.execute(f"INSERT INTO seen VALUES ({ROW.replace('a', 'b')})")
+    with pytest.raises(Exception, match="changed"):
+        release(PLAN, address, tmp_path / "book", engine="postgres", pin=None, steps=1)
+
+
+@pytest.mark.law
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # py4j's
+def test_what_spark_refuses(spark, tmp_path):
+    """No folder, no table, no Parquet file, half a file; a folder of partitions is one table."""
+    import duckdb
+
+    assert "no such file" in str(refused("spark", str(tmp_path / "none")).because)
+    assert "no such table" in str(refused("spark", "table:none").because)
+    (tmp_path / "empty").mkdir()
+    assert refused("spark", str(tmp_path / "empty")).code == "E0869"
+    folder = tmp_path / "in" / "origin=J%46K"
+    folder.mkdir(parents=True)
+    file = folder / "x.parquet"
+    duckdb.sql("SELECT 'a' AS tailnum, TIMESTAMP '2013-01-01 08:00:00' AS departed_at").write_parquet(str(file))
+    known = read_events(tmp_path / "in", PLAN, steps=1)
+    found = read_events(SparkTable(str(tmp_path / "in")), PLAN, steps=1)
+    assert found.counts["parked"].tolist() == known.counts["parked"].tolist() == [[0, 1, 0, 19]]
+    assert found.digests == known.digests
+    shutil.copy(file, folder / "y.parquet")
+    (folder / "y.parquet").write_bytes(file.read_bytes()[:-9])
+    assert refused("spark", str(tmp_path / "in")).code == "E0869"
+
+
+@pytest.mark.law
+def test_spark_says_nothing_on_the_screen(spark, tmp_path):
+    """What it logs may quote rows: a run that fails writes one message, to standard error."""
+    code = (
+        "from policyc_runtime.sources.engines.spark import SparkTable\n"
+        "try:\n    SparkTable('table:none').open().__enter__()\n"
+        "except Exception as error:\n    print(type(error).__name__)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (found.stdout, found.stderr) == ("DataError\n", "")
