@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -102,6 +103,49 @@ def clear_drafts(path: Path) -> None:
             with left.open("rb+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(left)
+
+
+@contextmanager
+def scratch(path: Path) -> Iterator[Path]:
+    """A folder beside a file for what does not fit into memory, gone at the end of the block.
+
+    Args:
+        path: the file that it is for; what killed runs left beside it goes first.
+
+    Raises:
+        OSError: the system refused.
+    """
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]+\.spill")
+    for left in [folder for folder in path.parent.iterdir() if pattern.fullmatch(folder.name)]:
+        if (handle := _locked(left)) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(handle)
+    while True:  # begun again if it was taken for a killed run's before it was locked
+        folder = path.with_name(f".{path.name}.{secrets.token_hex(4)}.spill")
+        folder.mkdir(mode=0o700)
+        handle = _locked(folder)
+        if folder.exists():
+            break
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    """The open folder, locked; None where another process has it, or it is gone."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def write_bytes(path: Path, content: bytes, mode: int | None = None, *, first: bool = False) -> None:

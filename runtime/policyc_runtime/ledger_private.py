@@ -10,11 +10,12 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from policyc_runtime.errors import LedgerError
-from policyc_runtime.files import PRIVATE_MODE, sync_directory, write_bytes
+from policyc_runtime.files import PRIVATE_MODE, scratch, sync_directory, write_bytes
 
 PRIVATE = "private"
 KEY_BYTES = 32
@@ -52,6 +53,13 @@ def make_private(file: Path) -> Path:
         file.parent.mkdir(mode=0o700, exist_ok=True)
         sync_directory(file.parent.parent)
     return file
+
+
+@contextmanager
+def spill_folder(ledger: str | Path) -> Iterator[Path]:
+    """A folder for data of a run that does not fit into memory, gone when the run is."""
+    with scratch(make_private(private_file(ledger, "data"))) as folder:
+        yield folder
 
 
 def write_dropped(ledger: Path, steps: int, dropped: Mapping[str, int]) -> None:

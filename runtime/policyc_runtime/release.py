@@ -22,7 +22,7 @@ from policyc_runtime.account import spend
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded
-from policyc_runtime.ledger_private import write_dropped
+from policyc_runtime.ledger_private import spill_folder, write_dropped
 from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.output_place import own_outputs
 from policyc_runtime.plan import Plan
@@ -127,10 +127,12 @@ def release(
         _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
+        with guarded(book.path):
+            spill = stack.enter_context(spill_folder(book.path))
         if continued:
-            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated)
+            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, spill)
         else:
-            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps)
+            raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         if raw.dropped is not None:
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
@@ -215,13 +217,16 @@ def _read(
     book: Ledger,
     simulated: bool,
     gaps: Gaps,
+    spill: Path,
 ) -> StepCounts:
     check_request(plan, steps, book.steps)
     if not isinstance(data, Rows):
         return counts_of_array(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned)
     if counts:
         return read_counts(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, gaps=gaps)
-    return read_events(data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, simulated=simulated)
+    return read_events(
+        data, plan, start=start, steps=steps, at_least=book.steps, zoned=zoned, simulated=simulated, spill=spill
+    )
 
 
 def _carried_on(
@@ -233,6 +238,7 @@ def _carried_on(
     zoned: bool,
     book: Ledger,
     simulated: bool,
+    spill: Path,
 ) -> StepCounts:
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
@@ -246,7 +252,7 @@ def _carried_on(
             help="give the whole history from step 0 on, without `--continued`",
         )
     with guarded(book.path), History(book.path, plan, book) as history:
-        raw = history.read(data, start=start, steps=steps, zoned=zoned, simulated=simulated)
+        raw = history.read(data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill)
         for entry in (*book.entries, *book.ahead):
             if entry.step >= history.steps:
                 raise changed(book.path, entry.step, gone=True, carries_on=True)

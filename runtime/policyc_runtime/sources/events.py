@@ -32,6 +32,8 @@ from policyc_runtime.sources.tables import is_parquet, open_rows
 from policyc_runtime.sources.written_moments import rows_with_moments
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from policyc_runtime.sources.engines.session import Session
@@ -48,6 +50,7 @@ def read_events(
     at_least: int = 0,
     zoned: bool = False,
     simulated: bool = False,
+    spill: Path | None = None,
 ) -> StepCounts:
     """Counts of every release from a CSV (also gzipped) or Parquet file of events.
 
@@ -60,11 +63,12 @@ def read_events(
         at_least: without `steps`: what `due_steps` says, and at least this many.
         zoned: whether the start was said with its zone.
         simulated: whether the events come from a seed.
+        spill: a folder for what does not fit into memory; default none, and such a file is refused.
 
     Raises:
         DataError: names the file and the line, or the row of a Parquet file.
     """
-    with open_rows(path) as (session, table):
+    with open_rows(path, spill) as (session, table):
         start = load_events(session, table, plan, start)
         total = steps
         if total is None:

@@ -133,6 +133,7 @@ class History:
         steps: int | None,
         zoned: bool = False,
         simulated: bool = False,
+        spill: Path | None = None,
     ) -> StepCounts:
         """All steps, those of earlier runs and those that the file brings.
 
@@ -142,6 +143,7 @@ class History:
             steps: through this many steps; default what `due_steps` says.
             zoned: whether the start was said with its zone.
             simulated: whether the events come from a seed.
+            spill: a folder for what does not fit into memory.
 
         Raises:
             DataError: the file cannot be used.
@@ -149,7 +151,7 @@ class History:
         """
         plan, done = self._plan, self.steps
         known = self._meta.get("start")
-        connection = connect()
+        connection = connect(spill)
         try:
             with open_table(connection, path) as table, reading(table.path):
                 names = named_by(table, plan.stream.user_column)

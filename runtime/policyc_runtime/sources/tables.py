@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.files import is_full
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
 from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
@@ -39,6 +40,8 @@ LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"  # how such files begin
 SIMULATED = "simulated"  # the column that simulated events have
+LEAST_MEMORY, MEMORY_A_THREAD = 2 * 10**9, 2**28  # bytes; a thread needs some for every query it has a part of
+UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -79,18 +82,29 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def connect() -> DuckDBPyConnection:
-    """A private duckdb in memory: nothing is spilled to disk, nothing is fetched from anywhere."""
+def connect(spill: Path | None = None) -> DuckDBPyConnection:
+    """A private duckdb in memory: nothing is fetched from anywhere.
+
+    Args:
+        spill: a folder for what exceeds `MEMORY_A_THREAD`, or `LEAST_MEMORY`; None where nothing is spilled to disk.
+    """
     import duckdb
 
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "temp_directory": "",
+            "temp_directory": "" if spill is None else str(spill),
             "preserve_insertion_order": "true",
         }
     )
+    if spill is not None:
+        ((known, threads),) = connection.execute(
+            "SELECT current_setting('memory_limit'), current_setting('threads')"
+        ).fetchall()
+        number, unit = known.split()
+        most = min(float(number) * UNITS[unit], max(LEAST_MEMORY, threads * MEMORY_A_THREAD))
+        connection.execute(f"SET memory_limit = '{int(most)} bytes'")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     return connection
@@ -107,12 +121,16 @@ def reading(place: Place) -> Iterator[None]:
         yield
         if any(before.get(file, state) != state for file, state in _files(path).items()):
             raise changed_meanwhile(path)
-    except duckdb.OutOfMemoryException:
-        raise unreadable(
-            path, "it does not fit into memory", "use a machine with more memory, or give ready counts"
-        ) from None
     except duckdb.Error as error:
         text = str(error)
+        if is_full(error) or "max_temp_directory_size" in text:
+            reason = "the disk has no room for what does not fit into memory"
+            raise unreadable(
+                path, reason, "make room where the ledger lies, then run again; nothing was drawn"
+            ) from None
+        if isinstance(error, duckdb.OutOfMemoryException):
+            reason = "it does not fit into memory"
+            raise unreadable(path, reason, "use a machine with more memory, or give ready counts") from None
         line = re.search(r"CSV Error on Line: (\d+)", text)
         where = f"{path}: line {line[1]}" if line else str(path)
         if ("not utf-8" in text.lower() or "unicode" in text.lower()) and not _has_types(path):
@@ -160,8 +178,12 @@ def require_here(path: str | Path) -> None:
 
 
 @contextmanager
-def open_rows(path: Rows) -> Iterator[tuple[Session, InputTable]]:
+def open_rows(path: Rows, spill: Path | None = None) -> Iterator[tuple[Session, InputTable]]:
     """What counts an input's rows, and the input; closed at the end, and refusals quote nothing until then.
+
+    Args:
+        path: where rows are.
+        spill: a folder for what does not fit into memory, where rows are counted here.
 
     Raises:
         DataError: the input cannot be read.
@@ -170,7 +192,7 @@ def open_rows(path: Rows) -> Iterator[tuple[Session, InputTable]]:
         with path.open() as found:
             yield found
         return
-    connection = connect()
+    connection = connect(spill)
     try:
         with open_table(connection, path) as table, reading(table.path):
             yield DuckDBSession(connection), table
