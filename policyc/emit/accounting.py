@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 
 from policyc.planning.leakage.inheritance import accepted_inheritance
 from policyc.planning.leakage.losses import Losses, losses_of
+from policyc.planning.leakage.pairs import most_spent, settled
 from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, largest_leakage, supremum
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_sums
+from policyc_check.steps.inheritance import GroupLeakage, audited_leakage
 from policyc_runtime.plan import Plan
 
 Array = NDArray[np.float64]
@@ -71,7 +74,20 @@ class Accounting:
             self._sides[key] = losses_of(record.chain(), row_tolerance)
         return self._sides[key]
 
+    def by_pairs(self, record: ChainRecord) -> GroupLeakage | None:
+        """What a plan shows for every pair of states of one chain; None where it accounts by the recursion."""
+        stated = [entry for entry in self.plan.claims.inherited if entry.pairs and entry.group == record.group]
+        endless = self.plan.stream.horizon is None
+        budgets = repeating_budgets(self.plan) if endless else self.budgets
+        if not stated or budgets is None:
+            return None
+        chain = record.chain()
+        return audited_leakage(stated[0], budgets, chain.backward_side(), chain.forward_side(), endless=endless)
+
     def _of_group(self, record: ChainRecord) -> Leakage:
+        if (pairs := self.by_pairs(record)) is not None:
+            before, after = (self.budgets + np.resize(side, self.steps) for side in (pairs.before, pairs.after))
+            return Leakage(before, after, np.resize(pairs.windows(1), self.steps))
         past, future = self.sides(record)
         backward = backward_leakage(self.budgets, past, lags=record.lags)
         if self.repeats:
@@ -110,6 +126,22 @@ class Accounting:
         return max(self._largest(record, steps, row_tolerance) for record in self.plan.correlation.chains)
 
     def _largest(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:
+        known = self._by_recursion(record, steps, row_tolerance)
+        if row_tolerance:
+            return min(known, self._by_pairs_within(record, row_tolerance))
+        pairs = self.by_pairs(record)
+        return known if pairs is None else min(known, pairs.largest(self.width)[0])  # no more than of the whole stream
+
+    def _by_pairs_within(self, record: ChainRecord, row_tolerance: float) -> float:
+        """By pairs of states, of plans that need them, of the whole stream; inf for no bound."""
+        if self.width > 1 or not any(entry.pairs for entry in self.plan.claims.inherited):
+            return math.inf
+        inside, ends = most_spent(self.budgets, endless=self.plan.stream.horizon is None)
+        known = float(self.plan.claims.total_leakage or math.inf)
+        pairs = settled(record.chain(), known, inside, ends, fixed=True, rho=row_tolerance)
+        return math.inf if pairs is None else pairs.largest(inside, *ends)
+
+    def _by_recursion(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:
         past, future = self.sides(record, row_tolerance)
         if self.plan.stream.horizon is not None:
             width = min(self.width, steps)

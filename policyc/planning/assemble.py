@@ -13,7 +13,7 @@ import numpy as np
 from policyc.diagnostics import Diagnostic
 from policyc.planning.comparison import Choice
 from policyc.planning.draft import Draft, DraftRelease, draft_of
-from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
+from policyc.planning.leakage.inheritance import accepted_inheritance, shown_by_pairs, stated_inheritance
 from policyc.planning.leakage.witness import stated_witness
 from policyc.planning.made import made_records
 from policyc.planning.schedules import Allocation, exact
@@ -131,13 +131,20 @@ def _claims(stated: Stated) -> Claims:
 
 
 def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, GroupLeakage]:
-    """What the plan says of one chain's leakage between steps, and what follows from it."""
-    steps = stated.stream.horizon
+    """What the plan says of one chain's leakage between steps, and what follows from it.
+
+    By pairs of states where the recursion does not show what is promised about single steps.
+    """
+    steps, chain = stated.stream.horizon, record.chain()
     found = repeating_budgets(stated) if steps is None else total_budgets(stated, steps)
     budgets = np.array([math.inf]) if found is None else found
-    before, after = accepted_inheritance(budgets, record.chain(), record.lags, endless=steps is None)
+    alphas = [float(t.alpha) for t in stated.targets if isinstance(t, AlphaDPT) and t.window == 1]
+    before, after = accepted_inheritance(budgets, chain, record.lags, endless=steps is None)
     group = GroupLeakage(np.resize(budgets, len(before[0])), before[0], after[0], steps is None)
-    return stated_inheritance(record.group, before, after), group
+    by_pairs = None
+    if alphas and group.largest()[0] > min(alphas):
+        by_pairs = shown_by_pairs(chain, budgets, min(alphas), endless=steps is None, group=record.group)
+    return by_pairs or (stated_inheritance(record.group, before, after), group)
 
 
 def _windows(stated: Stated, groups: Sequence[GroupLeakage]) -> Iterator[WindowClaim]:

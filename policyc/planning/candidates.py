@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from policyc.planning.caps import Cap, capped
 from policyc.planning.leakage.lags import useful_lags
+from policyc.planning.pairwise import allocate_by_pairs
 from policyc.planning.patterns import allocate_optimal, allocate_sparse
 from policyc.planning.prediction import FEW_POINTS, MOST_VALUES, POINTS, Objective, StepModel, spread_points
 from policyc.planning.promise import Promise
@@ -144,6 +145,20 @@ def _useful_lags(group: Group, every: int) -> tuple[int, ...]:
 
 
 def _allocate(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
+    """By the recursion; or by pairs of states, where they leave more."""
+    found = reason = None
+    try:
+        found = _by_recursion(name, alpha, horizon, groups)
+    except ScheduleError as error:
+        reason = error
+    other = name == "optimal" or (horizon is None and name != "bounded")
+    best = (None if other else allocate_by_pairs(name, alpha, horizon, groups, found)) or found
+    if best is None:
+        raise reason or ScheduleError("no budget was found")
+    return best
+
+
+def _by_recursion(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
     lagged = [group.with_lags(useful_lags(group.chain)) for group in groups]
     if name == "bounded":
         return allocate_bounded(alpha, horizon, lagged)

@@ -1,6 +1,7 @@
 """What given budgets tell through chains: upper bounds by step, window and horizon, for each kind of adversary.
 
-Every number is of `accepted_inheritance`: proposed by the hull, rounded up, and shown by the inequality of the check.
+Every number is of `accepted_inheritance`: proposed by the hull, rounded up, and shown by the inequality of the check;
+or of `shown_by_pairs`, where the same is said of every pair of states by itself, and that is less.
 
 Source: CAO17 (BPL, FPL and TPL, Theorems 2 and 5)
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -19,8 +20,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.leakage.inheritance import accepted_inheritance
+from policyc.planning.leakage.inheritance import accepted_inheritance, shown_by_pairs
 from policyc.planning.leakage.lags import useful_lags
+from policyc.planning.leakage.pairs import MOST_STATES
 from policyc.quantification.budgets import Spent
 from policyc.quantification.knowledge import Knowledge, Known
 from policyc_check.errors import InvalidMatrixError
@@ -36,9 +38,10 @@ Progress = Callable[[int, int], None]
 ADVERSARIES: tuple[Adversary, ...] = ("none", "backward", "forward", "both")
 """What is known of a chain: nothing, where one was before, where one goes next, or both; weakest first."""
 
-FEW = 20  # chains up to which every horizon and every pattern is computed
+FEW = 20  # chains up to which every horizon, every pattern and pairs of states are computed
 LONGEST_LAG = 64  # steps
 _PROBE = 1_000  # budgets that are compared first
+_PAIRED = 2 * MOST_STATES**4  # states of all chains, to the power of four, up to which pairs take seconds
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,14 @@ class ChainLeakage:
         limits: what a step's leakage never exceeds if the budgets go on; inf for no known bound, None where it is not
             computed.
         lags: of the bounds.
+        pairs: the bounds by pairs of states; None where there are none, or too many.
     """
 
     name: str | None
     windows: Mapping[Adversary, Mapping[int, Largest]]
     limits: Mapping[Adversary, float] | None
     lags: tuple[int, ...]
+    pairs: GroupLeakage | None
 
     def at_step(self, adversary: Adversary) -> Largest:
         """The largest leakage about one step."""
@@ -142,7 +147,8 @@ def quantify(
         spent: the budgets.
         knowledge: the chains.
         widths: windows of so many steps; those longer than the stream are left out.
-        lags: of the bounds, for all chains; (1,) is the paper's recursion. None: those that tell less.
+        lags: of the bounds, for all chains; (1,) is the paper's recursion. None: those that tell less, and pairs of
+            states, where these take seconds.
         progress: told how many chains are done, of how many.
 
     Raises:
@@ -158,23 +164,26 @@ def quantify(
     by_horizon: dict[int, dict[Adversary, float]] = {}
     done: dict[int, ChainLeakage] = {}
     chains = []
+    sizes = {id(one.chain): one.chain.states for one in knowledge.known if one.chain is not None}.values()
+    paired = lags is None and len(sizes) <= FEW and sum(n**4 for n in sizes) <= _PAIRED
     for number, known in enumerate(knowledge.known):
         if id(known.chain) not in done:
             own = lags or _useful(known, len(knowledge.known), pattern)
-            group = _of_group(spent, known.chain, own)
+            pairs = _by_pairs(budgets, known.chain, endless=spent.endless) if paired else None
+            group = _of_group(spent, known.chain, own, pairs)
             largest = [
                 np.maximum(*_as_long(so_far, of_chain, len(budgets)))
                 for so_far, of_chain in zip(largest, _by_step(group), strict=True)
             ]
             windows = {a: _windows(_as_known(group, a), within, spent.first) for a in ADVERSARIES}
-            limits = _limits(going_on, known.chain, own)
-            done[id(known.chain)] = ChainLeakage(None, windows, limits, tuple(own))
+            limits = _limits(going_on, known.chain, own, paired=paired)
+            done[id(known.chain)] = ChainLeakage(None, windows, limits, tuple(own), pairs)
             for steps in horizons:
-                of_chain = _after(group, known.chain, own, steps)
+                of_chain = _after(group, known.chain, own, pairs, steps)
                 so_far = by_horizon.setdefault(steps, dict(of_chain))
                 so_far.update({a: max(so_far[a], of_chain[a]) for a in ADVERSARIES})
         found = done[id(known.chain)]
-        chains.append(ChainLeakage(known.name, found.windows, found.limits, found.lags))
+        chains.append(replace(found, name=known.name))
         progress(number + 1, len(knowledge.known))
     return GivenLeakage(spent, knowledge, tuple(chains), largest[0], largest[1], largest[2], by_horizon, pattern)
 
@@ -191,11 +200,11 @@ def steps_kept(found: GivenLeakage, alpha: Decimal, adversary: Adversary) -> int
         if chain.at_step(adversary).nats <= bound or id(known.chain) in seen:
             continue
         seen.add(id(known.chain))
-        group = _of_group(found.spent, known.chain, chain.lags)
+        group = _of_group(found.spent, known.chain, chain.lags, chain.pairs)
         within, beyond, tried = 0, kept + 1, 1
         while within + 1 < beyond:
             tried = min(max(tried, within + 1), beyond - 1)
-            if _after(group, known.chain, chain.lags, tried)[adversary] <= bound:
+            if _after(group, known.chain, chain.lags, chain.pairs, tried)[adversary] <= bound:
                 within, tried = tried, 2 * tried
             else:
                 beyond, tried = tried, (within + tried) // 2
@@ -215,9 +224,27 @@ def _as_long(a: Floats, b: Floats, period: int) -> tuple[Floats, Floats]:
     return long[0], long[1]
 
 
-def _of_group(spent: Spent, chain: Chain | None, lags: Sequence[int] = (1,)) -> GroupLeakage:
+def _of_group(spent: Spent, chain: Chain | None, lags: Sequence[int], pairs: GroupLeakage | None) -> GroupLeakage:
     """What every step inherits, for who knows the chain both ways."""
-    return _accepted(spent.budgets, chain, lags, endless=spent.endless)
+    return _least(_accepted(spent.budgets, chain, lags, endless=spent.endless), pairs)
+
+
+def _by_pairs(budgets: Floats, chain: Chain | None, *, endless: bool) -> GroupLeakage | None:
+    """What pairs of states show."""
+    if chain is None or not budgets.any():
+        return None
+    found = shown_by_pairs(chain, budgets, float(budgets.max()), endless=endless)
+    return None if found is None else found[1]
+
+
+def _least(group: GroupLeakage, pairs: GroupLeakage | None) -> GroupLeakage:
+    """The smaller of two bounds; what pairs show of a stream holds for its first steps, if it had ended there."""
+    if pairs is None or pairs.both is None:
+        return group
+    steps = len(group.before)
+    before, after = np.minimum(group.before, pairs.before[:steps]), np.minimum(group.after, pairs.after[:steps])
+    both = np.minimum(all_up(before, after), pairs.both[:steps])
+    return GroupLeakage(group.budgets, before, after, group.endless, both=both)
 
 
 def _accepted(budgets: Floats, chain: Chain | None, lags: Sequence[int], *, endless: bool) -> GroupLeakage:
@@ -233,7 +260,8 @@ def _as_known(group: GroupLeakage, adversary: Adversary) -> GroupLeakage:
     nothing = np.zeros(len(group.budgets))
     before = group.before if adversary in {"backward", "both"} else nothing
     after = group.after if adversary in {"forward", "both"} else nothing
-    return GroupLeakage(group.budgets, before, after, group.endless)
+    both = group.both if adversary == "both" else None
+    return GroupLeakage(group.budgets, before, after, group.endless, both=both)
 
 
 def _windows(group: GroupLeakage, within: Mapping[int, Floats], first: int) -> dict[int, Largest]:
@@ -246,6 +274,8 @@ def _windows(group: GroupLeakage, within: Mapping[int, Floats], first: int) -> d
             found[width] = Largest(math.inf, first)
             continue
         leakage = all_up(all_up(before, spent), after)
+        if width == 1 and group.both is not None:
+            leakage = np.minimum(leakage, all_up(group.both, spent))
         found[width] = Largest(float(leakage.max()), first + int(leakage.argmax()))
     return found
 
@@ -263,7 +293,9 @@ def _useful(known: Known, chains: int, pattern: int) -> tuple[int, ...]:
     return tuple(sorted({1, *told}))
 
 
-def _limits(pattern: Floats, chain: Chain | None, lags: Sequence[int]) -> dict[Adversary, float] | None:
+def _limits(
+    pattern: Floats, chain: Chain | None, lags: Sequence[int], *, paired: bool
+) -> dict[Adversary, float] | None:
     """What never is exceeded if the pattern repeats for ever; None where the law of a state is not seen to settle.
 
     Less budget never tells more: what holds if every step spends the largest budget holds for the pattern too.
@@ -275,7 +307,8 @@ def _limits(pattern: Floats, chain: Chain | None, lags: Sequence[int]) -> dict[A
     found = dict.fromkeys(ADVERSARIES, math.inf)
     try:
         for repeated in (pattern, pattern.max(keepdims=True))[: len(pattern)]:
-            group = _accepted(repeated, chain, lags, endless=True)
+            pairs = _by_pairs(repeated, chain, endless=True) if paired and len(repeated) == 1 else None
+            group = _least(_accepted(repeated, chain, lags, endless=True), pairs)
             for a in ADVERSARIES:
                 found[a] = min(found[a], _windows(_as_known(group, a), {1: repeated}, 0)[1].nats)
     except InvalidMatrixError:  # the law of a state that fades is lost long after these budgets
@@ -283,12 +316,14 @@ def _limits(pattern: Floats, chain: Chain | None, lags: Sequence[int]) -> dict[A
     return found
 
 
-def _after(group: GroupLeakage, chain: Chain | None, lags: Sequence[int], steps: int) -> dict[Adversary, float]:
+def _after(
+    group: GroupLeakage, chain: Chain | None, lags: Sequence[int], pairs: GroupLeakage | None, steps: int
+) -> dict[Adversary, float]:
     """The largest leakage about one step if the release had ended after so many: what comes before stays as it is."""
     budgets, after = group.budgets[:steps], group.after[:steps]
     if chain is not None and steps < len(group.budgets):
         _, (after, _) = accepted_inheritance(budgets, (None, chain.forward_side()), lags, endless=False)
-    ended = GroupLeakage(budgets, group.before[:steps], after, False)
+    ended = _least(GroupLeakage(budgets, group.before[:steps], after, False), pairs)
     return {a: _as_known(ended, a).largest(1)[0] for a in ADVERSARIES}
 
 

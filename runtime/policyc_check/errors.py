@@ -27,11 +27,8 @@ class KernelError(Exception):
         help: str | None = None,  # noqa: A002  the word every diagnostic uses
     ) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.where = where
-        self.because = because
-        self.help = help
+        self.code, self.message = code, message
+        self.where, self.because, self.help = where, because, help
 
 
 class PlanFormatError(KernelError):

@@ -12,9 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from policyc import compile_policy
+from policyc.planning import candidates
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimates import estimate_release
@@ -48,6 +50,13 @@ def lazy(cells: int, stay: float) -> Array:
     return (stay - move) * np.eye(cells) + move
 
 
+def by_the_recursion(policy: Path) -> Plan:
+    """The plan whose budgets are those that CAO17's recursion allows, pairs of states not being told apart."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "allocate_by_pairs", lambda *_: None)
+        return compile_policy(policy).plan
+
+
 @dataclass(frozen=True)
 class Setting:
     """A chain, how many users move by it, and for how many steps."""
@@ -78,7 +87,7 @@ objective mean_squared_error
 {choices}
 postprocess r {{ sum(r) == population, r >= 0, integer(r) }}
 """)
-        return compile_policy(path).plan
+        return by_the_recursion(path) if choices == PAPER else compile_policy(path).plan
 
     def truth(self, seed: int) -> NDArray[np.int64]:
         """(horizon, cells) counts of users who move by the chain, from its stationary law."""

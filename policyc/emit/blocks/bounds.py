@@ -54,7 +54,7 @@ def _adversaries(chains: int) -> list[JsonValue]:
 def _window(accounting: Accounting, width: int) -> JsonValue:
     plan = accounting.plan
     independent = window_budget(plan, width)
-    chained = [_largest_window(accounting, record, width) for record in plan.correlation.chains]
+    chained = [_least_known(accounting, record, width) for record in plan.correlation.chains]
     words = "any one step" if width == 1 else f"any {counted(width, 'step')} in a row"
     largest = _bound(max(chained)) if chained else None
     return _row(words, str(width), _bound(independent), largest, _bound(plan.claims.budget_sum))
@@ -66,6 +66,12 @@ def _row(words: str, steps: str, independent: str, chain: str | None, whatever: 
 
 def _bound(value: float | Decimal | Fraction | None) -> str:
     return "no limit" if value is None else round_up(value)
+
+
+def _least_known(accounting: Accounting, record: ChainRecord, width: int) -> float:
+    pairs = accounting.by_pairs(record)
+    known = _largest_window(accounting, record, width)
+    return known if pairs is None else min(known, pairs.largest(width)[0])
 
 
 def _largest_window(accounting: Accounting, record: ChainRecord, width: int) -> float:

@@ -87,7 +87,7 @@ def _chain(accounting: Accounting, record: ChainRecord) -> Json:
         "reversal": _reversal(record),
         "settled": chain.is_stationary_start,
         "lags": [str(lag) for lag in record.lags],
-        "lags_words": _lags_words(record),
+        "lags_words": PAIRS if accounting.by_pairs(record) else _lags_words(record),
         "supremum": _supremum(accounting, record),
     }
 
@@ -117,6 +117,12 @@ def _reversal(record: ChainRecord) -> str:
     )
 
 
+PAIRS = (
+    "every ordered pair of states by itself, one step at a time: what tells two states apart is bounded by what told "
+    "any two apart at the step before, by linear programs whose dual solutions the plan carries"
+)
+
+
 def _lags_words(record: ChainRecord) -> str:
     if record.lags == (1,):
         return "one step at a time (CAO17)"
@@ -134,6 +140,9 @@ def _supremum(accounting: Accounting, record: ChainRecord) -> Json:
     epsilon = _lasting_budget(accounting)
     words = "if the longest stretch of equal budgets went on for ever"
     total = sum(supremum(epsilon, side, record.lags) for side in accounting.sides(record)) - epsilon
+    pairs = accounting.by_pairs(record)
+    if pairs is not None and pairs.both is not None:
+        total = min(total, float(pairs.both.max()) + epsilon)
     if not np.isfinite(total):
         return {"value": None, "words": f"none: total leakage would grow without limit {words}"}
     return {"value": round_up(float(total)), "unit": "nats", "epsilon": round_up(epsilon), "words": words}

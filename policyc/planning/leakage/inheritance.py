@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
+from policyc.planning.leakage.pairs import most_spent, settled
 from policyc.planning.leakage.recursion import Lags, inherited, lag_set, patterns
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
@@ -24,7 +25,7 @@ from policyc_check.rounding import UNIT, roundings
 from policyc_check.runs import Runs, enough
 from policyc_check.steps.budgets import window_sums
 from policyc_check.steps.chains import Chain, Law, Side
-from policyc_check.steps.inheritance import GroupLeakage, require_shown
+from policyc_check.steps.inheritance import GroupLeakage, audited_leakage, require_shown
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -70,6 +71,29 @@ def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: b
     """What releases of these budgets tell about the users of one chain; arguments and errors as above."""
     before, after = accepted_inheritance(budgets, chain, lags, endless=endless)
     return GroupLeakage(np.resize(np.asarray(budgets, dtype=np.float64), len(before[0])), before[0], after[0], endless)
+
+
+def shown_by_pairs(
+    chain: Chain, budgets: Floats, alpha: float, *, endless: bool, group: str | None = None
+) -> tuple[Inheritance, GroupLeakage] | None:
+    """What pairs of states show of budgets, and how, as the check accepts it; None for nothing.
+
+    Args:
+        chain: how users move.
+        budgets: of all steps, or of one period of an endless stream, nats, (T,).
+        alpha: about what they leak.
+        endless: whether they repeat for ever.
+        group: of users.
+    """
+    inside, ends = most_spent(budgets, endless=endless)
+    found = settled(chain, alpha, inside, ends, fixed=True)
+    if found is None:
+        return None
+    entry = Inheritance(group=group, before=(), after=(), pairs=found.stated)
+    try:
+        return entry, audited_leakage(entry, budgets, chain.backward_side(), chain.forward_side(), endless=endless)
+    except PlanRejectedError:
+        return None
 
 
 def audited_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1) -> Floats:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from policyc_check.plan.targets import NeighboringRelation
-from policyc_check.records import NOTHING, Count, Label, Opaque, PositiveDecimal, Record, Steps
+from policyc_check.records import NOTHING, UNSAID, Count, Label, Opaque, PositiveDecimal, Record, Steps
 
 
 class WindowClaim(Record):
@@ -76,15 +76,24 @@ class InheritedRun(Record):
     repeats: Steps
 
 
+class PairBounds(Record):
+    """What any step inherits from one side, nats, (n, n), row by row; and what shows it, by place in (n, n, n, n)."""
+
+    nats: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(max_length=4096)]
+    places: tuple[Count, ...]
+    weights: tuple[Annotated[float, Field(ge=0)], ...]
+
+
 class Inheritance(Record):
     """For the users of one chain: what every step inherits from the steps before and after it, in the order of time.
 
-    Of an endless plan, what each step of its period does, after those until the law of the state has settled.
+    Of an endless plan, what each step of its period does, after those until its law has settled. Or `pairs` say it.
     """
 
     group: Label | None
     before: tuple[InheritedRun, ...]
     after: tuple[InheritedRun, ...]
+    pairs: tuple[PairBounds, PairBounds] | None = UNSAID
 
 
 class Claims(Record):

@@ -53,12 +53,11 @@ def check_leakage(plan: Plan) -> Iterator[Claim]:
             return
         for width, nats, limit, where in bounds:
             found, step = leakage.largest(width)
-            place = "in the limit" if leakage.endless else f"at step {step}" if width == 1 else f"from step {step}"
-            what = f"total leakage {place} is" if width == 1 else f"the window {place} leaks"
+            place = "in the limit" if leakage.endless else f"{'at' if width == 1 else 'from'} step {step}"
             name = f"total leakage{group}" if width == 1 else f"leakage{group} about any {width:,} steps in a row"
             name = f"{name} never exceeds {nats} nats (promised {limit})"
             holds = found <= rounded_down(nats) and nats <= limit
-            yield Claim(name, holds, f"{what} at most {found!r} nats, promised {limit}", where)
+            yield Claim(name, holds, f"at most {found!r} nats {place}, promised {limit}", where)
     independent = [_group(entry.group) for entry in plan.correlation.independent]
     for group in independent or ([] if plan.correlation.chains else [""]):
         for width, nats, limit, where in bounds:

@@ -39,6 +39,7 @@ from policyc_check.runs import Runs, Whole, enough
 from policyc_check.steps.budgets import LONGEST_PERIOD, all_up, repeating_budgets, total_budgets, window_sums
 from policyc_check.steps.chains import Side
 from policyc_check.steps.loss_bound import audited_loss_bound
+from policyc_check.steps.pairs import inherited_by_pairs
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +55,7 @@ class GroupLeakage:
     after: Floats  # what it inherits from those after it
     endless: bool  # whether the budgets repeat for ever
     steps: Whole | None = None  # which these are, where not all are there
+    both: Floats | None = None  # what it inherits from both sides, where that is known to be less than their sum
 
     def largest(self, width: int = 1) -> tuple[float, int]:
         """The largest leakage about `width` steps in a row, nats, rounded up, and the first of these steps."""
@@ -69,6 +71,8 @@ class GroupLeakage:
 
         Source: CAO17 (Theorem 2)
         """
+        if width == 1 and self.both is not None:
+            return all_up(self.both, self.budgets)
         length = len(self.budgets) + (width - 1 if self.endless else 0)
         within = window_sums(np.resize(self.budgets, length), width)
         if not self.endless and width >= length:
@@ -90,9 +94,9 @@ def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLe
     horizon, chain = plan.stream.horizon, record.chain()
     sides = chain.backward_side(), chain.forward_side()
     if horizon is not None:
-        stated_runs = stated[0].before, stated[0].after
+        stated_runs = () if stated[0].pairs else (stated[0].before, stated[0].after)
         rows = [release.schedule.runs for release in plan.scheduled] + [_runs(runs) for runs in stated_runs]
-        lag = max(lag for runs in stated_runs for run in runs for lag in run.lags)
+        lag = max((lag for runs in stated_runs for run in runs for lag in run.lags), default=1)
         steps = enough(rows, max(width, lag + 1), sides[0].settled + lag)
         return audited_leakage(stated[0], total_budgets(plan, steps), *sides, endless=False, steps=steps)
     budgets = repeating_budgets(plan)
@@ -120,6 +124,13 @@ def audited_leakage(
     """
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")
+    if stated.pairs is not None:
+        past = inherited_by_pairs(stated.pairs[0], budgets, backward, "before", endless=endless)
+        future = inherited_by_pairs(stated.pairs[1], budgets[::-1], forward, "after", endless=endless)
+        before, after = np.full((2, len(budgets)), [[past.max()], [future.max()]])
+        before[0], after[-1] = before[0] * endless, after[-1] * endless  # before the first, after the last: nothing
+        both = np.minimum(all_up(past, future).max(), all_up(before, after))
+        return GroupLeakage(budgets, before, after, endless, steps, both)
     length = int(_runs(stated.before).ends[-1])
     steps = np.arange(length) if steps is None else steps
     rounds, rest = divmod(len(steps), len(budgets))

@@ -197,12 +197,12 @@ def test_names_of_others_cannot_break_the_page(folder):
 
 
 def test_a_plan_says_all_itself(plans):
-    """A plan's own budgets through its own chain leak what the plan claims."""
+    """A plan's own budgets through its own chain leak what it claims: both bound every pair by itself."""
     found = numbers(plans, "--budgets", "traffic.plan")
     claimed = json.loads((plans / "traffic.plan" / "plan.json").read_text())["claims"]["total_leakage"]
-    assert found["windows"][0]["both"]["nats"] < float(claimed) <= 1, "longer lags tell less than Algorithm 3 counts"
     published = numbers(plans, "--budgets", "traffic.plan", "--lags", "1")
-    assert published["windows"][0]["both"]["nats"] == pytest.approx(float(claimed), rel=1e-9)
+    assert found["windows"][0]["both"]["nats"] == pytest.approx(float(claimed), rel=1e-7)
+    assert found["windows"][0]["both"]["nats"] <= 1 < published["windows"][0]["both"]["nats"]
     by_policy = numbers(plans, "--budgets", "traffic.plan/plan.json", "--policy", "traffic.policy")
     assert by_policy["steps"]["total_leakage"] == pytest.approx(found["steps"]["total_leakage"], rel=1e-9)
     shown = policyc("show", "traffic.plan", "--format", "csv", cwd=plans)
@@ -210,7 +210,9 @@ def test_a_plan_says_all_itself(plans):
     as_table = numbers(plans, "--budgets", "shown.csv", "--policy", "traffic.policy")
     assert as_table["steps"] == by_policy["steps"]
     rows = list(csv.DictReader(shown.stdout.splitlines()))
-    assert [float(row["total_leakage"]) for row in rows] == pytest.approx(published["steps"]["total_leakage"], rel=1e-9)
+    leaked = [float(row["total_leakage"]) for row in rows]
+    assert max(leaked) == pytest.approx(float(claimed), rel=1e-9)
+    assert max(found["steps"]["total_leakage"]) == pytest.approx(max(leaked), rel=1e-7)
 
 
 def test_a_plan_of_another_stream_is_refused(plans):

@@ -1,0 +1,66 @@
+"""Constant budgets accounted for every pair of states by itself: larger where those that leak most are far apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from policyc.planning.leakage.pairs import settled
+from policyc.planning.promise import Promise
+from policyc.planning.schedules import Allocation, Group, Run
+
+WORTH = 1e-3  # relative gain of budgets from which pairs are accounted for
+_SLACK = (1e-8, 1e-6, 1e-4)  # of the promise, for what bounds are raised by
+
+
+def allocate_by_pairs(
+    name: str, promise: Promise, horizon: int | None, groups: Sequence[Group], found: Allocation | None
+) -> Allocation | None:
+    """A constant budget that keeps a promise about single steps for ever, with larger ends where `name` has them.
+
+    Args:
+        name: `uniform`, `bounded` or `quantified`.
+        promise: what may leak.
+        horizon: steps, None for no end.
+        groups: all users.
+        found: the same schedule by the recursion; None where there is none.
+
+    Returns:
+        None where nothing is known of pairs, or they gain nothing over `found`.
+    """
+    if max(window for _, window in promise.limits) > 1 or (horizon is not None and horizon < 3):
+        return None
+    least = 0.0 if found is None else max(run.epsilon for run in sorted(found.runs, key=_length)[-1:])
+    begin = 2.0 ** round(math.log2(least or promise.nats / 20))  # the same for schedules that are nearly the same
+    for slack in _SLACK:
+        sides = [settled(group.chain, promise.nats * (1 - slack), begin) for group in groups]
+        kept = [side for side in sides if side is not None]
+        if len(kept) < len(groups):
+            return None
+        epsilon = min(side.epsilon for side in kept)
+        first = last = epsilon
+        if name == "quantified":
+            ends = [side.free_ends(epsilon, promise.nats * (1 - slack)) for side in kept]
+            first, last = (max(epsilon, min(values)) for values in zip(*ends, strict=True))
+        leakage = max(side.largest(epsilon, first, last) for side in kept)
+        if leakage <= promise.nats * (1 - 1e-12):
+            break
+    else:
+        return None
+    runs: tuple[Run, ...] = (Run(epsilon, horizon),)
+    if horizon is not None and max(first, last) > epsilon:
+        runs = (Run(first, 1), Run(epsilon, horizon - 2), Run(last, 1))
+    if epsilon <= least * (1 + WORTH) or (found is not None and _power(runs) >= _power(found.runs)):
+        return None
+    return Allocation(name, runs, tuple(group.with_lags((1,)) for group in groups), leakage)
+
+
+def _length(run: Run) -> float:
+    return math.inf if run.steps is None else run.steps
+
+
+def _power(runs: Sequence[Run]) -> float:
+    """Of noise, a step; of an endless stream in the long run."""
+    if runs[-1].steps is None:
+        return 1 / runs[-1].epsilon ** 2
+    return sum((run.steps or 0) / run.epsilon**2 for run in runs)
