@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policyc_runtime.errors import DataError
 
@@ -13,8 +14,16 @@ if TYPE_CHECKING:
 
 ADDRESS = re.compile(r"kafka://(?P<hosts>[^/\s]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
 ANSWER = 10.0  # seconds to wait for an answer of a broker
+START = 30.0  # seconds that brokers may be away when this starts
+AWAY = (
+    "_TRANSPORT", "_TIMED_OUT", "_UNKNOWN_PARTITION", "_ALL_BROKERS_DOWN", "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
+)  # fmt: skip
 PATIENCE = 300.0  # seconds that brokers may be away, as while they start again
 OURS = ("enable.", "auto.offset.reset", "group.id", "acks", "isolation.level")
+
+
+Answer = TypeVar("Answer")
 
 
 class Topic(NamedTuple):
@@ -61,13 +70,27 @@ class Topic(NamedTuple):
         Raises:
             DataError: E0870, no broker answers, or there is no such topic.
         """
-        try:
-            found = client.list_topics(self.name, timeout=ANSWER).topics[self.name]
-        except library().KafkaException as error:
-            raise self.refused(error.args[0]) from None
+        found = self.answered(lambda: client.list_topics(self.name, timeout=ANSWER).topics[self.name])
         if found.error is not None or not found.partitions:
             raise self.refused(found.error)
         return sorted(found.partitions)
+
+    def answered(self, ask: Callable[[], Answer]) -> Answer:
+        """What brokers answer, asked again while they are away, for half a minute.
+
+        Raises:
+            DataError: E0870, they refuse, or are away longer.
+        """
+        kafka = library()
+        away = {getattr(kafka.KafkaError, name) for name in AWAY}
+        until = time.monotonic() + START
+        while True:
+            try:
+                return ask()
+            except kafka.KafkaException as error:
+                if error.args[0].code() not in away or time.monotonic() > until:
+                    raise self.refused(error.args[0]) from None
+            time.sleep(0.2)
 
     def refused(self, error: Any) -> DataError:
         """The refusal to go on after an error of the brokers."""

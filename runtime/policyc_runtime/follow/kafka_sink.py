@@ -70,11 +70,11 @@ class KafkaSink:
         consumer = self._kafka.Consumer(settings)
         try:
             place = self._kafka.TopicPartition(self._topic.name, PARTITION)
-            low, high = consumer.get_watermark_offsets(place, timeout=ANSWER)
+            low, high = self._topic.answered(lambda: consumer.get_watermark_offsets(place, timeout=ANSWER))
             first = max(low, high - len(lines))
             consumer.assign([self._kafka.TopicPartition(self._topic.name, PARTITION, first)])
             end: list[bytes] = []
-            until = time.monotonic() + ANSWER
+            until = time.monotonic() + PATIENCE
             at = first
             while at < high:
                 for message in consumer.consume(high - at, 1.0):
@@ -83,8 +83,6 @@ class KafkaSink:
                         at = message.offset() + 1
                 if time.monotonic() > until:
                     raise self._silent()
-        except self._kafka.KafkaException as error:
-            raise self._topic.refused(error.args[0]) from None
         finally:
             consumer.close()
         return next(size for size in range(min(len(lines), len(end)), -1, -1) if end[len(end) - size :] == lines[:size])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from policyc_runtime.follow.kafka import ANSWER, PATIENCE, Topic, library, unusable
@@ -45,7 +46,7 @@ class KafkaSource:
             DataError: E0870, the topic cannot be used, or has no more what comes next.
         """
         for partition in self._topic.partitions(self._consumer):
-            low, high = self._ends(partition)
+            low, high = self._topic.answered(partial(self._ends, partition))
             place = positions.get(self._place(partition))
             if place is not None and not low <= place <= high:
                 raise unusable(
@@ -113,12 +114,7 @@ class KafkaSource:
 
     def _ends(self, partition: int, seconds: float = ANSWER) -> tuple[int, int]:
         place = self._kafka.TopicPartition(self._topic.name, partition)
-        try:
-            low, high = self._consumer.get_watermark_offsets(place, timeout=seconds)
-        except self._kafka.KafkaException as error:
-            if seconds < ANSWER:
-                raise
-            raise self._topic.refused(error.args[0]) from None
+        low, high = self._consumer.get_watermark_offsets(place, timeout=seconds)
         return int(low), int(high)
 
     def _assign(self) -> None:

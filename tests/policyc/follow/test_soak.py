@@ -1,0 +1,148 @@
+"""10,000 events a second from brokers that go away, into a process that is killed: every row once, every step once.
+
+Half a minute; with `--full` an hour.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scripted import VISITS
+
+from policyc import compile_policy
+from policyc_runtime.follow.arrivals import Arrivals
+
+kafka = pytest.importorskip("confluent_kafka", reason="needs the extra `kafka`")
+
+RATE = 10_000  # events a second
+LATENESS = 6  # seconds
+MOST_MEMORY = 700  # megabytes
+FOUND = sorted(Path(kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*.so*"))
+pytestmark = [
+    pytest.mark.law,
+    pytest.mark.skipif(
+        not FOUND, reason="needs the librdkafka that confluent-kafka brings, whose brokers can be stopped"
+    ),
+]
+
+
+class Brokers:
+    """Two brokers that can be stopped and started, by librdkafka's C functions."""
+
+    def __init__(self) -> None:
+        self._library = library = ctypes.CDLL(str(FOUND[0]))
+        for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_mock_cluster_new"):
+            getattr(library, name).restype = ctypes.c_void_p
+        library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+        said = ctypes.create_string_buffer(512)
+        client = ctypes.c_void_p(library.rd_kafka_new(0, ctypes.c_void_p(library.rd_kafka_conf_new()), said, 512))
+        self._cluster = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(client, 2))
+        self.hosts = library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+
+    def topic(self, name: str, partitions: int) -> None:
+        assert self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 2) == 0
+
+    def down(self, broker: int, *, stopped: bool) -> None:
+        call = "rd_kafka_mock_broker_set_down" if stopped else "rd_kafka_mock_broker_set_up"
+        assert getattr(self._library, call)(self._cluster, broker) == 0
+
+
+def compiled(folder: Path, step: int) -> Path:
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    text = VISITS.replace("2026-01-01T00:00:00Z", now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    (folder / "visits.policy").write_text(text.replace("step 1h", f"step {step}s").replace("horizon 4", "horizon 900"))
+    compile_policy(folder / "visits.policy").save(folder / "visits.plan")
+    return folder / "visits.plan" / "ledger.sqlite"
+
+
+def started(folder: Path, hosts: str) -> subprocess.Popen[str]:
+    topics = ["--input", f"kafka://{hosts}/in", "--output", f"kafka://{hosts}/out", "--output", "out.parquet"]
+    command = [sys.executable, "-m", "policyc", "follow", "visits.plan", *topics, "--lateness", f"{LATENESS}s"]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+def memory(process: subprocess.Popen[str]) -> int:
+    """The most that a process ever had, in megabytes."""
+    try:
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def end(process: subprocess.Popen[str], how: signal.Signals) -> None:
+    process.send_signal(how)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode in (-how if how == signal.SIGKILL else 0, 0), err
+
+
+def test_nothing_is_lost_or_twice_at_ten_thousand_events_a_second(tmp_path, full):
+    """Kills and brokers that are away, all the while; memory stays bounded, and what is published verifies."""
+    seconds, step, generator = (3600, 10, np.random.default_rng(9)) if full else (30, 4, np.random.default_rng(9))
+    brokers, ledger = Brokers(), compiled(tmp_path, step)
+    brokers.topic("in", 4)
+    brokers.topic("out", 1)
+    quiet: dict[str, Any] = {"bootstrap.servers": brokers.hosts, "log_level": 0, "enable.idempotence": True}
+    producer = kafka.Producer({**quiet, "linger.ms": 20})
+    process, most, sent, kills = started(tmp_path, brokers.hosts), 0, 0, 0
+    begin = time.monotonic()
+    next_kill, next_stop, down = 8.0, 5.0, 0
+    while (passed := time.monotonic() - begin) < seconds:
+        now = datetime.datetime.now(datetime.UTC).isoformat()
+        for user in generator.integers(0, 100_000, int(passed * RATE) - sent).tolist():
+            producer.produce("in", json.dumps({"person": f"u{user}", "at": now, "money": 1}).encode())
+            sent += 1
+            if sent % 2_000 == 0:
+                producer.poll(0)
+        producer.poll(0.02)
+        most = max(most, memory(process))
+        if passed > next_kill:
+            end(process, signal.SIGKILL)
+            process, kills = started(tmp_path, brokers.hosts), kills + 1
+            next_kill += float(generator.uniform(12, 20)) * (10 if full else 1)
+        if passed > next_stop:
+            brokers.down(down // 2 % 2 + 1, stopped=down % 2 == 0)
+            down, next_stop = down + 1, next_stop + (1.5 if down % 2 == 0 else 6.0)
+    for broker in (1, 2):
+        brokers.down(broker, stopped=False)
+    assert producer.flush(60) == 0
+    time.sleep(2 * LATENESS + 3 * step)
+    end(process, signal.SIGTERM)
+    with Arrivals(ledger, ("person", "at", "money")) as arrivals:
+        counts = {name: arrivals.number(name) for name in ("taken", "late", "unusable")}
+        closed = arrivals.closed
+    print(f"{sent:,} sent, {counts}, {closed} steps, {kills} kills, at most {most} MB")
+    assert counts == {"taken": sent, "late": 0, "unusable": 0}
+    assert closed >= seconds // step
+    assert most < MOST_MEMORY
+    told = [json.loads(line) for line in published(brokers.hosts)]
+    assert [(one["step"], one["release"]) for one in told] == [
+        (s, r) for s in range(closed) for r in ("there", "spent")
+    ]
+    verify = [sys.executable, "-m", "policyc", "verify", "visits.plan", "--quick", "--allow-unchecked"]
+    said = subprocess.run(
+        [*verify, "--release", "out.parquet"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stderr
+
+
+def published(hosts: str) -> list[bytes]:
+    reader = kafka.Consumer({"bootstrap.servers": hosts, "group.id": "test", "log_level": 0})
+    low, high = reader.get_watermark_offsets(kafka.TopicPartition("out", 0), timeout=10)
+    reader.assign([kafka.TopicPartition("out", 0, low)])
+    found: list[bytes] = []
+    until = time.monotonic() + 30
+    while len(found) < high - low and time.monotonic() < until:
+        found += [message.value() for message in reader.consume(high - low, 0.2) if not message.error()]
+    reader.close()
+    return found
