@@ -26,6 +26,7 @@ from policyc_check.plan.targets import AlphaDPT, WEvent
 from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_budget
 from policyc_check.steps.inheritance import GroupLeakage
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
+from policyc_runtime.plan import Claims as PlanClaims
 from policyc_runtime.plan import Notice, Plan
 from policyc_runtime.planned_release import AdaptiveRelease, BudgetedRelease, ReleasePlan, Scheduled
 
@@ -64,7 +65,7 @@ def built_plan(
         **{**dict(draft), "releases": tuple(releases)},
         sharing=sharing,
         made=made_records(policy),
-        claims=claims,
+        claims=PlanClaims.of(claims),
         notices=tuple(Notice(code=notice.code, message=notice.message) for notice in notices),
     ).sealed()
 
@@ -126,7 +127,7 @@ def _claims(stated: Stated) -> Claims:
         largest_budget=largest,
         windows=tuple(_windows(stated, [group for _, group in groups])),
         inherited=tuple(inherited for inherited, _ in groups),
-        witnesses=[witness.model_dump(mode="json") for witness in witnesses] or (),
+        witnesses=tuple(witnesses),
     )
 
 

@@ -48,16 +48,12 @@ def verified_claims(plan: Plan) -> Iterator[Claim]:
             return
 
 
-def digest_claim(plan: Plan) -> Claim:
+def check_digest(plan: Plan) -> Iterator[Claim]:
     """Whether the plan carries its own digest."""
     intact = plan.digest == plan.computed_digest()
     altered = "its content does not match its own digest: a field was altered"
     detail = f"sha256 {plan.digest[:16]}…" if intact else altered
-    return Claim("the plan is as it was compiled", intact, detail, "plan.json", "E0803")
-
-
-def _check_digest(plan: Plan) -> Iterator[Claim]:
-    yield digest_claim(plan)
+    yield Claim("the plan is as it was compiled", intact, detail, "plan.json", "E0803")
 
 
 def _check_targets(plan: Plan) -> Iterator[Claim]:
@@ -174,7 +170,7 @@ def _check_budgets(plan: Plan) -> Iterator[Claim]:
 
 
 CHECKS: tuple[Callable[[Plan], Iterator[Claim]], ...] = (
-    _check_digest,
+    check_digest,
     _check_targets,
     _check_sensitivity,
     _check_balance,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from policyc_check.errors import PlanFormatError
 from policyc_check.files import read_ordinary
+from policyc_check.plan import claims as checked_claims
 from policyc_check.plan import plan as checked
 from policyc_check.plan import stream as checked_stream
 from policyc_check.plan.queries import CountQuery, SumQuery
@@ -32,6 +33,7 @@ from policyc_runtime.planned_release import (
     Scheduled,
 )
 from policyc_runtime.suppression_rule import Where
+from policyc_runtime.witness import Witness
 
 PLAN = "plan.json"
 STRETCH = 1000  # steps that stand for an endless stream in expected errors: pages say so
@@ -66,6 +68,18 @@ class Notice(Record):
     message: str
 
 
+class Claims(checked_claims.Claims):
+    """What the plan says of its own privacy, and of attacks that are known."""
+
+    witnesses: tuple[Witness, ...] = NOTHING
+
+    @classmethod
+    def of(cls, value: Any) -> Any:
+        """These of the check's, which reads attacks as they stand."""
+        plain = isinstance(value, checked_claims.Claims) and not isinstance(value, cls)
+        return cls.model_validate(dict(value)) if plain else value
+
+
 class Plan(checked.Plan):
     """An executable release plan.
 
@@ -77,6 +91,7 @@ class Plan(checked.Plan):
     signal_evidence: str | None = None
     releases: Annotated[tuple[AnyRelease, ...], Field(min_length=1)]
     made: tuple[MadeRelease, ...] = NOTHING
+    claims: Annotated[Claims, BeforeValidator(Claims.of)]
     agreements: tuple[Agreement, ...] = NOTHING
     notices: tuple[Notice, ...]
 

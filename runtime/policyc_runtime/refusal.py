@@ -10,7 +10,7 @@ from itertools import chain
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.runs import enough
-from policyc_check.verify import NONSENSE, digest_claim, steps, verified_claims
+from policyc_check.verify import NONSENSE, check_digest, steps, verified_claims
 from policyc_runtime.beyond import beyond_claims
 from policyc_runtime.consistency import consistency_claims
 from policyc_runtime.plan import Plan
@@ -80,7 +80,7 @@ def verify(plan: Plan) -> None:
 
 def require_sealed(plan: Plan) -> None:
     """The plan carries its own digest; PlanRejectedError E0803 when a field was altered since."""
-    claim = digest_claim(plan)
+    (claim,) = check_digest(plan)
     if claim.holds is False:
         raise PlanRejectedError(
             claim.code, f"plan refused: {claim.detail}", where="plan.json", help="compile the policy again"

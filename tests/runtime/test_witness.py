@@ -165,7 +165,7 @@ def test_what_a_plan_names_is_reached_by_its_own_noise(tmp_path: Path) -> None:
 def altered(plan: Plan, folder: Path, **fields: Any) -> bool | None:
     """Whether the plan's attack still holds with other fields, sealed anew."""
     witness = witnesses_of(plan)[0].model_copy(update=fields)
-    claims = plan.claims.model_copy(update={"witnesses": [witness.model_dump(mode="json")]})
+    claims = plan.claims.model_copy(update={"witnesses": (witness,)})
     (folder / "plan.json").write_text(plan.model_copy(update={"claims": claims}).sealed().to_json())
     found = {claim.name.split(" on ")[0]: claim.holds for claim in plan_claims(load_plan(folder))}
     return found.get("an attack")

@@ -164,12 +164,10 @@ def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
 def check_user_level(plan: Plan) -> Iterator[Claim]:
     """Every claim about all events of one user, recomputed."""
     if not promised_user_level(plan):
-        if len(plan.scheduled) < len(plan.releases) or plan.claims.user_level:
-            detail = "a release without budgets, or a claim about all events of a user, and no such target"
+        # a bound would say what is counted: up to `per_step` events of a user
+        if len(plan.scheduled) < len(plan.releases) or plan.claims.user_level or plan.participation is not None:
+            detail = "a release without budgets, a claim or a bound of all events of a user, and no such target"
             yield Claim("all budgets belong to a target", False, detail, "targets")
-        elif plan.participation is not None:  # it would say what is counted: up to `per_step` events of a user
-            detail = "a participation bound is stated, and no promise about all events of a user"
-            yield Claim("every user counts once in a step", False, detail, "participation")
         return
     for check in (_check_participation, _check_releases, _check_profiles):
         yield from check(plan)

@@ -150,13 +150,7 @@ def _cells(z: Floats) -> Floats:
 
 
 def pure_profile(epsilon: float, delta: float = 0.0, times: int = 1) -> PrivacyProfile:
-    """What so many (epsilon, delta)-private releases lose at most: randomised response, which dominates all of them.
-
-    Args:
-        epsilon: nats, > 0, of each.
-        delta: in [0, 1), of each.
-        times: how many there are.
-    """
+    """What so many (epsilon, delta)-private releases lose at most, epsilon > 0: as much as randomised response."""
     if not (0 < epsilon < math.inf and 0 <= delta < 1):
         raise ValueError("epsilon is positive and finite, delta in [0, 1)")
     yes, no = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
