@@ -21,7 +21,7 @@ import pytest
 from policyc import compile_policy
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.targets import NeighboringRelation, UserSteps
-from policyc_check.steps.users import check_user_steps, costs_of, profile_of
+from policyc_check.steps.users import check_user_steps, costs_of, kept, profile_of
 from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
@@ -47,6 +47,7 @@ PLANS: dict[str, tuple[int, str, str, str, str]] = {  # cells, releases, the oth
     "a delta, replaced": (1, BY_CELL, ALPHA, "epsilon = 1.2, delta = 9e-3, neighbors = replace", "2"),
     "a delta, independent noise": (2, BY_CELL, ALPHA, "epsilon = 1.2, delta = 9e-3, neighbors = replace", "2 laplace"),
     "few releases": (1, BY_CELL, ALPHA, "epsilon = 1.0, delta = 0, neighbors = replace", "2 sparse"),
+    "every other step": (1, BY_CELL, ALPHA, "epsilon = 1.0, delta = 0, neighbors = add_remove", "1 sparse"),
     "beside events": (2, BY_CELL, EVENT, "epsilon = 1.4, delta = 0, neighbors = add_remove", "2"),
     "beside windows": (
         2,
@@ -193,6 +194,8 @@ def test_the_noise_hides_every_user(kind: str, tmp_path: Path) -> None:
     if kind in TIGHT:
         assert found >= 0.97 * limit
         assert told(plan, Fraction(9, 10)) > limit
+        smaller = promise.model_copy(update={"epsilon": promise.epsilon * Decimal("0.96")})
+        assert promise.delta or not kept(costs_of(plan, smaller), smaller)[0]
 
 
 def test_one_that_tells_more_is_refused(tmp_path: Path) -> None:
