@@ -136,8 +136,8 @@ def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) -> 
     """Of a stream that ends, in the order of the recursion."""
     side.check_horizon(len(budgets))
     nats, by = _recursion(budgets, side, lags)
-    lag = int(by.max(initial=1))
-    steps = enough([Runs(patterns(column)) for column in (_told_apart(nats, by), budgets)], lag + 1, side.settled + lag)
+    lag, columns = int(by.max(initial=1)), (nats, by.astype(np.float64), budgets)
+    steps = enough([Runs(patterns(column)) for column in columns], lag + 1, side.settled + lag)
     require_shown(nats[steps], by[steps], budgets[steps], side.side, where, endless=False)
     return nats, by
 

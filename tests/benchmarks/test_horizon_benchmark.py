@@ -1,0 +1,130 @@
+"""Long streams and chains of hundreds of states: seconds and memory of compile, verify and run, beside a plain loop."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policyc.planning.leakage.loss import LossFunction
+from policyc_check.plan.plan import load_plan
+
+pytestmark = pytest.mark.law
+
+SHORT, LONG = 10_000, 1_000_000
+STREAM = """policy long "visitors by place"
+stream visits {{
+  user person
+  time at
+  cell place in {{{cells}}}{otherwise}
+  step 1min
+  horizon {horizon} steps
+  start "2013-01-01"
+{population}
+}}
+release there = count(visits) by place
+{promise}
+deliver offline
+objective mean_squared_error
+{after}
+"""
+CHAIN = """target alpha_dpt(alpha = 1.0)
+correlation markov(forward = file("chain.csv"), initial = stationary, evidence = "x")"""
+PUBLIC = "postprocess there { sum(there) == population, there >= 0, integer(there) }"
+PROMISES = {
+    "alpha_dpt": (CHAIN, PUBLIC),
+    "user_level": (
+        "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)\n"
+        'participation at_most(20 steps, assumed = "x")',
+        "",
+    ),
+    "w_event": ("target w_event(epsilon = 1.0, window = 12 steps)", ""),
+}
+MEASURED = """
+import resource, sys, time
+from policyc.cli import main
+sys.argv = ["policyc", *sys.argv[1:]]
+start = time.process_time()
+try:
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{time.process_time() - start} {used}", file=sys.stderr)
+"""
+
+
+def command(folder: Path, *arguments: str) -> tuple[float, float]:
+    """CPU seconds and peak MiB of one command."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, size = map(float, done.stderr.splitlines()[-1].split())
+    return seconds, size
+
+
+def written(folder: Path, horizon: int, promise: str, cells: int = 4) -> None:
+    """A policy and the chain it names, whose users stay with probability 0.9."""
+    rows = np.random.default_rng(5).random((cells, cells))
+    rows = 0.9 * np.eye(cells) + 0.1 * rows / rows.sum(axis=1, keepdims=True)
+    np.savetxt(folder / "chain.csv", rows / rows.sum(axis=1, keepdims=True), delimiter=",", fmt="%.17g")
+    names = ", ".join(f'"c{i}"' for i in range(cells - 1))
+    text, after = PROMISES[promise]
+    public = {"otherwise": ' otherwise "away"', "population": "  population 4_037"} if promise != "user_level" else {}
+    given = {"otherwise": "", "population": "", **public, "cells": names, "horizon": horizon}
+    (folder / "long.policy").write_text(STREAM.format(**given, promise=text, after=after))
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_a_million_steps(promise: str, tmp_path: Path) -> None:
+    """Compile and verify a million steps; memory and the plan's size beside those of a hundredth of them."""
+    sizes = []
+    for horizon in (SHORT, LONG):
+        folder = tmp_path / str(horizon)
+        folder.mkdir()
+        written(folder, horizon, promise)
+        compiled = command(folder, "compile", "long.policy")
+        verified = command(folder, "verify", "long.plan")
+        sizes.append((folder / "long.plan" / "plan.json").stat().st_size)
+        for name, (seconds, size) in (("compile", compiled), ("verify", verified)):
+            print(f"{promise}, {horizon:,} steps, {name}: {seconds:.2f} s of CPU, {size:.0f} MiB")
+    assert sizes[1] < 1.2 * sizes[0]
+    if promise == "alpha_dpt":
+        record = load_plan(tmp_path / str(LONG) / "long.plan").correlation.chains[0]
+        loss, value = LossFunction(record.chain().backward), 0.0
+        start = time.process_time()
+        for _ in range(LONG):
+            value = 0.2 + loss(value)
+        looped = time.process_time() - start
+        print(f"the recursion as a plain loop: {looped:.2f} s; compile takes {compiled[0] / looped:.1f} times that")
+
+
+def test_a_long_run(tmp_path: Path) -> None:
+    """A run of 100,000 steps that lie there as counts, and seconds a million would take at that pace."""
+    steps = 100_000
+    written(tmp_path, steps, "w_event")
+    command(tmp_path, "compile", "long.policy")
+    counts = np.random.default_rng(1).integers(0, 500, (steps, 3))
+    rows = np.column_stack([counts, 4_037 - counts.sum(axis=1)])
+    cells = ["c0", "c1", "c2", "away"]
+    lines = (f"{t},{cell},{n}" for t, row in enumerate(rows.tolist()) for cell, n in zip(cells, row, strict=True))
+    (tmp_path / "counts.csv").write_text("step,place,count\n" + "\n".join(lines) + "\n")
+    seconds, size = command(
+        tmp_path, "run", "long.plan", "--input", "counts.csv", "--counts", "--output", "o.csv", "--steps", str(steps)
+    )
+    print(f"run of {steps:,} steps: {seconds:.2f} s of CPU, {size:.0f} MiB")
+
+
+def test_four_hundred_states(tmp_path: Path) -> None:
+    """A chain of 400 states over 100 steps, compiled; beside one value of its loss function."""
+    written(tmp_path, 100, "alpha_dpt", cells=400)
+    matrix = np.loadtxt(tmp_path / "chain.csv", delimiter=",")
+    start = time.process_time()
+    LossFunction(matrix)(1.0)
+    once = time.process_time() - start
+    seconds, size = command(tmp_path, "compile", "long.policy")
+    print(f"400 states: compile {seconds:.1f} s of CPU, {size:.0f} MiB; one value of the loss {once:.2f} s")
