@@ -15,6 +15,7 @@ from policyc.cli.editor import register_editor
 from policyc.cli.exit import guarded
 from policyc.cli.explore import register_explore
 from policyc.cli.follow import follow
+from policyc.cli.guide import guide
 from policyc.cli.init import register_init
 from policyc.cli.leakage import register_leakage
 from policyc.cli.plans import compile_command, show, simulate
@@ -46,6 +47,7 @@ def _root(
     """Compile a privacy policy for counts over time into a checked release plan, and run it.
 
     \b
+    policyc guide tutorial               from raw events to a signed certificate
     policyc init traffic                 write a policy to start from
     policyc check traffic.policy         all findings, with what to write
     policyc explore traffic.policy       what other promises, bounds, steps and periods would cost
@@ -67,6 +69,7 @@ for _command in (verify, report):
 app.command()(show)
 app.command(cls=QuietCommand)(simulate)
 register_policies(app)
+app.command()(guide)
 register_init(app)
 register_explore(app)
 register_documents(app)

@@ -1,0 +1,56 @@
+"""The guide, in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from policyc.cli.speech import say
+from policyc.guide import PAGES, read_page, write_files
+
+Page = StrEnum("Page", {name.upper(): name for name in PAGES})  # type: ignore[misc]  # made of the pages
+
+
+def guide(
+    page: Annotated[
+        Page | None, typer.Argument(metavar="[PAGE]", help="One of the pages; without it they are listed.")
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--files", metavar="DIR", help="Write the events that the pages use into a directory."),
+    ] = None,
+) -> None:
+    """Read the guide: a tutorial, promises, events, certificates, running, auditing, reference.
+
+    \b
+    policyc guide
+    policyc guide tutorial
+    policyc guide --files .              events to follow it with
+    """
+    if directory is not None:
+        if not directory.is_dir():
+            raise typer.BadParameter(f"there is no directory {directory}: make it first")
+        try:
+            names = write_files(directory)
+        except FileExistsError as error:
+            raise typer.BadParameter(f"{error}; move it away, or name another directory") from None
+        say("\n".join(names))
+        return
+    if page is None:
+        width = max(map(len, PAGES))
+        say("\n".join(f"policyc guide {name:<{width}}  {about}" for name, about in PAGES.items()))
+        return
+    text = read_page(page.value)
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        console = Console()
+        with console.pager(styles=True):
+            console.print(Markdown(text))
+    else:
+        typer.echo(text, nl=False)

@@ -1,0 +1,113 @@
+"""The guide: every command in it runs, and every output that it shows is what the command prints."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prompt import policyc
+
+from policyc.diagnostics.pages import all_codes
+from policyc.guide import DATA, PAGES, read_page
+
+BLOCK = re.compile(r"```(\S+)(?: (\S+))?\n(.*?)```", re.S)
+EXECUTED = ["tutorial", "reading", "running", "auditing"]
+
+
+def ran(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command of the guide in a shell, with this Python's programs first."""
+    programs = Path(sys.executable).parent
+    words = f'export PATH="{programs}:$PATH"; {command}'
+    return subprocess.run(["bash", "-c", words], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def fits(shown: str, printed: str) -> bool:
+    """Whether an output is what the page shows, where `...` stands for anything."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(re.escape("..."), ".*") + r"\n"
+        for line in shown.splitlines()
+    )
+    return re.fullmatch(pattern, printed) is not None
+
+
+def follow(text: str, folder: Path) -> int:
+    """Do what a page says, block after block; how many commands it has."""
+    blocks = BLOCK.findall(text)
+    count = 0
+    for (kind, name, body), after in zip(blocks, [*blocks[1:], ("", "", "")], strict=True):
+        if kind == "policy":
+            (folder / name).write_text(body)
+        if kind != "console":
+            continue
+        printed = ""
+        for line in body.splitlines():
+            assert line.startswith("$ "), line
+            command, _, note = line[2:].partition(" # exit ")
+            done = ran(command, folder)
+            assert done.returncode == int(note or 0), (command, done.stdout[-500:], done.stderr)
+            printed += done.stdout
+            count += 1
+        if after[0] == "text":
+            assert fits(after[2], printed), (body, after[2], printed)
+    return count
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.law) for page in EXECUTED])
+def test_what_a_page_says_happens(page: str, tmp_path: Path) -> None:
+    """In an empty folder, from the first command to the last."""
+    assert follow(read_page(page), tmp_path) >= 3
+
+
+def test_an_output_that_differs_is_found(tmp_path: Path) -> None:
+    """Of a page whose text is not what its command prints, and of one whose command fails."""
+    assert follow("```console\n$ echo a b\n```\n```text\na ...\n```\n", tmp_path) == 1
+    for wrong in ("```console\n$ echo a\n```\n```text\nb\n```\n", "```console\n$ false\n```\n"):
+        with pytest.raises(AssertionError):
+            follow(wrong, tmp_path)
+
+
+def test_no_command_stands_on_a_page_that_is_not_executed() -> None:
+    """Blocks of commands with a prompt are on the pages that are followed."""
+    for page in PAGES.keys() - set(EXECUTED) - {"reference"}:
+        assert "```console" not in read_page(page), page
+
+
+def test_what_even_odds_become_is_computed() -> None:
+    """The table of epsilons, from the odds, rounded up."""
+    rows = re.findall(r"^\| ([0-9.]+) \| ([0-9.]+) % \|$", read_page("promises"), re.MULTILINE)
+    assert len(rows) == 6
+    for epsilon, after in rows:
+        true = 100 * math.exp(float(epsilon)) / (1 + math.exp(float(epsilon)))
+        assert true <= float(after) < true + 0.1
+
+
+def test_pages_are_listed_and_shown(tmp_path: Path) -> None:
+    """Each by its name; an unknown one is wrong usage (2)."""
+    listed = policyc("guide", cwd=tmp_path)
+    assert [line.split()[2] for line in listed.stdout.splitlines()] == list(PAGES)
+    for page in PAGES:
+        shown = policyc("guide", page, cwd=tmp_path)
+        assert (shown.returncode, shown.stdout) == (0, read_page(page))
+    assert policyc("guide", "nothing", cwd=tmp_path).returncode == 2
+
+
+def test_the_reference_names_every_finding() -> None:
+    """From their pages, once each."""
+    assert re.findall(r"^\| `([EW][0-9]{4})` \|", read_page("reference"), re.MULTILINE) == list(all_codes())
+
+
+def test_files_are_written_once_and_nothing_else_is_written_over(tmp_path: Path) -> None:
+    """A file of that name that is another stays, and so does a missing directory."""
+    assert policyc("guide", "--files", ".", cwd=tmp_path).stdout == f"{DATA}\n"
+    kept = Path(__file__).parents[2] / "policies" / DATA
+    assert (tmp_path / DATA).read_bytes() == kept.read_bytes()
+    assert policyc("guide", "--files", ".", cwd=tmp_path).returncode == 0
+    shutil.copy(__file__, tmp_path / DATA)
+    assert policyc("guide", "--files", ".", cwd=tmp_path).returncode == 2
+    assert (tmp_path / DATA).read_bytes() == Path(__file__).read_bytes()
+    assert policyc("guide", "--files", "nowhere", cwd=tmp_path).returncode == 2
