@@ -16,7 +16,7 @@ ADDRESS = re.compile(r"kafka://(?P<hosts>[^/\s]+)/(?P<topic>[A-Za-z0-9._-]{1,249
 ANSWER = 10.0  # seconds to wait for an answer of a broker
 START = 30.0  # seconds that brokers may be away when this starts
 AWAY = (
-    "_TRANSPORT", "_TIMED_OUT", "_UNKNOWN_PARTITION", "_ALL_BROKERS_DOWN", "LEADER_NOT_AVAILABLE",
+    "_TRANSPORT", "_DESTROY", "_TIMED_OUT", "_UNKNOWN_PARTITION", "_ALL_BROKERS_DOWN", "LEADER_NOT_AVAILABLE",
     "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
 )  # fmt: skip
 PATIENCE = 300.0  # seconds that brokers may be away, as while they start again
@@ -82,13 +82,12 @@ class Topic(NamedTuple):
             DataError: E0870, they refuse, or are away longer.
         """
         kafka = library()
-        away = {getattr(kafka.KafkaError, name) for name in AWAY}
         until = time.monotonic() + START
         while True:
             try:
                 return ask()
             except kafka.KafkaException as error:
-                if error.args[0].code() not in away or time.monotonic() > until:
+                if not is_away(error.args[0]) or time.monotonic() > until:
                     raise self.refused(error.args[0]) from None
             time.sleep(0.2)
 
@@ -101,6 +100,12 @@ class Topic(NamedTuple):
             "see that brokers and topic are there and may be used, then start again: what was taken in is kept, and "
             "the rest is read from where it is",
         )
+
+
+def is_away(error: Any) -> bool:
+    """Whether an error of librdkafka is that of brokers which may come back."""
+    kinds = library().KafkaError
+    return bool(error.retriable()) or error.code() in {getattr(kinds, name) for name in AWAY}
 
 
 def library() -> types.ModuleType:

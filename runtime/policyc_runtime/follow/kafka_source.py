@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from policyc_runtime.follow.kafka import ANSWER, PATIENCE, Topic, library, unusable
+from policyc_runtime.follow.kafka import ANSWER, PATIENCE, Topic, is_away, library, unusable
 from policyc_runtime.follow.source import Batch
 
 MOST_MESSAGES = 10_000  # in a batch
@@ -72,7 +72,7 @@ class KafkaSource:
         lines, positions = [], {}
         for message in self._consumer.consume(MOST_MESSAGES, min(seconds, LONGEST_WAIT)):
             if (error := message.error()) is not None:
-                if not error.retriable() and error.code() != self._kafka.KafkaError._ALL_BROKERS_DOWN:
+                if not is_away(error):
                     raise self._topic.refused(error)
                 continue
             lines.append(message.value() or b"")

@@ -90,7 +90,7 @@ def test_nothing_is_lost_or_twice_at_ten_thousand_events_a_second(tmp_path, full
     """Kills and brokers that are away, all the while; memory stays bounded, and what is published verifies."""
     seconds, step, generator = (3600, 10, np.random.default_rng(9)) if full else (30, 4, np.random.default_rng(9))
     brokers, ledger = Brokers(), compiled(tmp_path, step)
-    brokers.topic("in", 4)
+    brokers.topic("in", 32)  # these brokers keep 5 MB of a partition: together some minutes
     brokers.topic("out", 1)
     quiet: dict[str, Any] = {"bootstrap.servers": brokers.hosts, "log_level": 0, "enable.idempotence": True}
     producer = kafka.Producer({**quiet, "linger.ms": 20})
