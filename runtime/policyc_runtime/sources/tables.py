@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.files import is_full
+from policyc_runtime.sources.connection import connect as connect  # noqa: PLC0414  for all who read one
 from policyc_runtime.sources.csv_rows import CsvRows, NotTextError, first_no_text, look_through
 from policyc_runtime.sources.engines.remote import RemoteTable
 from policyc_runtime.sources.engines.session import DuckDBSession, Session
@@ -40,8 +41,6 @@ LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"  # how such files begin
 SIMULATED = "simulated"  # the column that simulated events have
-LEAST_MEMORY, MEMORY_A_THREAD = 2 * 10**9, 2**28  # bytes; a thread needs some for every query it has a part of
-UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -80,34 +79,6 @@ def place_of(path: str | Place, row: int) -> str:
 def quoted(text: str) -> str:
     """An SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def connect(spill: Path | None = None) -> DuckDBPyConnection:
-    """A private duckdb in memory: nothing is fetched from anywhere.
-
-    Args:
-        spill: a folder for what exceeds `MEMORY_A_THREAD`, or `LEAST_MEMORY`; None where nothing is spilled to disk.
-    """
-    import duckdb
-
-    connection = duckdb.connect(
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "temp_directory": "" if spill is None else str(spill),
-            "preserve_insertion_order": "true",
-        }
-    )
-    if spill is not None:
-        ((known, threads),) = connection.execute(
-            "SELECT current_setting('memory_limit'), current_setting('threads')"
-        ).fetchall()
-        number, unit = known.split()
-        most = min(float(number) * UNITS[unit], max(LEAST_MEMORY, threads * MEMORY_A_THREAD))
-        connection.execute(f"SET memory_limit = '{int(most)} bytes'")
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET enable_progress_bar = false")
-    return connection
 
 
 @contextmanager

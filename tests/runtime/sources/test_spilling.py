@@ -10,7 +10,7 @@ from plans import make_plan
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.files import scratch
-from policyc_runtime.sources import read_events, tables
+from policyc_runtime.sources import connection, read_events, tables
 
 MEGABYTE = 10**6
 ROOM = 150 * MEGABYTE
@@ -32,8 +32,8 @@ def test_what_exceeds_memory_is_spilled_and_gone(large, tmp_path, monkeypatch):
     """A million users in too little memory: counted as ever, and nothing is left of what was on disk."""
     plan = make_plan(population=10**6, start="2013-01-01")
     whole = read_events(large, plan, steps=1)
-    monkeypatch.setattr(tables, "LEAST_MEMORY", ROOM)
-    monkeypatch.setattr(tables, "MEMORY_A_THREAD", MEGABYTE)
+    monkeypatch.setattr(connection, "LEAST_MEMORY", ROOM)
+    monkeypatch.setattr(connection, "MEMORY_A_THREAD", MEGABYTE)
     with scratch(tmp_path / "ledger.data") as folder:
         assert folder.stat().st_mode & 0o777 == 0o700
         spilled = read_events(large, plan, steps=1, spill=folder)
@@ -44,14 +44,14 @@ def test_what_exceeds_memory_is_spilled_and_gone(large, tmp_path, monkeypatch):
 @pytest.mark.law
 def test_a_full_disk_is_one_message(large, tmp_path, monkeypatch):
     """Where there is no room for what is spilled the refusal says so, and nothing is left."""
-    monkeypatch.setattr(tables, "LEAST_MEMORY", ROOM)
-    monkeypatch.setattr(tables, "MEMORY_A_THREAD", MEGABYTE)
+    monkeypatch.setattr(connection, "LEAST_MEMORY", ROOM)
+    monkeypatch.setattr(connection, "MEMORY_A_THREAD", MEGABYTE)
     connect = tables.connect
 
     def small(spill: Path | None = None) -> duckdb.DuckDBPyConnection:
-        connection = connect(spill)
-        connection.execute("SET max_temp_directory_size = '1MB'")
-        return connection
+        opened = connect(spill)
+        opened.execute("SET max_temp_directory_size = '1MB'")
+        return opened
 
     monkeypatch.setattr(tables, "connect", small)
     with scratch(tmp_path / "ledger.data") as folder, pytest.raises(DataError) as caught:
