@@ -40,7 +40,7 @@ WRITTEN = """
 import duckdb, sys
 name, events, users = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 written = "FORMAT parquet" if name.endswith("parquet") else "FORMAT csv"
-duckdb.execute("SET preserve_insertion_order = false; SET memory_limit = '2GB'")
+duckdb.execute("SET preserve_insertion_order = false; SET memory_limit = '2GB'; SET enable_progress_bar = false")
 duckdb.execute(f'''COPY (SELECT 'user-' || hash(i * 2) % {users} AS person,
   TIMESTAMP '2026-01-01' + to_microseconds((hash(i * 2 + 1) % 5184000)::BIGINT * 1000000) AS moment,
   ['A', 'B', 'C', 'D', 'E'][1 + (hash(i + 1234567) % 5)::INTEGER] AS place FROM range({events}) t(i))
