@@ -11,7 +11,14 @@ import pytest
 pytestmark = pytest.mark.law
 
 ROOT = Path(__file__).parent.parent
-LAWS_ALONE = ("tests/benchmarks", "tests/browser", "tests/test_parts.py")
+LAWS_ALONE = (  # servers, processes for minutes, this file; what they try is tried beside them without
+    "tests/benchmarks",
+    "tests/browser",
+    "tests/engines/test_same_counts.py",
+    "tests/policyc/follow/test_follow_command.py",
+    "tests/policyc/follow/test_soak.py",
+    "tests/test_parts.py",
+)
 
 
 def collected(*words: str) -> set[str]:

@@ -242,7 +242,7 @@ def test_joint_map_is_of_one_group(tmp_path: Path) -> None:
 def test_pages_say_how_large_groups_are_or_that_nobody_does(tmp_path: Path) -> None:
     """Shares are public numbers; without them the certificate says that predictions split users evenly."""
     told = re.sub(r"\s+", " ", render_markdown(certificate_content(shared(tmp_path, "filter()", "realtime").plan, {})))
-    assert "the shares of the groups: 0.3 of `locals` and 0.7 of `guests`" in told
+    assert "The shares of the groups: 0.3 of `locals` and 0.7 of `guests`" in told
     assert "Share: 0.3 of all users, as the policy says; estimates use it, and no promise rests on it" in told
     plain = compiled(tmp_path, LOCALS + LOCALS.replace("locals", "guests")).plan
     text = re.sub(r"\s+", " ", render_markdown(certificate_content(plain, {})))

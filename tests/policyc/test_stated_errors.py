@@ -10,6 +10,7 @@ import pytest
 from policyc import compile_policy
 from policyc.emit.certificate import render_markdown
 from policyc.emit.context import certificate_content
+from policyc.emit.numbers import sentence_case
 from policyc.emit.steps import step_rows
 from policyc.emit.summary import render_summary
 from policyc.pipeline import declared_signal
@@ -89,7 +90,7 @@ def test_errors_that_depend_on_the_stream_are_stated_as_lower_bounds(
     assert part.predicted.kind == "at_least"
     page = render_markdown(certificate_content(plan, {}))
     assert "off by at least about" in page
-    assert part.predicted.because in page
+    assert sentence_case(part.predicted.because) in page
     summary = render_summary(plan, tmp_path)
     assert "expected   at least" in summary
     assert part.predicted.because in summary

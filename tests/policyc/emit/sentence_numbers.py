@@ -1018,8 +1018,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
     (rf"all of {N} periods? in which a user takes part", so_many_periods),
     (
-        rf"(?:any|what happens within|about|user at|(?<!events of one )user in|over windows of) {N} steps"
-        r"(?: in a row)?",
+        rf"(?:any|what happens within|about|user at|user in|over windows of) {N} steps(?: in a row)?(?! together)",
         a_window,
     ),
     (rf"in {N} steps in a row \({LENGTH}\) of one user", lambda told, steps, *_: a_window(told, steps)),
