@@ -112,6 +112,7 @@ def test_without_a_bound_any_steps_are_covered(compiled):
     user = content["promises"][1]
     assert "any of the 20 steps" in user["sentence"]
     assert not any(entry["id"] == "participation" for entry in content["assumptions"])
+    assert "assumed" not in content["participation"]["bound"]
     assert registry_record(content)["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
     budgets = sum(budget * times for budget, times in costs_of(plan, promised(plan)))
     assert 2 * (1 - 20 * GAP) <= budgets <= 2
@@ -196,6 +197,15 @@ def test_plans_are_compared_by_every_promise(compiled):
         assert is_weaker(compare_plans(plan, other)), weaker
     same = compiled()
     assert not is_weaker(compare_plans(plan, same))
+
+
+def test_an_assumption_more_makes_no_promise_stronger(compiled):
+    """Of the same numbers, only what is assumed is told apart."""
+    every = compiled(participation="")
+    assumed = compiled(participation='participation at_most(20 steps, assumed = "tickets")')
+    changes = compare_plans(every, assumed)
+    assert is_weaker(changes)
+    assert not any(change.part == "promise" for change in changes)
 
 
 def test_an_attack_on_all_steps_is_within_the_promise(compiled):

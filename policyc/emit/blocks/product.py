@@ -195,7 +195,8 @@ def participation(plan: Plan) -> Json:
     bound = f"none: the promise is for {held}, so a user may take part in every step"
     if users := user_steps_of(plan):
         often = listed([taking_part(plan, target) for target in users])
-        bound = f"{often}, for the promise about all events of a user: assumed, not enforced; none for the others"
+        held = "assumed, not enforced" if any(target.assumed is not None for target in users) else "all there are"
+        bound = f"{often}, for the promise about all events of a user: {held}; none for the others"
     return {
         "bound": bound,
         "per_step": "1",

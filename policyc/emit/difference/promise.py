@@ -106,7 +106,7 @@ def _targets(old: Plan, new: Plan) -> Iterator[Change]:
         if kept is None:
             words = _target_words(same[0]) if same else None
             yield Change("promise", _kind(target), _target_words(target), words, Effect.WEAKER, _loss(target, same))
-        elif kept != target:
+        elif _target_words(kept) != _target_words(target):
             reason = "who keeps the new one keeps the old one"
             yield Change("promise", _kind(target), _target_words(target), _target_words(kept), Effect.STRONGER, reason)
     for target in new.targets:

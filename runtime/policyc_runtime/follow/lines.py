@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 
 from policyc_runtime.errors import DataError
 
 LONGEST_LINE = 2**16  # bytes; no event of the policy's columns is that long
+UNREADABLE = re.compile("[\0\r\n\ud800-\udfff]")  # ends of text and of rows, halves of characters
 Fields = tuple[str, ...]
 
 
@@ -49,14 +51,14 @@ class Lines:
                     self._places = self._header(text)
                     continue
             fields = None if text is None else self._of_object(text) if self._places is None else self._of_row(text)
-            if fields is None or not all(fields[:2]) or any("\0" in field for field in fields):
+            if fields is None or not all(fields[:2]) or any(UNREADABLE.search(field) for field in fields):
                 unread += 1
             else:
                 found.append(fields)
         return found, unread
 
     def _header(self, text: str) -> list[int]:
-        names = next(csv.reader([text.removeprefix("\ufeff")]), [])
+        names = _row(text.removeprefix("\ufeff")) or []
         missing = [name for name in self._columns if names.count(name) != 1]
         if missing:
             raise DataError(
@@ -69,12 +71,8 @@ class Lines:
         return [names.index(name) for name in self._columns]
 
     def _of_row(self, text: str) -> Fields | None:
-        try:
-            row = next(csv.reader([text], strict=True), [])
-        except csv.Error:
-            return None
-        places = self._places or []
-        return tuple(row[place] for place in places) if max(places, default=0) < len(row) else None
+        row, places = _row(text), self._places or []
+        return None if row is None or max(places, default=0) >= len(row) else tuple(row[place] for place in places)
 
     def _of_object(self, text: str) -> Fields | None:
         try:
@@ -85,6 +83,13 @@ class Lines:
             return None
         values = [said.get(name) for name in self._columns]
         return tuple(value if isinstance(value, str) else "" for value in values)
+
+
+def _row(text: str) -> list[str] | None:
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error:
+        return None
 
 
 def _text(line: bytes) -> str | None:

@@ -44,7 +44,7 @@ class StandardInput:
         if len(rest) > LONGEST_LINE:
             lines += [] if self._skipping else [rest]  # counted as one that cannot be used
             rest, self._skipping = b"", True
-        if self._ended and rest:
+        if self._ended and rest and not self._skipping:
             lines, rest = [*lines, rest], b""
         self._rest = rest
         return Batch(lines, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from scripted import BEGIN, HOUR, MOVING, SECOND, START, VISITS, Played, follow,
 
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.follow.arrivals import Arrivals
+from policyc_runtime.follow.lines import LONGEST_LINE, Lines
 from policyc_runtime.follow.lock import followed_alone
 from policyc_runtime.follow.released_lines import released_lines
 from policyc_runtime.follow.sinks import StandardOutput
+from policyc_runtime.follow.standard_input import StandardInput
 from policyc_runtime.plan import Plan
 from policyc_runtime.published_values import Release
 from policyc_runtime.sources import read_events
@@ -235,6 +238,35 @@ def test_csv_lines_are_read_by_their_header(tmp_path):
     (tmp_path / "other").mkdir()
     with pytest.raises(DataError, match="no one column `person`"):
         follow(plan, tmp_path / "other", Played([(BEGIN + 1, "who,at,money"), END]))
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\nb", "\0", "\ud800", "a\udc00"])
+def test_who_sends_what_no_file_can_hold_stops_nobody(name, tmp_path):
+    """Half of a surrogate pair, or the end of a row within a name: such a line is unusable, and others are counted."""
+    plan = planned(tmp_path)
+    rows = [{"person": who, "at": moment(BEGIN), "money": "1"} for who in (name, "ada")]
+    follow(plan, tmp_path, Played([*((BEGIN + 1, json.dumps(row)) for row in rows), END]), sinks=[])
+    assert counted(plan, tmp_path)["there"].sum() == 1
+
+
+def test_a_first_line_that_is_no_row_is_refused_as_a_header():
+    """A carriage return within it is no reason for another message."""
+    with pytest.raises(DataError, match="no one column `person`"):
+        Lines(("person", "at"), "standard input").fields([b"person,a\rt"])
+
+
+def test_the_end_of_a_line_that_is_too_long_is_no_line():
+    """Its beginning was counted, and nothing more of it comes in, also where the input ends with it."""
+    reading, writing = os.pipe()
+    source, found = StandardInput(reading), []
+    for piece in (b"x" * (LONGEST_LINE + 1), b"tail"):
+        os.write(writing, piece)
+        found += source.read(0).lines
+    os.close(writing)
+    found += source.read(0).lines
+    os.close(reading)
+    assert source.ended
+    assert found == [b"x" * (LONGEST_LINE + 1)]
 
 
 def test_moments_are_read_as_a_run_reads_them():
