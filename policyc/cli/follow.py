@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -89,6 +90,7 @@ def follow(
     require_unchanged(directory, plan)
     require_signed(directory, plan)
     require_followable(plan)
+    _require_metrics(metrics)
     late = usual_lateness(plan) if lateness is None else _duration(lateness)
     options = Options(ledger or directory / LEDGER, directory / PIN, account, start, late, max(_duration(pause), 1))
     stopped: list[int] = []
@@ -118,6 +120,7 @@ def _source(name: str, properties: Mapping[str, str]) -> Source:
     from policyc_runtime.follow.standard_input import StandardInput
 
     if name == "-":
+        _require_open(sys.stdin, "--input")
         return StandardInput()
     if not name.startswith(KAFKA):
         raise typer.BadParameter("events come from `-`, standard input, or kafka://host/topic", param_hint="--input")
@@ -140,7 +143,25 @@ def _sinks(names: list[str], properties: Mapping[str, str]) -> Iterator[Sink]:
 
             yield KafkaSink(Topic.of(name, properties))
         else:
+            if name == "-":
+                _require_open(sys.stdout, "--output")
             yield StandardOutput() if name == "-" else FileSink(name)
+
+
+def _require_open(stream: TextIO | None, option: str) -> None:
+    """Nothing when a standard stream is there: the number of a closed one is that of the next file, say the ledger."""
+    if stream is None:
+        raise typer.BadParameter("`-` is closed here: nothing is read from it or written to it", param_hint=option)
+
+
+def _require_metrics(file: Path | None) -> None:
+    """Nothing when no file is there that is something else, such as a ledger: it would be written over."""
+    from policyc_runtime.follow.metrics import FIRST
+
+    if file is not None and file.exists():
+        with file.open("rb") as there:
+            if there.read(len(FIRST)) not in (b"", FIRST):
+                raise typer.BadParameter("this file exists and holds no metrics: name another", param_hint="--metrics")
 
 
 def _properties(file: Path | None) -> dict[str, str]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from policyc_runtime.follow.follower import Followed
     from policyc_runtime.follow.timetable import Timetable
 
+FIRST = b"# HELP policyc_follow_"  # what such a file begins with
+
 
 def write_metrics(file: Path, name: str, followed: Followed | None, done: int, times: Timetable) -> None:
     """Replace the file at once.

@@ -8,12 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import typer
 from scripted import VISITS
 
 from policyc import compile_policy
+from policyc.cli.follow import _require_metrics, _require_open
+from policyc_runtime.follow.metrics import FIRST
 
 COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
 
@@ -66,6 +70,21 @@ def test_signals_end_it_between_steps_and_a_second_one_is_refused(tmp_path):
         [*verify, "--release", "out.parquet"], cwd=folder, capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, said.stderr
+
+
+def test_metrics_are_written_over_nothing_else(tmp_path):
+    """A ledger, or anything that begins otherwise, stays as it is; an empty file and older metrics do not."""
+    for content, taken in ((b"SQLite format 3", False), (b"", True), (FIRST + b"lag_seconds x\n", True)):
+        (tmp_path / "m").write_bytes(content)
+        with nullcontext() if taken else pytest.raises(typer.BadParameter, match="holds no metrics"):
+            _require_metrics(tmp_path / "m")
+    _require_metrics(tmp_path / "new")
+
+
+def test_a_closed_standard_stream_is_refused():
+    """Its number would be that of a file of the ledger, which values would be written to."""
+    with pytest.raises(typer.BadParameter, match="closed"):
+        _require_open(None, "--output")
 
 
 @pytest.mark.law
