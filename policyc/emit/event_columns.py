@@ -103,6 +103,8 @@ class EventColumns:
 
     @property
     def _listed(self) -> str:
+        if not self.moments:  # events have one
+            return "not shown: none of them holds moments alone, so that the first row may be one of data"
         more = f" and {len(self.names) - SHOWN_COLUMNS:,} more" if len(self.names) > SHOWN_COLUMNS else ""
         return ", ".join(f"`{name}`" for name in self.names[:SHOWN_COLUMNS]) + more
 

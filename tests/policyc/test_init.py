@@ -143,6 +143,7 @@ def test_a_chain_of_any_number_of_cells_is_one(many, tmp_path):
         ([["who", "departed at", "origin"], *([*row[:3]] for row in ROWS)], (), "E0808", "--user COLUMN"),
         ([["user", "from", "to", "x"], *([r[0], r[1], r[1], ""] for r in ROWS)], (), "E0808", "--time COLUMN"),
         ([["user", "user", "at"]], (), "E0811", "one name"),
+        ([["SECRET name", "SECRET illness"], ["bob", "flu"]], (), "E0808", "may be one of data"),
         ([["user", "at", "x"]], ("--time", "at", "--cell", "x"), "E0816", ""),
     ],
 )
