@@ -73,7 +73,7 @@ class Bound(Record):
             yield "its promise is about steps in a row without budgets of their own, which nobody can add to others"
         if isinstance(promise, UserLevel | UserRho):
             if not users:
-                yield "its promise is about single steps, and the account's about all events of a user"
+                yield "its noise is paid for by budgets of steps, and the account's is about all events of a user"
             if {target.per for target in users} != {promise.per}:
                 yield "its promise and the account's are not about the same periods"
             if first is not None and promise.per is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.public_numbers import public_numbers
-from policyc.emit.blocks.user_steps import limited_participation, user_steps_of
+from policyc.emit.blocks.user_steps import is_assumed, limited_participation, user_steps_of
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span, weighed
 from policyc.emit.numbers import shown
 from policyc_check.plan.correlation import ChainRecord, IndependentGroup
@@ -16,7 +16,7 @@ def assumptions(plan: Plan) -> list[JsonValue]:
     entries: list[JsonValue] = [_correlation(plan)]
     if any(isinstance(target, AlphaDPT) for target in plan.targets):
         entries.append(_independence(plan))
-    bounds = {target.bound: target for target in user_steps_of(plan) if target.assumed is not None}
+    bounds = {target.bound: target for target in user_steps_of(plan) if is_assumed(plan, target)}
     entries += [limited_participation(plan, target, whole_stream(plan)) for target in bounds.values()]
     return [*entries, _one_count(plan), public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
 

@@ -7,7 +7,7 @@ from policyc.emit.blocks.levels import levels
 from policyc.emit.blocks.made import made_sentence
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc.emit.blocks.suppression import left_out_words
-from policyc.emit.blocks.user_steps import taking_part, user_steps_of
+from policyc.emit.blocks.user_steps import is_assumed, taking_part, user_steps_of
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, lasting, listed, quoted
 from policyc.emit.numbers import counted, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
@@ -195,7 +195,7 @@ def participation(plan: Plan) -> Json:
     bound = f"none: the promise is for {held}, so a user may take part in every step"
     if users := user_steps_of(plan):
         often = listed([taking_part(plan, target) for target in users])
-        held = "assumed, not enforced" if any(target.assumed is not None for target in users) else "all there are"
+        held = "assumed, not enforced" if any(is_assumed(plan, target) for target in users) else "all there are"
         bound = f"{often}, for the promise about all events of a user: {held}; none for the others"
     return {
         "bound": bound,

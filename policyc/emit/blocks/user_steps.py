@@ -27,6 +27,11 @@ def at_chance(target: UserSteps) -> str:
     return f" at delta {exact(target.delta)}" if target.delta else ""
 
 
+def is_assumed(plan: Plan, target: UserSteps) -> bool:
+    """Whether users might take part in more steps; of all steps of a stream there are no more."""
+    return target.assumed is not None and target.bound != plan.stream.horizon
+
+
 def taking_part(plan: Plan, target: UserSteps) -> str:
     """How often a user takes part: `at most 50 steps`, or `any of the 288 steps`."""
     if target.bound == plan.stream.horizon:
@@ -36,9 +41,9 @@ def taking_part(plan: Plan, target: UserSteps) -> str:
 
 def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list[JsonValue]) -> Json:
     """The promise in sentences, as certificates have it."""
-    factor, differing = likelihood_factor(target.epsilon), differing_steps(target, plan.stream.horizon)
+    factor = likelihood_factor(target.epsilon)
     replaced = target.relation is NeighboringRelation.REPLACE_ONE
-    bounded = "" if target.assumed is None else ", as is assumed,"
+    bounded = ", as is assumed," if is_assumed(plan, target) else ""
     other = "with those of any other user in their place" if replaced else "without"
     results = f"No published result is more than {factor} times as likely with these events as {other}."
     if target.delta:
@@ -46,8 +51,6 @@ def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list
             f"Any set of results has at most {factor} times the probability with these events that it has {other}, "
             f"plus {exact(target.delta)}."
         )
-    lost = round_up(budgets_of(plan, target))
-    lost = f"{lost} nats, sum of the {counted(differing, 'largest budget')}: neighbors differ in no more steps"
     derivation = "The budgets of the costliest steps, all releases together, in exact fractions."
     if target.delta:
         derivation = (
@@ -82,12 +85,25 @@ def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list
         "factor": factor,
         "adversary": "knows all about every other user, and however this user's steps depend on each other",
         "holds": f"for all steps of {span(plan)} together",
-        "recomputed": f"{lost}, over {span(plan)}",
+        "recomputed": f"{_recomputed(plan, target)}, over {span(plan)}",
         "theorem": "what steps tell of one user is at most the budgets of those in which neighbors differ, together",
         "derivation": f"{derivation} The plan was found by one algorithm and checked by another.",
         "sources": ["DR14", *(["KOV15"] if target.delta else [])],
         "conditional_on": rests_on,
     }
+
+
+def _recomputed(plan: Plan, target: UserSteps) -> str:
+    """The sum of the budgets of the costliest steps; where that is more than is promised, what is left to chance."""
+    lost, differing = budgets_of(plan, target), differing_steps(target, plan.stream.horizon)
+    budgets = counted(differing, "largest budget")
+    if lost <= Fraction(target.epsilon):
+        return f"{round_up(lost)} nats, sum of the {budgets}: neighbors differ in no more steps"
+    chance = round_up(profile_of(costs_of(plan, target)).delta(float(target.epsilon)), 3)
+    return (
+        f"a delta of {chance} at {exact(target.epsilon)} nats, from the {budgets}, "
+        f"{round_up(lost)} nats in all: neighbors differ in no more steps"
+    )
 
 
 def _more_often(plan: Plan, target: UserSteps) -> str:

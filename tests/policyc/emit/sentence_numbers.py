@@ -155,6 +155,14 @@ def costliest_together(told: Told, nats: str, steps: str) -> None:
     up(number(nats), next(sum(budgets) for budgets in found if len(budgets) == number(steps)), 6)
 
 
+def left_to_chance(told: Told, delta: str, nats: str, steps: str, lost: str) -> None:
+    """What the costliest steps leave to chance at the promised epsilon, and what they spend."""
+    costliest_together(told, lost, steps)
+    (target,) = (t for t in beside_steps(told.plan) if float(t.epsilon) == number(nats))
+    true = curve_of_told(told, target)(number(nats))
+    assert true <= number(delta) <= min(float(target.delta), true * 1.1), (delta, true)
+
+
 def curve_of_told(told: Told, target: Any) -> Callable[[float], float]:
     if not isinstance(target, UserSteps):
         return curve_of(told.plan, target)
@@ -1071,6 +1079,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
         lambda told, before, after: belief(told, before, "right", after),
     ),
     (rf"^{N} nats, sum of the {N} largest budgets", costliest_together),
+    (rf"^a delta of {N} at {N} nats, from the {N} largest budgets, {N} nats in all", left_to_chance),
     (rf"^at most {N} steps, for the promise about all events of a user", takes_part),
     (rf"all events of one user in {N} steps together leak", takes_part),
     (rf"wrong on {N} % of others is right on at most {N} %", power_of_test),
