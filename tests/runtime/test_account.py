@@ -180,7 +180,12 @@ def test_rho_adds_up(folder: Path, tmp_path: Path) -> None:
     ("bound", "promise", "changes", "reason"),
     [
         ("event_level(epsilon = 9)", users(), {}, "about all events of a user"),
-        ("user_level(epsilon = 9, delta = 1e-6, neighbors = replace)", "target event_level(epsilon = 1)", {}, "single"),
+        (
+            "user_level(epsilon = 9, delta = 1e-6, neighbors = replace)",
+            "target event_level(epsilon = 1)",
+            {},
+            "by budg",
+        ),
         ("event_level(epsilon = 9)", "target event_level(epsilon = 1, delta = 1e-6)", {}, "without budgets"),
         (
             "user_level(epsilon = 9, delta = 1e-6, neighbors = replace)",
