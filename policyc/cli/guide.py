@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from policyc.cli.speech import say
-from policyc.guide import PAGES, read_page, write_files
+from policyc.guide import DEPLOYMENTS, PAGES, read_page, write_files
 
 Page = StrEnum("Page", {name.upper(): name for name in PAGES})  # type: ignore[misc]  # made of the pages
+Deployment = StrEnum("Deployment", {name.upper(): name for name in DEPLOYMENTS})  # type: ignore[misc]  # of the names
 
 
 def guide(
@@ -23,19 +24,30 @@ def guide(
         Path | None,
         typer.Option("--files", metavar="DIR", help="Write the events that the pages use into a directory."),
     ] = None,
+    deployment: Annotated[
+        Deployment | None,
+        typer.Option(
+            "--deployment",
+            metavar="NAME",
+            help="With --files: one of the cookbook's policies, and what makes its events.",
+        ),
+    ] = None,
 ) -> None:
-    """Read the guide: a tutorial, promises, events, certificates, running, auditing, reference.
+    """Read the guide: a tutorial, promises, events, certificates, running, auditing, a cookbook, limits, reference.
 
     \b
     policyc guide
     policyc guide tutorial
     policyc guide --files .              events to follow it with
+    policyc guide --files . --deployment editors
     """
+    if deployment is not None and directory is None:
+        raise typer.BadParameter("--deployment says what to write; say where to: --files DIR")
     if directory is not None:
         if not directory.is_dir():
             raise typer.BadParameter(f"there is no directory {directory}: make it first")
         try:
-            names = write_files(directory)
+            names = write_files(directory, deployment and deployment.value)
         except FileExistsError as error:
             raise typer.BadParameter(f"{error}; move it away, or name another directory") from None
         say("\n".join(names))

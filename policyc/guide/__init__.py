@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from policyc_runtime.files import write_bytes
@@ -16,11 +16,25 @@ PAGES = {
     "promises": "which promise, which epsilon, which bound, which period",
     "events": "from stays, sessions and meters to events",
     "reading": "reading a certificate: nats, horizon and chain in plain words",
-    "running": "running daily, and without end",
+    "running": "running daily, as it comes, and where the data lie",
     "auditing": "auditing a release without the data",
+    "cookbook": "ten deployments that exist, as one page each",
+    "limits": "what cannot be said, and what to write instead",
     "reference": "all that a policy can name, and every finding",
 }
 DATA = "departures_january.csv.gz"
+DEPLOYMENTS = (
+    "mobility",
+    "symptoms",
+    "vaccination",
+    "pageviews",
+    "pageviews_2017",
+    "editors",
+    "flows",
+    "broadband",
+    "load_shape",
+    "census",
+)
 
 
 def read_page(name: str) -> str:
@@ -32,22 +46,29 @@ def read_page(name: str) -> str:
     return files("policyc.guide").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
-def _data() -> Traversable:
-    """The events of the tutorial: beside the pages in a wheel, among the policies in a repository."""
-    shipped = files("policyc.guide").joinpath(DATA)
-    return shipped if shipped.is_file() else Path(__file__).parents[2] / "policies" / DATA
+def _shipped(name: str) -> bytes:
+    """A file that pages use: beside the pages in a wheel, among the policies in a repository."""
+    shipped = files("policyc.guide").joinpath(name)
+    return (shipped if shipped.is_file() else Path(__file__).parents[2] / "policies" / name).read_bytes()
 
 
-def write_files(directory: Path) -> list[str]:
-    """Write the events that pages use; their names.
+def write_files(directory: Path, deployment: str | None = None) -> list[str]:
+    """Write the events that pages use, or a deployment's policy, lists of cells and maker of events; their names.
 
     Raises:
-        FileExistsError: another file has such a name.
+        FileExistsError: another file has such a name; then nothing is written.
     """
-    content, path = _data().read_bytes(), directory / DATA
-    if path.exists():
-        if path.read_bytes() == content:
-            return [DATA]
-        raise FileExistsError(f"{path}: another file has this name")
-    write_bytes(path, content)
-    return [DATA]
+    if deployment is None:
+        contents = {DATA: _shipped(DATA)}
+    else:
+        policy = _shipped(f"deployments/{deployment}.policy")
+        cells = re.findall(r'file\("([^"]+)"\)', policy.decode())
+        names = [f"{deployment}.policy", *cells, "events.py"]
+        contents = {name: _shipped(f"deployments/{name}") for name in names}
+    missing = [name for name in contents if not (directory / name).exists()]
+    for name in contents.keys() - set(missing):
+        if (directory / name).read_bytes() != contents[name]:
+            raise FileExistsError(f"{directory / name}: another file has this name")
+    for name in missing:
+        write_bytes(directory / name, contents[name])
+    return list(contents)

@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from deployments import FOLDER, READY, STEPS
 from prompt import policyc
 
 from policyc.diagnostics.pages import all_codes
-from policyc.guide import DATA, PAGES, read_page
+from policyc.guide import DATA, DEPLOYMENTS, PAGES, read_page, write_files
 
 BLOCK = re.compile(r"```(\S+)(?: (\S+))?\n(.*?)```", re.S)
-EXECUTED = ["tutorial", "reading", "running", "auditing"]
+EXECUTED = ["tutorial", "reading", "running", "auditing", "cookbook", "limits"]
 
 
 def ran(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -111,3 +112,51 @@ def test_files_are_written_once_and_nothing_else_is_written_over(tmp_path: Path)
     assert policyc("guide", "--files", ".", cwd=tmp_path).returncode == 2
     assert (tmp_path / DATA).read_bytes() == Path(__file__).read_bytes()
     assert policyc("guide", "--files", "nowhere", cwd=tmp_path).returncode == 2
+
+
+def test_the_cookbook_says_what_its_policies_say() -> None:
+    """A section each: what it quotes stands in the policy (`...` is anything), and it has events of so many steps."""
+    sections = re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", read_page("cookbook"), re.MULTILINE | re.S)
+    assert tuple(name for name, _ in sections) == DEPLOYMENTS
+    assert {path.stem for path in FOLDER.glob("*.policy")} == set(DEPLOYMENTS)
+    for name, said in sections:
+        policy = " ".join((FOLDER / f"{name}.policy").read_text().split())
+        for quoted in set(re.findall(r"`([^`]+)`", said)) - {"events.py", "policyc run ... --counts"}:
+            assert re.search(re.escape(quoted).replace(r"\.\.\.", ".*"), policy), (name, quoted)
+        promised = re.search(
+            r"^target user_level\((?:epsilon|rho) = ([0-9.]+?)(?:\.0)?[,)]", policy.replace(" target", "\ntarget"), re.M
+        )
+        assert promised is not None
+        assert re.search(rf"(epsilon|rho) {re.escape(promised[1])}\b", said), name
+        assert re.search(rf"Try: {STEPS[name]} steps?\.", said), name
+        assert ("--counts" in said) == (name in READY), name
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_a_deployment_is_written_whole_or_not_at_all(name: str, tmp_path: Path) -> None:
+    """The policy, the lists of cells that it names, and what makes events, as they are in the repository."""
+    names = write_files(tmp_path, name)
+    assert names[0] == f"{name}.policy"
+    assert names[-1] == "events.py"
+    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
+    assert all((tmp_path / each).read_bytes() == (FOLDER / each).read_bytes() for each in names)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "events.py").write_text("another")
+    with pytest.raises(FileExistsError):
+        write_files(other, name)
+    assert [path.name for path in other.iterdir()] == ["events.py"]
+
+
+def test_a_deployment_is_written_where_the_caller_says(tmp_path: Path) -> None:
+    """By its name; without a directory that is wrong usage (2)."""
+    assert (
+        policyc("guide", "--files", ".", "--deployment", "editors", cwd=tmp_path).stdout.split()[0] == "editors.policy"
+    )
+    assert policyc("guide", "--deployment", "editors", cwd=tmp_path).returncode == 2
+
+
+def test_findings_that_pages_name_exist() -> None:
+    """Every code on a page is that of a finding."""
+    for page in PAGES:
+        assert set(re.findall(r"\b[EW][0-9]{4}\b", read_page(page))) <= set(all_codes()), page
