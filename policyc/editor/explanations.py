@@ -68,7 +68,7 @@ def explanation(source: Source, offset: int, findings: Sequence[Diagnostic]) -> 
 
 
 def signature(name: str, parameters: Sequence[Parameter]) -> str:
-    """A call with all its parameters: `subsample(rate = 0.1)`; those in brackets may be left out."""
+    """A call with all its parameters: `at_most(5 steps)`; those in brackets may be left out."""
     shown = []
     for one in parameters:
         words = words_of(one)

@@ -9,8 +9,6 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from policyc_runtime.files import write_bytes
-
 PAGES = {
     "tutorial": "from raw events to a signed certificate, in ten minutes",
     "promises": "which promise, which epsilon, which bound, which period",
@@ -58,6 +56,8 @@ def write_files(directory: Path, deployment: str | None = None) -> list[str]:
     Raises:
         FileExistsError: another file has such a name; then nothing is written.
     """
+    from policyc_runtime.files import write_bytes
+
     if deployment is None:
         contents = {DATA: _shipped(DATA)}
     else:

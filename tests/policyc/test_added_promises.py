@@ -301,7 +301,7 @@ def test_certificates_show_published_parameters(
     if "any" in told:
         assert content["implied_bounds"]["rows"][0]["any"] == told["any"]
         assert "delta" not in content["promises"][0]
-        assert "nothing is left to chance" in content["promises"][0]["sentence"]
+        assert "Nothing is left to chance." in content["promises"][0]["sentence"]
         assert not [entry for entry in content["not_covered"] if "probability" in entry["title"]]
         return
     assert claim["rho"] == "0.015"

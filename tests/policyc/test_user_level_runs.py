@@ -309,7 +309,7 @@ def test_the_certificate_says_what_is_assumed_and_what_is_left(make, tmp_path):
     [
         ("", "add_remove", None),
         ("population 150", "add_remove", "the true number is protected"),
-        ("population 150", "replace", "150;"),
+        ("population 150", "replace", "150."),
     ],
 )
 def test_public_numbers_are_those_of_the_plan(tmp_path, population, neighbors, said):

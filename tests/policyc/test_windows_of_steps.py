@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from policyc import PolicyError, compile_policy
 from policyc.cli import app
 from policyc.emit import verify_directory
-from policyc_check.plan import plan as checked
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import setting_of
 from policyc_check.users.gaussian import gaussian_delta
@@ -26,6 +26,7 @@ from policyc_check.verify import verified_claims
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MeasuredRelease
+from policyc_runtime.refusal import plan_claims
 from policyc_runtime.sources import read_events
 
 POLICY = """policy spend "Spending"
@@ -182,8 +183,11 @@ def test_a_plan_with_less_noise_than_its_window_needs_is_refused(path: tuple, va
     place[path[-1]] = value
     if value is None and path[0] == "targets":
         del place[path[-1]]
-    altered = checked.Plan.model_validate(content).sealed()
-    assert not all(claim.holds for claim in verified_claims(altered))
+    try:
+        altered = Plan.model_validate(content).sealed()
+    except ValidationError:
+        return  # it cannot be written down
+    assert not all(claim.holds for claim in plan_claims(altered))
 
 
 @pytest.mark.law

@@ -43,7 +43,7 @@ def test_budgets_of_steps_are_for_counts_of_users(query: Query):
 def test_a_participation_bound_needs_a_promise_that_accounts_for_it():
     """With budgets of steps a user counts once: a bound that lets five events of a step count is refused."""
     record = ParticipationRecord(bound=3, per_step=5, spacing=1, enforced="keep_first", assumed=None)
-    with pytest.raises(PlanRejectedError, match="no promise about all events"):
+    with pytest.raises(PlanRejectedError, match="a bound of all events of a user, and no such target"):
         verify(resealed(make_plan(), participation=record))
 
 

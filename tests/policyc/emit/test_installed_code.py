@@ -22,6 +22,7 @@ from policyc.emit.blocks import operation
 from policyc.emit.directory import rewrite_certificate
 from policyc.emit.installed_code import SUFFIXES, code_of, installed_code
 from policyc.emit.signatures import Signer
+from policyc.guide import DATA
 from policyc_runtime.plan import Plan
 
 Save = Callable[[Path, Plan], Path]
@@ -48,9 +49,10 @@ def test_the_hash_is_what_sha256sum_prints() -> None:
 
 
 def test_no_file_of_the_packages_is_left_out() -> None:
-    """Every file that is installed is hashed, but for what Python compiles and the marks for type checkers."""
+    """Every file that is installed is hashed, but for what Python compiles, marks for type checkers, and events."""
     for root in roots():
         files = [path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        files = [path for path in files if path.name != DATA]
         assert {path.suffix for path in files} <= set(SUFFIXES) | DESCRIBING
 
 
