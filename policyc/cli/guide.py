@@ -22,7 +22,7 @@ def guide(
     ] = None,
     directory: Annotated[
         Path | None,
-        typer.Option("--files", metavar="DIR", help="Write the events that the pages use into a directory."),
+        typer.Option("--files", metavar="DIR", help="Write the events that the pages use, and a notebook."),
     ] = None,
     deployment: Annotated[
         Deployment | None,
@@ -38,7 +38,7 @@ def guide(
     \b
     policyc guide
     policyc guide tutorial
-    policyc guide --files .              events to follow it with
+    policyc guide --files .              events to follow it with, and a notebook for Python
     policyc guide --files . --deployment editors
     """
     if deployment is not None and directory is None:

@@ -21,6 +21,7 @@ PAGES = {
     "reference": "all that a policy can name, and every finding",
 }
 DATA = "departures_january.csv.gz"
+NOTEBOOK = "python.ipynb"
 DEPLOYMENTS = (
     "mobility",
     "symptoms",
@@ -51,7 +52,7 @@ def _shipped(name: str) -> bytes:
 
 
 def write_files(directory: Path, deployment: str | None = None) -> list[str]:
-    """Write the events that pages use, or a deployment's policy, lists of cells and maker of events; their names.
+    """Write the events that pages use and the notebook, or a deployment: its policy, cells and events.py; their names.
 
     Raises:
         FileExistsError: another file has such a name; then nothing is written.
@@ -59,7 +60,7 @@ def write_files(directory: Path, deployment: str | None = None) -> list[str]:
     from policyc_runtime.files import write_bytes
 
     if deployment is None:
-        contents = {DATA: _shipped(DATA)}
+        contents = {name: _shipped(name) for name in (DATA, NOTEBOOK)}
     else:
         policy = _shipped(f"deployments/{deployment}.policy")
         cells = re.findall(r'file\("([^"]+)"\)', policy.decode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -14,7 +15,7 @@ from deployments import FOLDER, READY, STEPS
 from prompt import policyc
 
 from policyc.diagnostics.pages import all_codes
-from policyc.guide import DATA, DEPLOYMENTS, PAGES, read_page, write_files
+from policyc.guide import DATA, DEPLOYMENTS, NOTEBOOK, PAGES, read_page, write_files
 
 BLOCK = re.compile(r"```(\S+)(?: (\S+))?\n(.*?)```", re.S)
 EXECUTED = ["tutorial", "reading", "running", "auditing", "cookbook", "limits"]
@@ -104,7 +105,7 @@ def test_the_reference_names_every_finding() -> None:
 
 def test_files_are_written_once_and_nothing_else_is_written_over(tmp_path: Path) -> None:
     """A file of that name that is another stays, and so does a missing directory."""
-    assert policyc("guide", "--files", ".", cwd=tmp_path).stdout == f"{DATA}\n"
+    assert policyc("guide", "--files", ".", cwd=tmp_path).stdout == f"{DATA}\n{NOTEBOOK}\n"
     kept = Path(__file__).parents[2] / "policies" / DATA
     assert (tmp_path / DATA).read_bytes() == kept.read_bytes()
     assert policyc("guide", "--files", ".", cwd=tmp_path).returncode == 0
@@ -160,3 +161,17 @@ def test_findings_that_pages_name_exist() -> None:
     """Every code on a page is that of a finding."""
     for page in PAGES:
         assert set(re.findall(r"\b[EW][0-9]{4}\b", read_page(page))) <= set(all_codes()), page
+
+
+@pytest.mark.law
+def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path: Path) -> None:
+    """In a Python of its own, beside the files that `--files` writes; it is kept without outputs."""
+    write_files(tmp_path)
+    cells = json.loads((tmp_path / NOTEBOOK).read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    text = "\n".join("".join(cell["source"]) for cell in code)
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "present 28 steps" in done.stdout
+    assert "4.0 weeks" in done.stdout
