@@ -79,7 +79,7 @@ def require_followable(plan: Plan) -> None:
     """Nothing when every step can be released as soon as it is over.
 
     Raises:
-        DataError: E0869, it cannot: values wait for later steps, or which rows count depends on later ones.
+        DataError: E0861, it cannot: values wait for later steps, or which rows count depends on later ones.
     """
     reason = None
     if plan.delivery.kind == "offline":
@@ -92,7 +92,7 @@ def require_followable(plan: Plan) -> None:
         reason = f"values of a step wait for {waiting_steps(plan):,} later ones"
     if reason is not None:
         raise DataError(
-            "E0869",
+            "E0861",
             "this plan cannot be followed",
             where="plan.json",
             because=reason,

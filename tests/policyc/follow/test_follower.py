@@ -182,7 +182,7 @@ def test_plans_that_wait_for_later_steps_are_refused(was, becomes, why, tmp_path
     text = text.replace("deliver realtime", "deliver offline") if "sample" in becomes else text
     with pytest.raises(DataError) as refused:
         follow(planned(tmp_path, text), tmp_path, Played([END]))
-    assert refused.value.code == "E0869"
+    assert refused.value.code == "E0861"
     assert why in str(refused.value.because) or "offline" in str(refused.value.because)
     assert not (tmp_path / "l").exists()
 
