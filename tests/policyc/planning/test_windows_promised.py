@@ -219,8 +219,10 @@ def test_a_longer_window_needs_another_plan(both):
 def test_the_certificate_says_each_window(both):
     """Each promise says its window in the sentence that has its number, and neighbors differ in the window's values."""
     first, second = certificate_content(both, {})["promises"]
-    assert "throughout any 6 steps in a row (30 minutes), at most 1.0 nats" in first["sentence"]
-    assert "throughout any 12 steps in a row (1 hour), at most 0.9 nats" in second["sentence"]
+    for promise, words in ((first, "6 steps in a row (30 minutes)"), (second, "12 steps in a row (1 hour)")):
+        sentence = promise["sentence"].split(". ")[0]
+        assert f"tells at most {promise['value']} nats about" in sentence
+        assert sentence.endswith(f"throughout any {words}")
     assert "values of one user at 12 steps in a row" in second["neighbors"]
     assert "The chain" in first["conditional_on"]
     assert certificate_content(both, {})["correlation"]["about"] == "any 6 steps in a row"
