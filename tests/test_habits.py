@@ -103,7 +103,8 @@ def test_the_image_copies_what_the_wheel_needs() -> None:
     """What `.dockerignore` lets through is what pyproject.toml names, and the recipe makes the wheel of that."""
     allowed = copied()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = {path.partition("/")[0] for path in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    packages = {path.partition("/")[0] for path in (*wheel["packages"], *wheel["force-include"])}
     assert allowed == {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"], *packages}
     recipe = (ROOT / ".ci" / "Dockerfile").read_text(encoding="utf-8")
     extras = re.findall(r"\[([a-z,]+)\]\"", recipe)[0].split(",")
