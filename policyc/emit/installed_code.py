@@ -9,7 +9,16 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 PACKAGES = ("policyc", "policyc_check", "policyc_grammar", "policyc_runtime")
-SUFFIXES = (".css", ".jinja", ".js", ".json", ".lark", ".md", ".py")  # compiled files differ from machine to machine
+SUFFIXES = (
+    ".css",
+    ".ipynb",
+    ".jinja",
+    ".js",
+    ".json",
+    ".lark",
+    ".md",
+    ".py",
+)  # compiled files differ from machine to machine
 
 
 @cache
