@@ -12,8 +12,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from policyc.emit.numbers import plain
-from policyc.exploration.axes import Axis, Value, amount_of, length_text
+from policyc.exploration.axes import Axis, Value, length_text
 from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.rules.target import amount_of
 from policyc.syntax import tree
 from policyc_check.plan.stream import MONTH
 

@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import Literal
 
 from policyc.emit.numbers import counted, plain
-from policyc.semantics.policy import AlphaDPTTarget, Policy, Target, UserLevelTarget
+from policyc.semantics.policy import Policy, UserLevelTarget
 from policyc.semantics.reading import UNITS
+from policyc.semantics.rules.target import amount_of
 from policyc_check.errors import KernelError
 from policyc_check.plan.stream import MONTH
 
@@ -114,16 +115,6 @@ def _axis(name: str, kind: Kind, declared: Value, others: Iterable[Value], targe
 
 def _with(axis: Axis, values: Sequence[Value]) -> Axis:
     return _axis(axis.name, axis.kind, axis.values[axis.declared], values, axis.target)
-
-
-def amount_of(target: Target) -> tuple[str, Decimal]:
-    """What a target promises, by name."""
-    if isinstance(target, AlphaDPTTarget):
-        return "alpha", target.alpha
-    if isinstance(target, UserLevelTarget) and target.rho is not None:
-        return "rho", target.rho
-    assert target.epsilon is not None, "read where there is no rho"
-    return "epsilon", target.epsilon
 
 
 def _named(name: str, index: int, names: Sequence[str]) -> str:

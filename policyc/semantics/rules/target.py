@@ -86,7 +86,7 @@ def _twice(policy: Policy) -> Iterator[Diagnostic]:
 
 
 def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
-    name, value = _number(target)
+    name, value = amount_of(target)
     average = " on average" if name == "rho" else ""
     if value > _LARGEST:
         yield Diagnostic(
@@ -112,7 +112,7 @@ def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
     )
 
 
-def _number(target: Target) -> tuple[str, Decimal]:
+def amount_of(target: Target) -> tuple[str, Decimal]:
     """What the number of a promise is called, and how many nats it is: rho are those lost on average."""
     if isinstance(target, AlphaDPTTarget):
         return "alpha", target.alpha
