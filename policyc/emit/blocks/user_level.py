@@ -18,18 +18,24 @@ from policyc.emit.blocks.user_limits import (
     in_odds,
     kind_of,
     left_words,
-    number_of,
     recomputed,
     released_loss,
     together,
     told_of_results,
+)
+from policyc.emit.blocks.user_participation import (
+    KEPT,
+    KEPT_OF_A_STEP,
+    bound_words,
+    participation,
+    record_of,
+    steps_words,
 )
 from policyc.emit.blocks.wording import (
     Json,
     JsonValue,
     all_published,
     in_period,
-    listed,
     quoted,
     relation_words,
     said,
@@ -38,11 +44,9 @@ from policyc.emit.blocks.wording import (
 )
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case
 from policyc.offers.calibration import l2_sensitivity
-from policyc_check.plan.claims import Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
-from policyc_check.plan.queries import CountQuery, SumQuery
-from policyc_check.plan.stream import ParticipationRecord
+from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
-from policyc_check.users.claims import own_bound, promised_user_level, setting_of, spread_of, window_of
+from policyc_check.users.claims import promised_user_level, setting_of, window_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_runtime.sources.participation import counts_absent
@@ -58,16 +62,6 @@ SOURCES: dict[str, list[JsonValue]] = {
     "user_level_rho": ["BS16", "CKS20"],
     "event_level": ["BW18", "DR14"],
     "w_event": ["BW18", "KELLARIS14"],
-}
-
-KEPT_OF_A_STEP = (
-    "of a user's events in each step it keeps those that count and drops the others before any noise is drawn"
-)
-KEPT = {
-    "keep_first": "the run keeps the first of a user's steps that fit the bound and drops the others before any noise "
-    "is drawn. What is kept never depends on later steps",
-    "keep_sample": "the run keeps a sample of a user's steps that fits the bound and drops the others before any noise "
-    "is drawn",
 }
 
 
@@ -92,51 +86,9 @@ def user_level_blocks(plan: Plan) -> Json:
         },
         "implied_bounds": implied_bounds(plan, groups),
         "mechanisms": [_mechanism(plan, release) for release in plan.releases],
-        "participation": _participation(plan),
+        "participation": participation(plan),
         "pictures": user_level_pictures(plan),
     }
-
-
-def record_of(plan: Plan) -> ParticipationRecord:
-    """The participation bound, which every plan with a user-level promise has."""
-    assert plan.participation is not None, "verified before"
-    return plan.participation
-
-
-def bound_words(plan: Plan) -> str:
-    """`in at most 100 steps, once in each`, with the spacing where there is one."""
-    record = record_of(plan)
-    if window_of(plan) is not None:
-        return f"in any number of steps, {_in_a_step(plan)}"
-    apart = f", any two of them at least {counted(record.spacing, 'step')} apart" if record.spacing > 1 else ""
-    of = " of a period" if in_period(plan) else ""
-    return f"in at most {counted(own_bound(plan), 'step')}{of}{apart}, {_in_a_step(plan)}"
-
-
-def _in_a_step(plan: Plan) -> str:
-    """`once in each`, or in how many cells of each."""
-    most = record_of(plan).per_step
-    said = {
-        release.name: spread_of(plan, release)
-        for release in plan.releases
-        if isinstance(release.query, CountQuery | SumQuery) and release.query.cells_per_step is not None
-    }
-    if not said:
-        return f"{'once' if most == 1 else f'at most {most:,} times'} in each"
-    if len(set(said.values())) == 1:
-        return f"in each once in up to {counted(max(said.values()), 'cell')}"
-    cells = [f"{counted(number, 'cell')} of {quoted(name)}" for name, number in said.items()]
-    return f"in each once in up to {listed(cells)}"
-
-
-def _steps_words(plan: Plan) -> str:
-    record = record_of(plan)
-    if window_of(plan) is not None:
-        return f"what counts {_in_a_step(plan)} is published" if record.enforced else _in_a_step(plan)
-    if record.enforced:
-        of = " of the period" if in_period(plan) else ""
-        return f"at most {counted(own_bound(plan), 'step')}{of} count, {bound_words(plan).split(', ', 1)[1]}"
-    return bound_words(plan)
 
 
 def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
@@ -147,7 +99,7 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     sentence = (
         f"{all_published(plan)} tells {amount_told(plan, index)} about all events of "
         f"{user(plan)}{in_period(plan)} together. That is so for an adversary who knows all about every other "
-        f"user{other_periods(plan)}. {bounded} {_steps_words(plan)}. {told_of_results(plan, index, other)}"
+        f"user{other_periods(plan)}. {bounded} {steps_words(plan)}. {told_of_results(plan, index, other)}"
     )
     numbers = first_point(plan, index)
     delta: Json = {"delta": exact(target.delta)} if isinstance(target, UserLevel) and target.delta > 0 else {}
@@ -347,22 +299,3 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         "stretches": [],
         "table": "steps.csv",
     }
-
-
-def _participation(plan: Plan) -> Json:
-    record = record_of(plan)
-    kept = KEPT_OF_A_STEP if window_of(plan) is not None else KEPT.get(record.enforced or "")
-    how = f"by the run: {kept}" if record.enforced else "by nobody: it is assumed"
-    return {
-        "bound": f"a user takes part {bound_words(plan)}",
-        "per_step": str(record.per_step),
-        "spacing": str(record.spacing),
-        "enforced": how,
-        "assumed": record.assumed,
-        "beyond": [{"steps": str(point.participation), **_figure(point)} for point in plan.claims.user_level[0].beyond],
-    }
-
-
-def _figure(point: Degradation | RhoLeft) -> Json:
-    number = number_of(point)
-    return {"rho" if isinstance(point, RhoLeft) else "epsilon": "none" if number is None else exact(number)}
