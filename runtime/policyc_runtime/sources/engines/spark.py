@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ class SparkTable(RemoteTable):
     @contextmanager
     def open(self) -> Iterator[tuple[Session, InputTable]]:
         """Its columns, and a session of its own; DataError E0869 for what goes wrong."""
+        warnings.filterwarnings("ignore", module=r"pyspark\.")  # about pandas, which nothing here uses
         spark = started().newSession()
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
