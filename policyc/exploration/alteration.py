@@ -13,8 +13,9 @@ from fractions import Fraction
 
 from policyc.emit.numbers import plain
 from policyc.exploration.axes import Axis, Value, length_text
-from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.policy import Policy
 from policyc.semantics.rules.target import amount_of
+from policyc.semantics.targets import UserLevelTarget
 from policyc.syntax import tree
 from policyc_check.plan.stream import MONTH
 

@@ -9,9 +9,10 @@ from decimal import Decimal
 from typing import Literal
 
 from policyc.emit.numbers import counted, plain
-from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.policy import Policy
 from policyc.semantics.reading import UNITS
 from policyc.semantics.rules.target import amount_of
+from policyc.semantics.targets import UserLevelTarget
 from policyc_check.errors import KernelError
 from policyc_check.plan.stream import MONTH
 

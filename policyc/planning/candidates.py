@@ -29,7 +29,8 @@ from policyc.planning.schedules import (
     exact,
 )
 from policyc.planning.users_beside import cut
-from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, Policy, WEventTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, WEventTarget
 from policyc_check.rounding import rounded_up
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import Estimator, every_estimator

@@ -15,20 +15,9 @@ import numpy as np
 from policyc.planning.queries import RELATIONS, beside_steps, ordered_releases, participation_of, query_of
 from policyc.planning.series import modelled_signal, signal_evidence, with_one_signal
 from policyc.semantics.lengths import Clock
-from policyc.semantics.policy import (
-    AlphaDPTTarget,
-    LinearConstraint,
-    Made,
-    MarkovCorrelation,
-    NoCorrelation,
-    Policy,
-    Release,
-    Suppression,
-    Target,
-    UserLevelTarget,
-    UserStepsTarget,
-    WEventTarget,
-)
+from policyc.semantics.policy import Made, MarkovCorrelation, NoCorrelation, Policy, Release
+from policyc.semantics.postprocessing import LinearConstraint, Suppression
+from policyc.semantics.targets import AlphaDPTTarget, Target, UserLevelTarget, UserStepsTarget, WEventTarget
 from policyc.version import __version__
 from policyc_check.plan import targets as promised
 from policyc_check.plan.correlation import ChainRecord, Correlation, IndependentGroup

@@ -8,9 +8,9 @@ from typing import cast
 
 from policyc.diagnostics import Diagnostic, PolicyError, Source, Span
 from policyc.planning.draft import target_record
-from policyc.semantics.policy import AlphaDPTTarget, EventLevelTarget, WEventTarget
 from policyc.semantics.scope import Scope
 from policyc.semantics.statements import resolve_target
+from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, WEventTarget
 from policyc.syntax import parse_policy
 from policyc.syntax.tree import CallStatement
 from policyc_runtime.account_bound import Bound

@@ -20,13 +20,8 @@ from policyc.planning.shown import require_known_errors, shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
 from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
-from policyc.semantics.policy import (
-    Policy,
-    Release,
-    UserLevelTarget,
-    WEventTarget,
-    Wish,
-)
+from policyc.semantics.policy import Policy, Release, Wish
+from policyc.semantics.targets import UserLevelTarget, WEventTarget
 from policyc_check.errors import KernelError
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_runtime.estimation import Estimator, twins

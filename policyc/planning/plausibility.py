@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from policyc.planning.draft import chain_record
-from policyc.semantics.policy import LinearConstraint, Policy
+from policyc.semantics.policy import Policy
+from policyc.semantics.postprocessing import LinearConstraint
 from policyc_check.steps.chains import Chain
 from policyc_runtime.groups import shares_of
 

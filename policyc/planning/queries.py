@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from policyc.semantics.policy import Policy, Release, UserStepsTarget
+from policyc.semantics.policy import Policy, Release
+from policyc.semantics.targets import UserStepsTarget
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_check.plan.targets import NeighboringRelation, UserSteps

@@ -16,7 +16,8 @@ from policyc.planning.courses import Courses, courses
 from policyc.planning.draft import Draft
 from policyc.planning.expected_errors import PlannedRelease
 from policyc.planning.measurements import Measurement, Objective, measurements
-from policyc.semantics.policy import LinearConstraint, Policy, Release, Wish
+from policyc.semantics.policy import Policy, Release, Wish
+from policyc.semantics.postprocessing import LinearConstraint
 from policyc.semantics.reading import written
 from policyc.semantics.rules.utility import check_utility
 from policyc_check.plan.claims import Claims, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim

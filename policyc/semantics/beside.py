@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policyc.semantics.policy import Policy, Target, UserLevelTarget, UserStepsTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import Target, UserLevelTarget, UserStepsTarget
 
 
 def with_budgets(policy: Policy) -> Policy:

@@ -11,7 +11,8 @@ from decimal import Context, Decimal, localcontext
 
 from policyc.diagnostics import Edit, Span
 from policyc.semantics.linear import Coefficients, Form, Forms, added_up, joined
-from policyc.semantics.policy import Agreement, LinearConstraint, Made, Postprocess, Release, Suppression
+from policyc.semantics.policy import Made, Release
+from policyc.semantics.postprocessing import Agreement, LinearConstraint, Postprocess, Suppression
 from policyc.semantics.reading import LARGEST_NUMBER
 from policyc.semantics.scope import Scope, suggest
 from policyc.semantics.suppressions import resolve_suppression

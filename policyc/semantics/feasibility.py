@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from policyc.semantics.policy import LinearConstraint
+from policyc.semantics.postprocessing import LinearConstraint
 
 Group = Sequence[LinearConstraint]
 _MOST_STEPS = 64

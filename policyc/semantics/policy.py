@@ -11,8 +11,9 @@ from decimal import Decimal
 from typing import Literal
 
 from policyc.diagnostics import Source, Span
-from policyc.offers.goals import AtDelta, Goal, LargestLoss, Rho
 from policyc.semantics.lengths import DAY, MONTH, Clock, Length
+from policyc.semantics.postprocessing import Postprocess
+from policyc.semantics.targets import Target, UserLevelTarget
 
 Vector = tuple[Decimal, ...]
 Matrix = tuple[Vector, ...]
@@ -149,75 +150,6 @@ class Made:
 
 
 @dataclass(frozen=True)
-class AlphaDPTTarget:
-    """One event of one user, against an adversary who knows the correlation (CAO17). `window` in steps."""
-
-    alpha: Decimal
-    span: Span
-    window: int = 1
-    neighbors: Literal["add_remove", "replace"] = "replace"
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserLevelTarget:
-    """All events of one user: epsilon at a delta, which may be 0, or rho in place of both.
-
-    With `per`: all of one user in one such period. With `window`: in so many steps in a row, as `event_level` and
-    `w_event` have it.
-    """
-
-    neighbors: Literal["add_remove", "replace"]
-    span: Span
-    per: Length | None = None
-    window: int | None = None
-    epsilon: Decimal | None = None
-    delta: Decimal | None = None
-    rho: Decimal | None = None
-
-    @property
-    def goal(self) -> Goal:
-        """What noise has to keep for it."""
-        if self.rho is not None:
-            return Rho(self.rho)
-        assert self.epsilon is not None, "read where there is no rho"
-        return AtDelta(self.epsilon, self.delta) if self.delta else LargestLoss(self.epsilon)
-
-
-@dataclass(frozen=True)
-class EventLevelTarget:
-    """One event of one user, no correlation; delta None or 0 leaves nothing to chance."""
-
-    epsilon: Decimal
-    span: Span
-    delta: Decimal | None = None
-    neighbors: Literal["add_remove", "replace"] = "replace"
-
-
-@dataclass(frozen=True)
-class WEventTarget:
-    """Any window of that many steps (Kellaris et al. 2014); delta None or 0 leaves nothing to chance."""
-
-    epsilon: Decimal
-    window: int
-    span: Span
-    delta: Decimal | None = None
-    neighbors: Literal["add_remove", "replace"] = "replace"
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserStepsTarget:
-    """All events of one user beside promises about steps, so that budgets of steps have to keep it."""
-
-    neighbors: Literal["add_remove", "replace"]
-    span: Span
-    epsilon: Decimal
-    delta: Decimal
-
-
-Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget | UserStepsTarget
-
-
-@dataclass(frozen=True)
 class Participation:
     """How many steps one user can take part in; exactly one of `enforced` and `assumed` is given.
 
@@ -284,65 +216,6 @@ class Wish:
     name: str
     arguments: dict[str, object] = field(default_factory=dict)
     span: Span | None = None
-
-
-@dataclass(frozen=True)
-class LinearConstraint:
-    """sum of coefficients times values, compared with a bound; in cell order of the release.
-
-    `current` and `previous` have a coefficient by index of each of the `cells` that they are about (a release without
-    cells has one value).
-    `text` is the policy's own words, `line` its 1-based line. A constraint on every cell is one row a cell.
-    """
-
-    text: str
-    line: int
-    cells: int
-    current: Mapping[int, Decimal]
-    previous: Mapping[int, Decimal]
-    relation: Literal["==", "<=", ">="]
-    bound: Decimal
-    span: Span
-
-
-@dataclass(frozen=True)
-class Suppression:
-    """Which values of a release are left out: small or uncertain ones, or where those of another release are.
-
-    `text` is the policy's own words, `line` its 1-based line. One of `below`, `where` and `error_above` is given, the
-    last with its `chance`; it is a part of the published value where it is `relative`.
-    """
-
-    text: str
-    line: int
-    span: Span
-    below: Decimal | None = None
-    where: str | None = None
-    error_above: Decimal | None = None
-    relative: bool = False
-    chance: Decimal | None = None
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """That a release's values add up to those of another, each to that which it belongs to."""
-
-    text: str
-    line: int
-    parent: str
-    span: Span
-
-
-@dataclass(frozen=True)
-class Postprocess:
-    """Constraints on the released values of one release, which of these are then left out, and what they add up to."""
-
-    release: str
-    constraints: tuple[LinearConstraint, ...]
-    integer: bool
-    span: Span
-    suppressions: tuple[Suppression, ...] = ()
-    agreements: tuple[Agreement, ...] = ()
 
 
 @dataclass(frozen=True)

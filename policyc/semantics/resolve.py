@@ -18,7 +18,8 @@ from policyc.semantics.correlations import resolve_correlation
 from policyc.semantics.lengths import Clock
 from policyc.semantics.made import with_rows
 from policyc.semantics.objective import Objective, resolve_objective
-from policyc.semantics.policy import CellSchema, Delivery, Made, Policy, Postprocess, Release, Stream, Wish
+from policyc.semantics.policy import CellSchema, Delivery, Made, Policy, Release, Stream, Wish
+from policyc.semantics.postprocessing import Postprocess
 from policyc.semantics.releases import Names, inherit_cells, resolve_release
 from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.semantics.signals import resolve_signal, with_population

@@ -8,17 +8,9 @@ from typing import cast
 from policyc.offers import Offer, Option, budget_offers, estimator_offers, mechanism_offers
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind, kind_of
-from policyc.semantics.policy import (
-    AlphaDPTTarget,
-    Delivery,
-    EventLevelTarget,
-    Participation,
-    Target,
-    UserLevelTarget,
-    WEventTarget,
-    Wish,
-)
+from policyc.semantics.policy import Delivery, Participation, Wish
 from policyc.semantics.scope import Scope
+from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, Target, UserLevelTarget, WEventTarget
 from policyc.syntax.tree import Argument, Call, CallStatement, Value, WordStatement
 
 Signature = Mapping[str, tuple[Parameter, ...]]

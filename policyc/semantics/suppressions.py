@@ -10,7 +10,7 @@ from typing import cast
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics import reading
 from policyc.semantics.calls import Parameter, bind
-from policyc.semantics.policy import Suppression
+from policyc.semantics.postprocessing import Suppression
 from policyc.semantics.scope import Scope, spelt, suggest
 from policyc.syntax.tree import Call, Name, Number, Text, Value
 from policyc.syntax.tree import Suppression as SuppressionTree

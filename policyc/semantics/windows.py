@@ -11,7 +11,8 @@ from dataclasses import replace
 from decimal import Decimal
 
 from policyc.offers import mechanism_offers
-from policyc.semantics.policy import EventLevelTarget, Policy, UserLevelTarget, WEventTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import EventLevelTarget, UserLevelTarget, WEventTarget
 
 
 def with_window(policy: Policy) -> Policy:

@@ -7,7 +7,9 @@ from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import Agreement, LinearConstraint, Policy, Postprocess, Release, UserLevelTarget
+from policyc.semantics.policy import Policy, Release
+from policyc.semantics.postprocessing import Agreement, LinearConstraint, Postprocess
+from policyc.semantics.targets import UserLevelTarget
 
 NOISE = "least squares weigh noises of known variances that are new for every value"
 FREE = (Decimal("-Infinity"), Decimal("Infinity"))

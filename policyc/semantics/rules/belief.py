@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import estimator_offers
-from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import UserLevelTarget
 
 
 def check_belief(policy: Policy) -> Iterator[Diagnostic]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic, Span
-from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import UserLevelTarget
 
 UNWRITTEN_CELLS = ("first place", "second place")  # as the policy to start from has them
 

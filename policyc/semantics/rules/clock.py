@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.lengths import DAY, MONTH, Clock, Length
-from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.policy import Policy
 from policyc.semantics.reading import written
+from policyc.semantics.targets import UserLevelTarget
 
 SHORTER = tuple(60_000 * minutes for minutes in (60, 30, 15, 10, 5, 1))  # milliseconds
 SHORTEST_MONTH, LONGEST_MONTH = 28 * DAY, 31 * DAY

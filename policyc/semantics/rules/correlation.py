@@ -19,7 +19,8 @@ from policyc.semantics.chains import (
     transposed,
 )
 from policyc.semantics.matrices import is_stochastic
-from policyc.semantics.policy import AlphaDPTTarget, MarkovCorrelation, Matrix, Policy
+from policyc.semantics.policy import MarkovCorrelation, Matrix, Policy
+from policyc.semantics.targets import AlphaDPTTarget
 
 UNWRITTEN_EVIDENCE = "say where these numbers come from"  # as the policy to start from has it
 LARGEST_MISS = 1e-9  # of shares, beside 1

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import Made, Policy, UserLevelTarget
+from policyc.semantics.policy import Made, Policy
+from policyc.semantics.targets import UserLevelTarget
 
 
 def check_made(policy: Policy) -> Iterator[Diagnostic]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import LargestLoss, mechanism_offers
-from policyc.semantics.policy import AlphaDPTTarget, Policy, UserLevelTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget
 
 
 def check_noise(policy: Policy) -> Iterator[Diagnostic]:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.lengths import MONTH
-from policyc.semantics.policy import Participation, Policy, UserLevelTarget, UserStepsTarget
+from policyc.semantics.policy import Participation, Policy
 from policyc.semantics.reading import written
+from policyc.semantics.targets import UserLevelTarget, UserStepsTarget
 
 ONE_EVENT = "the first event of a step"
 PERIODS = tuple(86_400_000 * days for days in (365, 28, 7, 1))  # milliseconds

@@ -8,8 +8,9 @@ from decimal import Decimal
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers.goals import Added
-from policyc.semantics.policy import Policy, UserLevelTarget
+from policyc.semantics.policy import Policy
 from policyc.semantics.scope import suggest
+from policyc.semantics.targets import UserLevelTarget
 
 
 def check_parts(policy: Policy) -> Iterator[Diagnostic]:

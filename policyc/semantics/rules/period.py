@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.lengths import DAY, MONTH, Length
-from policyc.semantics.policy import Policy, UserLevelTarget, UserStepsTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import UserLevelTarget, UserStepsTarget
 
 
 def check_periods(policy: Policy) -> Iterator[Diagnostic]:

@@ -7,15 +7,8 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
-from policyc.semantics.policy import (
-    AlphaDPTTarget,
-    EventLevelTarget,
-    Policy,
-    Release,
-    UserLevelTarget,
-    UserStepsTarget,
-    WEventTarget,
-)
+from policyc.semantics.policy import Policy, Release
+from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.feasibility import conflicting
-from policyc.semantics.policy import LinearConstraint, Policy, Postprocess, UserLevelTarget
+from policyc.semantics.policy import Policy
+from policyc.semantics.postprocessing import LinearConstraint, Postprocess
+from policyc.semantics.targets import UserLevelTarget
 
 _POPULATION = re.compile(r'"(?:[^"\\]|\\.)*"|\b(population)\b')
 

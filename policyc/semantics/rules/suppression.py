@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import Made, Policy, Postprocess, Release, Suppression, UserLevelTarget
+from policyc.semantics.policy import Made, Policy, Release
+from policyc.semantics.postprocessing import Postprocess, Suppression
+from policyc.semantics.targets import UserLevelTarget
 
 KEPT = "the promise is not touched: values that are left out protect nobody, they keep readers from noise"
 

@@ -8,10 +8,10 @@ from decimal import ROUND_FLOOR, Context, Decimal
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import (
+from policyc.semantics.policy import Policy
+from policyc.semantics.targets import (
     AlphaDPTTarget,
     EventLevelTarget,
-    Policy,
     Target,
     UserLevelTarget,
     UserStepsTarget,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
-from policyc.semantics.policy import LinearConstraint, Policy, Release
+from policyc.semantics.policy import Policy, Release
+from policyc.semantics.postprocessing import LinearConstraint
 
 HARDLY_BELOW = 0.95  # of the error of the public prior alone
 

@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from policyc.semantics.policy import AlphaDPTTarget, Delivery, Wish
+from policyc.semantics.policy import Delivery, Wish
+from policyc.semantics.targets import AlphaDPTTarget
 
 
 def codes(found):
