@@ -35,7 +35,6 @@ from policyc_check.rounding import rounded_up
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
-from policyc_runtime.estimation.estimator import reason_against_groups
 from policyc_runtime.estimation.map import LEAST_SEEN
 from policyc_runtime.groups import group_sizes
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
@@ -332,11 +331,9 @@ def representative_steps(start: int, end: int) -> list[tuple[int, int]]:
     return chosen
 
 
-def estimators(
-    groups: int, constraints: ConstraintSet, delay: int | None, *, one_law: bool = False
-) -> Iterator[Estimator | Refused]:
+def estimators(laws: int, constraints: ConstraintSet, delay: int | None) -> Iterator[Estimator | Refused]:
     """Every estimator with every setting, or the reason why it does not apply; `delay` as for `Predictor`."""
     for estimator in every_estimator():
-        reason = reason_against_groups(estimator, groups, constraints, one_law=one_law)
+        reason = estimator.reason_against(laws, constraints)
         reason = reason or estimator.reason_against_delay(delay)
         yield estimator if reason is None else Refused(estimator.described(), reason)

@@ -118,9 +118,7 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
         mechanism=mechanism,
         delay={"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind],
     )
-    usable = _wished(
-        _described(policy.estimate), estimators(policy.groups, constraints, predictor.delay, one_law=policy.one_law)
-    )
+    usable = _wished(_described(policy.estimate), estimators(policy.laws, constraints, predictor.delay))
     if policy.estimate.name == "auto":
         same = twins(constraints, predictor.delay)
         usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]

@@ -270,6 +270,11 @@ class Policy:
         return self.groups == 1 or (bool(self.chains_of_all) and all(c.share is not None for c in self.chains))
 
     @property
+    def laws(self) -> int:
+        """How many laws say where users are: one where it is known of all of them, else as many as there are groups."""
+        return 1 if self.one_law else self.groups
+
+    @property
     def chains_of_all(self) -> tuple[MarkovCorrelation, ...]:
         """The chains by which everybody moves; none where a group has no chain, which leaves open where it is."""
         return self.chains if len(self.chains) == len(self.correlations) else ()

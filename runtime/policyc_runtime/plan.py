@@ -118,6 +118,11 @@ class Plan(checked.Plan):
         return self.groups == 1 or (self.groups == len(chains) > 0 and all(c.share is not None for c in chains))
 
     @property
+    def laws(self) -> int:
+        """How many laws say where users are: one where it is known of all of them, else as many as there are groups."""
+        return 1 if self.one_law else self.groups
+
+    @property
     def expected_steps(self) -> int:
         """The steps that expected errors are means over: all of them, or the first 1,000 of an endless stream."""
         return self.stream.horizon or STRETCH

@@ -20,7 +20,7 @@ from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds, map_counts
 from policyc_runtime.estimation.count_process import CountProcess, marginals
-from policyc_runtime.estimation.flows import most_probable_flows, tilted_paths
+from policyc_runtime.estimation.flows import Group, most_probable_flows, tilted_paths
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import FileRecord, Plan, PolicyRecord
 from policyc_runtime.planned_release import BudgetedRelease
@@ -163,7 +163,7 @@ def test_flows_of_a_sticky_chain_are_faster_than_by_gradients() -> None:
 
     spent, costs = {}, {}
     start = time.process_time()
-    ours = most_probable_flows(law[0], chain.forward, float(users), noisy[:, None], scales)
+    ours = most_probable_flows([Group(law[0], chain.forward, float(users))], noisy[:, None], scales)
     spent["interior point on the dual"], costs["interior point on the dual"] = time.process_time() - start, ours.cost[0]
     start = time.process_time()
     bounds = np.repeat(1.0 / scales, 3)

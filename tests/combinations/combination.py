@@ -415,8 +415,6 @@ def _planned(one: Combination) -> Iterator[str]:
         needs_chain = estimate in ("joint_map", "filter", "smoother")
         usual = estimate in ("auto", "none", "mle") or (beliefs and chains == 1)
         usual = usual or (beliefs and chains == 0 and not needs_chain and "initial" not in one.estimate)
-        if chains and one.chain == "shared" and estimate == "joint_map":  # of one group
-            yield "E0752"
         if not usual or one.estimate in ("linear()", ESTIMATES[9]) or (estimate == "none" and one.demands):
             yield "E0752"
         if "budget_" in mechanism and one.estimate != "auto":

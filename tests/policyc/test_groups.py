@@ -163,6 +163,7 @@ def shared(folder: Path, estimate: str, deliver: str, share: str = "0.3", constr
         ("filter()", "realtime"),
         ("filter()", "within(3 steps)"),
         ("smoother()", "offline"),
+        ("joint_map()", "offline"),
     ],
 )
 def test_groups_of_known_sizes_are_estimated(tmp_path: Path, estimate: str, deliver: str) -> None:
@@ -216,6 +217,20 @@ def test_the_emitted_model_finds_what_the_run_published(tmp_path: Path, prior: s
     assert f"SHARES = {[0.3, 0.7]}" in (directory / "map_model.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("whole", ["", ", integer(seen)"])
+def test_the_emitted_flows_are_those_of_all_groups(tmp_path: Path, whole: str) -> None:
+    """Counts of `joint_map` are the nearest allowed to the optimum of the emitted program of groups' flows."""
+    done = shared(tmp_path, "joint_map()", "offline", constraint="seen >= 0" + whole)
+    directory = done.save(tmp_path / "trips.plan")
+    write_events(done.plan, 3, tmp_path / "events.csv")
+    values = release(done.plan, tmp_path / "events.csv", tmp_path / "ledger", pin=None, steps=20)
+    write_release(values, tmp_path / "out.csv")
+    command = [sys.executable, str(directory / "map_model.py"), "out.csv", "best.csv"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert "60 of 60 values" in said
+    assert f"SHARES = {[0.3, 0.7]}" in (directory / "map_model.py").read_text(encoding="utf-8")
+
+
 def _cost(plan: Plan, file: Path, prior: str) -> float:
     """Minus the log-posterior of a file's values, but for a constant."""
     values = np.array([[float(cell) for cell in row.split(",")[3:5]] for row in file.read_text().splitlines()[1:]])
@@ -228,12 +243,10 @@ def _cost(plan: Plan, file: Path, prior: str) -> float:
     return float((np.abs(found - noisy) / scales + whole - found * np.log(law)).sum())
 
 
-def test_joint_map_is_of_one_group(tmp_path: Path) -> None:
-    """It is refused with its reason and what to write; groups without shares are, too, for the others."""
-    with pytest.raises(PolicyError) as refused:
-        shared(tmp_path, "joint_map()", "offline")
-    assert "`smoother()` takes several of known sizes" in str(refused.value.diagnostics[-1].because)
-    plain = LOCALS + LOCALS.replace("locals", "guests") + "deliver offline\nestimate smoother()\n"
+@pytest.mark.parametrize("estimate", ["smoother()", "joint_map()"])
+def test_groups_of_unknown_sizes_are_not_estimated(tmp_path: Path, estimate: str) -> None:
+    """They are refused with the reason and what to write."""
+    plain = LOCALS + LOCALS.replace("locals", "guests") + f"deliver offline\nestimate {estimate}\n"
     with pytest.raises(PolicyError) as refused:
         compiled(tmp_path, plain + "postprocess seen { sum(seen) == population }\n")
     assert "groups with a `share` each" in str(refused.value.diagnostics[-1].because)

@@ -32,7 +32,7 @@ class Prior:
         words: the same in words.
         constants: lines of Python.
         start: for `law`, the law of step 0: `initial`, `uniform` or `frequency`.
-        groups: for `law`, whether each of several groups has one of its own.
+        groups: for `law` and `flows`, whether each of several groups has one of its own.
         observation_noise: for `signal`, whether values have noise of their own beside it.
     """
 
@@ -48,13 +48,9 @@ def prior_of(plan: Plan, release: ReleasePlan, suffix: str) -> Prior:
     """The prior of a release: what its estimator believes; where that believes nothing, what the plan says of it."""
     name = release.estimator.name
     offline = plan.delivery.kind == "offline"
-    if plan.groups < 2 and (name == "joint_map" or (name in COUNTED and offline)):
-        words = (
-            "the declared chain: users are independent, and flow[t, i, j] of them go from cell i at step t to cell j "
-            "at the next. Relative entropies, x log(x / (users law)) at step 0 and flow log(flow / (x forward)) after "
-            "it, are Stirling's form of the number of ways to move"
-        )
-        return Prior("flows", words, tuple(_law(plan, len(release.cells), "initial", suffix)))
+    if name == "joint_map" or (name in COUNTED and offline):
+        constants = tuple(_law(plan, len(release.cells), "initial", suffix))
+        return Prior("flows", _flow_words(plan), constants, groups=plan.groups > 1)
     if name == "map" or name in COUNTED:
         start = getattr(release.estimator, "prior", "initial")
         constants = tuple(_law(plan, len(release.cells), start, suffix))
@@ -95,6 +91,23 @@ def _why_flat(plan: Plan, release: ReleasePlan) -> str:
     if plan.signal is not None:
         return "the policy's `signal` is about the steps of one series"
     return "the policy declares no law of these values"
+
+
+def _flow_words(plan: Plan) -> str:
+    stirling = (
+        "Relative entropies, x log(x / (users law)) at step 0 and flow log(flow / (x forward)) after it, are "
+        "Stirling's form of the number of ways to move"
+    )
+    if plan.groups < 2:
+        return (
+            "the declared chain: users are independent, and flow[t, i, j] of them go from cell i at step t to cell j "
+            f"at the next. {stirling}"
+        )
+    return (
+        f"the declared chains of {plan.groups} groups, whose shares are known: users are independent, and "
+        "flow[g, t, i, j] of group g go from cell i at step t to cell j at the next, own[g, t, i] of it are in cell i, "
+        f"and x are all of them together. {stirling}, here of each group"
+    )
 
 
 def _law_words(plan: Plan, start: str) -> str:

@@ -160,9 +160,16 @@ class CountProcess:
         return np.asarray(self.dispersion * self.population * (np.diag(law @ move) - move.T @ (law[:, None] * move)))
 
     def drawn(self, steps: int, series: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """(steps, series, cells) counts of simulated users, exactly in law: counts move by multinomial draws."""
+        """(steps, series, cells) counts of simulated users, exactly in law: counts move by multinomial draws.
+
+        A group of them has whole numbers of users, within one of its share.
+        """
         assert self.chain is not None
-        assert self.states == self.cells, "groups are drawn one by one"
+        if isinstance(self.chain, Mixture):
+            ends = np.rint(int(self.population) * np.cumsum(self.chain.shares))
+            sizes = np.diff(ends, prepend=0.0).tolist()
+            each = [CountProcess.of(size, chain) for size, chain in zip(sizes, self.chain.chains, strict=True)]
+            return np.asarray(sum(one.drawn(steps, series, generator) for one in each))
         now = generator.multinomial(int(self.population), _law(self.chain.marginal(0)), size=series)
         counts, moves = [now], _law(self.move)
         for _ in range(1, steps):

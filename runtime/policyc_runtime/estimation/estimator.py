@@ -32,18 +32,15 @@ class Estimator(Record):
     plain: ClassVar[bool] = False
     """Whether it is for plain series of values, not for counts of users who move between cells."""
 
-    of_one_group: ClassVar[str | None] = None
-    """Why it does not apply to several groups of users, also where their sizes are known; None where it does."""
-
     def described(self) -> str:
         """The estimator as a policy would write it: `mle()`, `map(prior = uniform)`."""
         settings = self.model_dump(exclude={"name"})
         return f"{self.name}({', '.join(f'{key} = {value}' for key, value in settings.items())})"
 
-    def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:  # noqa: ARG002
-        """Why this estimator does not apply with so many chains and these constraints, or None when it does.
+    def reason_against(self, laws: int, constraints: ConstraintSet) -> str | None:  # noqa: ARG002
+        """Why this estimator does not apply where so many laws say where users are, or None when it does.
 
-        Of several chains nobody knows how many users move by which; see `reason_against_groups`.
+        Of several nobody knows how many users move by which; groups whose sizes are known have one law together.
         """
         return None
 
@@ -207,18 +204,6 @@ class Estimator(Record):
             balanced: whether the noise of a step's cells adds up to zero.
         """
         return None
-
-
-def reason_against_groups(
-    estimator: Estimator, groups: int, constraints: ConstraintSet, *, one_law: bool
-) -> str | None:
-    """Why an estimator does not apply to so many groups of users with chains, or None when it does.
-
-    `one_law`: whether one law says where all of them are: of the only group, or of groups of known sizes.
-    """
-    if groups > 1 and one_law:
-        return estimator.of_one_group or estimator.reason_against(1, constraints)
-    return estimator.reason_against(groups, constraints)
 
 
 def step_by_step(

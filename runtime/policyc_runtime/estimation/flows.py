@@ -10,6 +10,11 @@ and so flows that are feasible; what they cost beyond the dual value is known ex
 The dual's curvature is the covariance of the indicators of a tilted path, a linear recursion in time: an interior-point
 step costs one pass of a Kalman filter, whatever the number of steps.
 
+Of several groups of users whose sizes n_g are known, the costs of their flows add up, and noisy counts are of all
+groups together: a visit has one price whatever the group, the dual is -sum_g n_g log Z_g(u) - <u, noisy>, and
+covariances add up. The least cost over groups' flows with given sums is how improbable these sums are in the same form
+(contraction principle): so it is the same to seek the most probable flows of all groups, or the most probable sums.
+
 Source: SKD13, MEH92
 """
 
@@ -20,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -83,39 +88,47 @@ def tilted_paths(start: Array, forward: Array, prices: Array) -> Paths:
 
 
 class Newton:
-    """Solves (H + diag(1 / weight)) x = r, with H the covariance of all counts of `population` users on such paths."""
+    """Solves (H + diag(1 / weight)) x = r, with H the covariance of the counts of all users on such paths.
 
-    def __init__(self, population: float, paths: Paths, weight: Array) -> None:
-        laws, moves = paths.laws, paths.moves
-        spread = laws[..., None] * np.eye(laws.shape[2])
-        spread[0] -= laws[0, :, :, None] * laws[0, :, None, :]
-        spread[1:] -= np.swapaxes(moves, 2, 3) @ (laws[:-1, :, :, None] * moves)
-        spread *= population
+    Args:
+        sizes: users of each group.
+        each: the paths of each group.
+        weight: (T, R, m).
+    """
+
+    def __init__(self, sizes: Sequence[float], each: Sequence[Paths], weight: Array) -> None:
+        moves = _side_by_side([paths.moves for paths in each])
+        spread = _side_by_side([_spread(size, paths) for size, paths in zip(sizes, each, strict=True)])
         root = np.sqrt(weight)
         pair = root[..., :, None] * root[..., None, :]
-        eye = np.eye(laws.shape[2])
-        self._inverse = np.empty_like(spread)
-        gain = np.empty_like(spread)
+        eye, self._groups = np.eye(weight.shape[2]), len(sizes)
+        self._inverse = np.empty(pair.shape)
+        gain = np.empty((*spread.shape[:3], weight.shape[2]))
         before = spread[0]
-        for t in range(len(laws)):
-            np.multiply(pair[t], np.linalg.inv(eye + pair[t] * before), out=self._inverse[t])
-            np.matmul(before, self._inverse[t], out=gain[t])
+        for t in range(len(weight)):
+            towards = self._sums(before, 2)  # covariances of all counts with the sums over groups
+            np.multiply(pair[t], np.linalg.inv(eye + pair[t] * self._sums(towards, 1)), out=self._inverse[t])
+            np.matmul(towards, self._inverse[t], out=gain[t])
             if t < len(moves):
-                after = before - gain[t] @ before
+                after = before - gain[t] @ np.swapaxes(towards, 1, 2)
                 before = np.swapaxes(moves[t], 1, 2) @ after @ moves[t] + spread[t + 1]
         back = np.swapaxes(moves, 2, 3)
         self._enter = back @ gain[:-1]
-        self._stay = back - self._enter
+        self._stay = back - np.tile(self._enter, self._groups)
+
+    def _sums(self, rows: Array, axis: int) -> Array:
+        """Sums over groups, whose states lie one after the other along an axis."""
+        return rows if self._groups == 1 else np.asarray(sum(np.split(rows, self._groups, axis)))
 
     def solve(self, right: Array) -> Array:
         """(T, R, m); rows of zero weight give 0."""
         right = right[..., None]
         entering = self._enter @ right[:-1]
-        told = np.zeros_like(right)
+        told = np.zeros((len(right), right.shape[1], self._groups * right.shape[2], 1))
         for t in range(len(entering)):
             np.add(self._stay[t] @ told[t], entering[t], out=told[t + 1])
-        own = self._inverse @ (right - told)
-        pull = own.copy()
+        own = self._inverse @ (right - self._sums(told, 2))
+        pull = np.tile(own, (self._groups, 1))
         stay_back = np.swapaxes(self._stay, 2, 3)
         for t in range(len(entering) - 1, -1, -1):
             pull[t] += stay_back[t] @ pull[t + 1]
@@ -123,27 +136,52 @@ class Newton:
         return np.asarray(own[..., 0])
 
 
+def _spread(size: float, paths: Paths) -> Array:
+    """(T, R, m, m) covariances of the counts of so many users at a step, given those of the step before."""
+    laws, moves = paths.laws, paths.moves
+    spread = laws[..., None] * np.eye(laws.shape[2])
+    spread[0] -= laws[0, :, :, None] * laws[0, :, None, :]
+    spread[1:] -= np.swapaxes(moves, 2, 3) @ (laws[:-1, :, :, None] * moves)
+    spread *= size
+    return spread
+
+
+def _side_by_side(blocks: Sequence[Array]) -> Array:
+    """(T, R, G m, G m) of G groups' (T, R, m, m): the states of each, one after the other."""
+    if len(blocks) == 1:
+        return blocks[0]
+    cells = blocks[0].shape[-1]
+    found = np.zeros((*blocks[0].shape[:2], cells * len(blocks), cells * len(blocks)))
+    for group, block in enumerate(blocks):
+        own = slice(group * cells, (group + 1) * cells)
+        found[..., own, own] = block
+    return found
+
+
 class Optimum(NamedTuple):
     """Flows of R series, and how good they are.
 
     Attributes:
         prices: (T, R, m) the dual variables.
-        paths: one user's path at these prices.
-        counts: (T, R, m) users in each cell, `population` times the path's laws.
+        sizes: users of each group.
+        paths: a user's path at these prices, of each group.
+        counts: (T, R, m) users in each cell, of all groups together: sizes times the paths' laws.
         cost: (R,) of the flows.
         gap: (R,) by how much, at most, a cost is above the least.
     """
 
     prices: Array
-    paths: Paths
+    sizes: Sequence[float]
+    paths: Sequence[Paths]
     counts: Array
     cost: Array
     gap: Array
 
     @property
     def flows(self) -> Array:
-        """(T - 1, R, m, m) users who go from a cell to a cell."""
-        return np.asarray(self.counts[:-1, :, :, None] * self.paths.moves)
+        """(T - 1, R, m, m) users who go from a cell to a cell, of all groups together."""
+        each = zip(self.sizes, self.paths, strict=True)
+        return np.asarray(sum(size * paths.laws[:-1, :, :, None] * paths.moves for size, paths in each))
 
     @property
     def reached(self) -> NDArray[np.bool_]:
@@ -151,14 +189,26 @@ class Optimum(NamedTuple):
         return self.gap <= GAP * (1.0 + np.abs(self.cost))
 
 
-def most_probable_flows(start: Array, forward: Array, population: float, noisy: Array, scales: Array) -> Optimum:
+class Group(NamedTuple):
+    """Users who move alike.
+
+    Attributes:
+        start: (m,) law of step 0.
+        forward: (m, m) moves; rows sum to 1. Where 0, nobody goes.
+        size: users, > 0.
+    """
+
+    start: Array
+    forward: Array
+    size: float
+
+
+def most_probable_flows(groups: Sequence[Group], noisy: Array, scales: Array) -> Optimum:
     """The flows of least cost, by a primal-dual interior-point method on the prices.
 
     Args:
-        start: (m,) law of step 0.
-        forward: (m, m) moves; rows sum to 1. Where 0, nobody goes.
-        population: users, > 0.
-        noisy: (T, R, m) of R independent series; rows of steps without a release are not read.
+        groups: of users, over the same cells.
+        noisy: (T, R, m) of R independent series, of all groups together; rows of steps without a release are not read.
         scales: (T,) of Laplace noise, 0 where a step has no values.
 
     Returns:
@@ -168,14 +218,17 @@ def most_probable_flows(start: Array, forward: Array, population: float, noisy: 
     seen = np.broadcast_to((scales > 0)[:, None, None], noisy.shape)
     values = np.where(seen, noisy, 0.0)
     bound = np.broadcast_to(1.0 / np.where(scales > 0, scales, 1.0)[:, None, None], noisy.shape)
+    sizes = [group.size for group in groups]
+    population = sum(sizes)
 
     def at(prices: Array) -> Optimum:
-        paths = tilted_paths(start, forward, prices)
-        counts = population * paths.laws
+        paths = [tilted_paths(group.start, group.forward, prices) for group in groups]
+        counts = np.asarray(sum(size * path.laws for size, path in zip(sizes, paths, strict=True)))
         away = np.where(seen, counts - values, 0.0)
         gap = (np.abs(away) * bound - away * prices).sum(axis=(0, 2))
-        dual = -population * paths.log_mass - (prices * values).sum(axis=(0, 2))
-        return Optimum(prices, paths, counts, dual + gap, gap)
+        mass = sum(size * path.log_mass for size, path in zip(sizes, paths, strict=True))
+        dual = -mass - (prices * values).sum(axis=(0, 2))
+        return Optimum(prices, sizes, paths, counts, dual + gap, gap)
 
     now = at(np.zeros(noisy.shape))
     walls = _Walls(np.where(seen, now.counts - values, 0.0), bound, seen)
@@ -184,7 +237,7 @@ def most_probable_flows(start: Array, forward: Array, population: float, noisy: 
             return now
         weight = np.where(seen, 1.0 / (walls.stiffness() + DAMPING * population), 0.0)
         away = np.where(seen, now.counts - values, 0.0)
-        now = walls.advance(now, away, Newton(population, now.paths, weight), at)
+        now = walls.advance(now, away, Newton(sizes, now.paths, weight), at)
     return now
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from policyc_runtime.estimation.count_process import CountProcess
-from policyc_runtime.estimation.flows import most_probable_flows
+from policyc_runtime.estimation.count_process import CountProcess, Mixture
+from policyc_runtime.estimation.flows import Group, most_probable_flows
 from policyc_runtime.estimation.kalman import Smoother
 from policyc_runtime.estimation.posterior import Posterior
 from policyc_runtime.estimation.separable import SquaredCost, minimise_integers
@@ -32,14 +32,14 @@ class JointMap(CountsEstimator):
     """Mode over the whole chain: the users' most probable flows from step to step, then the nearest values allowed.
 
     The prior is the number of ways in which independent users can make these flows, in Stirling's form, a relative
-    entropy; the likelihood is that of Laplace noise. The sum and the sign of counts hold by construction, other
-    constraints by the nearest values. The declared chain is believed as it is: unlike `filter` and `smoother`, this
-    does not look whether the noisy values speak against it.
+    entropy; the likelihood is that of Laplace noise. Groups of known sizes have flows each, and noisy values are of all
+    groups together. The sum and the sign of counts hold by construction, other constraints by the nearest values. The
+    declared chain is believed as it is: unlike `filter` and `smoother`, this does not look whether the noisy values
+    speak against it.
 
     Source: SKD13
     """
 
-    of_one_group: ClassVar[str | None] = "its flows are those of one group; `smoother()` takes several of known sizes"
     offline: ClassVar[str | None] = "all steps are estimated at once; `filter` uses the steps there are"
     name: Literal["joint_map"] = "joint_map"
 
@@ -95,9 +95,11 @@ class JointMap(CountsEstimator):
 
 def _modes(process: CountProcess, noisy: Array, scales: Array) -> Array:
     """(T, R, cells) counts of the most probable flows of R series."""
-    assert process.chain is not None
-    start = np.asarray(process.chain.marginal(0), dtype=np.float64)
-    return most_probable_flows(start, process.move, process.population, noisy, scales).counts
+    chain = process.chain
+    assert chain is not None
+    each = zip(chain.chains, chain.shares, strict=True) if isinstance(chain, Mixture) else [(chain, 1.0)]
+    groups = [Group(np.asarray(one.marginal(0)), one.forward, process.population * share) for one, share in each]
+    return most_probable_flows(groups, noisy, scales).counts
 
 
 def _error_ratio(process: CountProcess, scales: Array, objective: str, *, integer: bool) -> float:

@@ -36,13 +36,13 @@ class Map(Estimator):
     name: Literal["map"] = "map"
     prior: Literal["initial", "uniform", "frequency"]
 
-    def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:
+    def reason_against(self, laws: int, constraints: ConstraintSet) -> str | None:
         """Why this estimator does not apply, or None when it does."""
-        if chains > 1:
+        if laws > 1:
             return "several groups without a `share` each have no common law of where a user is"
         if constraints.cells == 1:
             return "one number a step is not a law over cells"
-        if self.prior == "initial" and chains == 0:
+        if self.prior == "initial" and laws == 0:
             return "no chain says where users start"
         if constraints.total is None:
             return "no constraint says what the cells add up to"

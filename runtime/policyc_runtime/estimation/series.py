@@ -103,9 +103,9 @@ class CountsEstimator(SeriesEstimator):
             processes: by step of the answer, as `Estimator.processes` has them.
         """
 
-    def reason_against(self, chains: int, constraints: ConstraintSet) -> str | None:
+    def reason_against(self, laws: int, constraints: ConstraintSet) -> str | None:
         """Why this estimator does not apply, or None when it does."""
-        if chains != 1:
+        if laws != 1:
             return "it needs one chain that says how users move, or groups with a `share` each"
         if constraints.cells == 1:
             return "one number a step is not a law over cells"

@@ -22,7 +22,6 @@ from policyc_check.users.setting import Setting
 from policyc_runtime.estimates import agreed, estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
-from policyc_runtime.estimation.estimator import reason_against_groups
 from policyc_runtime.groups import group_sizes, shares_of
 from policyc_runtime.laboratory.possibility import MOST_STATES, impossible_moves, smoothing_level
 from policyc_runtime.laboratory.simulation_result import SimulatedError, SimulationResult, shown_of
@@ -283,7 +282,7 @@ def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | Non
     applying = [
         kind
         for kind in tried
-        if reason_against_groups(kind, plan.groups, constraints, one_law=plan.one_law) is None
+        if kind.reason_against(plan.laws, constraints) is None
         and kind.reason_against_delay(plan.delivery.longest_wait) is None
         and (kind.fills or not skips)
     ]

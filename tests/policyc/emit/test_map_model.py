@@ -23,7 +23,7 @@ from policyc_check.plan.stream import Delivery
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds
-from policyc_runtime.estimation.flows import Optimum, most_probable_flows
+from policyc_runtime.estimation.flows import Group, Optimum, most_probable_flows
 from policyc_runtime.estimation.separable import MapCost, cost_of
 from policyc_runtime.plan import Plan
 
@@ -145,10 +145,38 @@ def with_chain(plan: Plan, forward: list[list[str]], initial: list[str]) -> Plan
 
 def least_flows(plan: Plan, noisy: Array) -> Optimum:
     """The kernel's most probable flows."""
-    chain = plan.correlation.chains[0].chain()
     scales = np.array([float(scale) for scale in plan.releases[0].schedule.scales(len(noisy))])
-    users = float(plan.stream.population or 0)
-    return most_probable_flows(np.asarray(chain.marginal(0)), chain.forward, users, noisy[:, None], scales)
+    groups = []
+    for record in plan.correlation.chains:
+        chain, share = record.chain(), Decimal(1) if record.share is None else record.share
+        users = float(share * (plan.stream.population or 0))
+        groups.append(Group(np.asarray(chain.marginal(0)), chain.forward, users))
+    return most_probable_flows(groups, noisy[:, None], scales)
+
+
+RING = [["0.9", "0.1", "0"], ["0", "0.8", "0.2"], ["0.3", "0", "0.7"]]
+
+
+def with_groups(plan: Plan, *starts: list[str]) -> Plan:
+    """Groups on the ring from these starts, of whom each has as large a share."""
+    rings = [with_chain(plan, RING, start).correlation.chains[0] for start in starts]
+    share = Decimal(1) / len(starts)
+    named = tuple(ring.model_copy(update={"group": f"g{at}", "share": share}) for at, ring in enumerate(rings))
+    return plan.model_copy(update={"correlation": plan.correlation.model_copy(update={"chains": named})})
+
+
+@pytest.mark.parametrize("steps", [1, 3, 12])
+def test_the_most_probable_flows_of_groups_are_the_kernels(traffic: Plan, steps: int) -> None:
+    """Two groups, of which nobody is in the third cell at first, and a place that one of them reaches later."""
+    plan = variant(with_groups(traffic, ["1", "0", "0"], ["0.5", "0.5", "0"]), {"name": "joint_map"})
+    module, noisy = imported(plan), noisy_values(traffic, steps)
+    model = module.build_model(by_cell(module.CELLS, noisy))
+    assert module.solve(model) == {"pounce"}
+    counts, least = module.values_of(model, range(steps), module.CELLS), pyo.value(model.cost)
+    ours = least_flows(plan, noisy)
+    assert least == pytest.approx(ours.cost[0], rel=1e-6)
+    assert as_array(module.CELLS, counts) == pytest.approx(ours.counts[:, 0], abs=5e-3)
+    assert counts[0][module.CELLS[2]] == 0
 
 
 @pytest.mark.parametrize("steps", [1, 2, 20])
@@ -156,8 +184,7 @@ def least_flows(plan: Plan, noisy: Array) -> Optimum:
 def test_the_most_probable_flows_are_the_kernels(traffic: Plan, steps: int, forbidden: bool) -> None:
     """Another solver finds the same least cost within 1e-6 and the same counts; nobody goes a forbidden way."""
     if forbidden:
-        ring = [["0.9", "0.1", "0"], ["0", "0.8", "0.2"], ["0.3", "0", "0.7"]]
-        traffic = with_chain(traffic, ring, ["1", "0", "0"])
+        traffic = with_chain(traffic, RING, ["1", "0", "0"])
     plan = variant(traffic, {"name": "joint_map"})
     module, noisy = imported(plan), noisy_values(traffic, steps)
     model = module.build_model(by_cell(module.CELLS, noisy))

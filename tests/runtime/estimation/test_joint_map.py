@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
+from math import comb
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.count_process import CountProcess, marginals
-from policyc_runtime.estimation.flows import GAP, most_probable_flows, tilted_paths
+from policyc_runtime.estimation.flows import GAP, Group, most_probable_flows, tilted_paths
 from policyc_runtime.estimation.joint_map import JointMap
 
 Array = NDArray[np.float64]
@@ -54,7 +55,7 @@ def problem(seed: int, steps: int = 5) -> tuple[Array, Array, float, Array, Arra
 def test_no_flows_cost_less(seed: int) -> None:
     """The flows satisfy the chain, and their cost is that of a lower bound summed over all paths: they are least."""
     start, forward, users, noisy, scales = problem(seed)
-    best = most_probable_flows(start, forward, users, noisy, scales)
+    best = most_probable_flows([Group(start, forward, users)], noisy, scales)
     counts, flows = best.counts[:, 0], best.flows[:, 0]
     assert flows.sum(axis=2) == pytest.approx(counts[:-1], abs=1e-8)
     assert flows.sum(axis=1) == pytest.approx(counts[1:], abs=1e-8)
@@ -75,6 +76,82 @@ def test_no_flows_cost_less(seed: int) -> None:
     assert cost == pytest.approx(best.cost[0], rel=1e-9, abs=1e-9)
     assert bound <= cost + 1e-9 * (1 + cost)
     assert cost - bound <= 2 * GAP * (1 + abs(cost))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_flows_of_several_groups_cost_less(seed: int) -> None:
+    """Every group moves by its own chain, and what all cost is that of a bound summed over all paths of each."""
+    start, forward, users, noisy, scales = problem(seed)
+    groups = [Group(start, forward, 0.3 * users), Group(np.full(3, 1 / 3), BASE, 0.6 * users), Group(start, BASE, 2.0)]
+    best = most_probable_flows(groups, noisy, scales)
+    seen, prices = scales > 0, best.prices[:, 0]
+    assert (np.abs(prices[seen]) * scales[seen, None] <= 1).all()
+    bound, cost, together = -(prices[seen] * noisy[seen, 0]).sum(), 0.0, np.zeros((len(noisy), 3))
+    for group, path in zip(groups, best.paths, strict=True):
+        counts = group.size * path.laws[:, 0]
+        flows = counts[:-1, :, None] * path.moves[:, 0]
+        assert flows.sum(axis=1) == pytest.approx(counts[1:], abs=1e-8)
+        assert counts.sum(axis=1) == pytest.approx(group.size)
+        cost += entropy(counts[0], group.size * group.start)
+        cost += sum(entropy(flows[t], counts[t, :, None] * group.forward) for t in range(len(flows)))
+        together += counts
+        mass = 0.0
+        for way in product(range(3), repeat=len(counts)):
+            chance = group.start[way[0]] * np.prod([group.forward[here, there] for here, there in pairwise(way)])
+            mass += chance * np.exp(-sum(prices[t, cell] for t, cell in enumerate(way)))
+        bound -= group.size * np.log(mass)
+    assert together == pytest.approx(best.counts[:, 0], abs=1e-8)
+    assert best.flows.sum(axis=2)[:, 0] == pytest.approx(together[1:], abs=1e-8)
+    cost += (np.abs(together - noisy[:, 0])[seen] / scales[seen, None]).sum()
+    assert cost == pytest.approx(best.cost[0], rel=1e-9, abs=1e-9)
+    assert bound <= cost + 1e-9 * (1 + cost)
+    assert cost - bound <= 2 * GAP * (1 + abs(cost))
+
+
+def test_a_group_in_parts_is_the_group() -> None:
+    """Users who move alike cost the same and are as many, in one group or in three."""
+    start, forward, users, noisy, scales = problem(3, 12)
+    one = most_probable_flows([Group(start, forward, users)], noisy, scales)
+    parts = most_probable_flows([Group(start, forward, part * users) for part in (0.2, 0.3, 0.5)], noisy, scales)
+    assert parts.cost == pytest.approx(one.cost, rel=2 * GAP)
+    assert parts.counts == pytest.approx(one.counts, abs=0.01)
+
+
+def test_sums_over_groups_are_most_probable_where_all_ways_are_counted() -> None:
+    """Of two groups over two steps, the sums to which most ways of whole users lead are within a user, few or many."""
+    two, swap = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[0.1, 0.9], [0.6, 0.4]])
+    for users in (30, 150):
+        seen = np.array([[0.7 * users, 0.3 * users], [0.4 * users, 0.6 * users]])
+        halves = users // 3, users - users // 3
+        table = np.array([[1.0]])
+        for size, move in zip(halves, (two, swap), strict=True):
+            table = convolved(table, ways(size, move))
+        grid = np.arange(users + 1)
+        noise = 2 * (np.abs(grid[:, None] - seen[0, 0]) + np.abs(grid[None] - seen[1, 0])) / (0.1 * users)
+        likeliest = np.unravel_index(np.argmax(np.log(table) - noise), table.shape)
+        groups = [Group(np.full(2, 0.5), move, float(size)) for size, move in zip(halves, (two, swap), strict=True)]
+        found = most_probable_flows(groups, seen[:, None], np.full(2, 0.1 * users)).counts[:, 0, 0]
+        assert found == pytest.approx(likeliest, abs=1.0)
+
+
+def ways(size: int, move: Array) -> Array:
+    """(size + 1, size + 1) probabilities of the first cell's counts at two steps, users beginning evenly."""
+    table = np.zeros((size + 1, size + 1))
+    for first in range(size + 1):
+        begun = comb(size, first) * 0.5**size
+        stay = [comb(first, k) * move[0, 0] ** k * move[0, 1] ** (first - k) for k in range(first + 1)]
+        rest = size - first
+        come = [comb(rest, k) * move[1, 0] ** k * move[1, 1] ** (rest - k) for k in range(rest + 1)]
+        table[first] = begun * np.convolve(stay, come)
+    return table
+
+
+def convolved(one: Array, other: Array) -> Array:
+    """The law of sums of two independent pairs of counts."""
+    table = np.zeros((len(one) + len(other) - 1,) * 2)
+    for place, row in np.ndenumerate(one):
+        table[place[0] : place[0] + len(other), place[1] : place[1] + len(other)] += row * other
+    return table
 
 
 def test_tilted_paths_are_the_law_of_all_paths() -> None:
@@ -99,20 +176,20 @@ def test_noise_without_end_leaves_the_chain_and_noise_without_size_the_values() 
     chain = Chain(forward=BASE, initial=START)
     true = 100 * marginals(chain, 6)[:, None] + np.array([1.0, -1.0, 0.0])
     true[0] -= np.array([1.0, -1.0, 0.0])
-    far = most_probable_flows(START, BASE, 100.0, true + 50, np.full(6, 1e6))
+    far = most_probable_flows([Group(START, BASE, 100.0)], true + 50, np.full(6, 1e6))
     assert far.counts[:, 0] == pytest.approx(100 * marginals(chain, 6), abs=0.01)
-    near = most_probable_flows(START, BASE, 100.0, true, np.full(6, 0.05))
+    near = most_probable_flows([Group(START, BASE, 100.0)], true, np.full(6, 0.05))
     assert near.counts == pytest.approx(true, abs=1e-4)
 
 
 def test_steps_without_values_are_filled_by_the_chain() -> None:
     """Between two steps that are known well, flows are the most probable ones; with no values at all, the chain's."""
     chain = Chain(forward=BASE, initial=START)
-    none = most_probable_flows(START, BASE, 40.0, np.full((5, 1, 3), np.nan), np.zeros(5))
+    none = most_probable_flows([Group(START, BASE, 40.0)], np.full((5, 1, 3), np.nan), np.zeros(5))
     assert none.counts[:, 0] == pytest.approx(40 * marginals(chain, 5))
     noisy = np.full((3, 1, 3), np.nan)
     noisy[0], noisy[2] = [40.0, 0.0, 0.0], [0.0, 40.0, 0.0]
-    ends = most_probable_flows(np.full(3, 1 / 3), BASE, 40.0, noisy, np.array([0.01, 0.0, 0.01]))
+    ends = most_probable_flows([Group(np.full(3, 1 / 3), BASE, 40.0)], noisy, np.array([0.01, 0.0, 0.01]))
     bridge = BASE[0] * BASE[:, 1]
     assert ends.counts[1, 0] == pytest.approx(40 * bridge / bridge.sum(), abs=0.01)
 
@@ -124,15 +201,15 @@ def test_contradictory_values_are_solved_too(scale: float, forward: Array) -> No
     rng = np.random.default_rng(4)
     for users in (1.0, 1e6):
         noisy = rng.normal(0, 10 * users + 1e4, (30, 2, 3))
-        assert most_probable_flows(START, forward, users, noisy, np.full(30, scale)).reached.all()
+        assert most_probable_flows([Group(START, forward, users)], noisy, np.full(30, scale)).reached.all()
 
 
 def test_series_solved_together_are_those_solved_alone() -> None:
     """Streams side by side have nothing to do with each other."""
     start, forward, users, noisy, scales = problem(5, 20)
     other = np.concatenate([noisy, noisy[::-1] + 7], axis=1)
-    both = most_probable_flows(start, forward, users, np.where(np.isnan(other), 3.0, other), scales)
-    alone = most_probable_flows(start, forward, users, noisy, scales)
+    both = most_probable_flows([Group(start, forward, users)], np.where(np.isnan(other), 3.0, other), scales)
+    alone = most_probable_flows([Group(start, forward, users)], noisy, scales)
     assert both.cost[0] == pytest.approx(alone.cost[0], rel=2 * GAP)
     assert both.counts[:, 0] == pytest.approx(alone.counts[:, 0], abs=0.02)
 
