@@ -32,6 +32,12 @@ def guide(
             help="With --files: one of the cookbook's policies, and what makes its events.",
         ),
     ] = None,
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            "--site", metavar="DIR", help="Build all pages, with search, into a new directory (needs policyc[site])."
+        ),
+    ] = None,
 ) -> None:
     """Read the guide: a tutorial, promises, events, certificates, running, auditing, a cookbook, limits, reference.
 
@@ -40,9 +46,21 @@ def guide(
     policyc guide tutorial
     policyc guide --files .              events to follow it with, and a notebook for Python
     policyc guide --files . --deployment editors
+    policyc guide --site guide           open guide/index.html; it needs no server and no network
     """
     if deployment is not None and directory is None:
         raise typer.BadParameter("--deployment says what to write; say where to: --files DIR")
+    if site is not None:
+        if page is not None or directory is not None:
+            raise typer.BadParameter("--site builds all pages, and nothing beside it: leave the rest out")
+        from policyc.guide.site import write_site
+
+        try:
+            pages = write_site(site)
+        except FileExistsError as error:
+            raise typer.BadParameter(f"{error}: name a new directory, or remove this one first") from None
+        say(f"{site / 'index.html'}: the first of {pages} pages")
+        return
     if directory is not None:
         if not directory.is_dir():
             raise typer.BadParameter(f"there is no directory {directory}: make it first")

@@ -18,6 +18,7 @@ SUFFIXES = (
     ".lark",
     ".md",
     ".py",
+    ".svg",
 )  # compiled files differ from machine to machine
 
 

@@ -170,7 +170,8 @@ class ChoiceFrame:
 def choice_picture(picture: dict[str, Any], frame: ChoiceFrame) -> str:
     """A curve over choices that are no scale: `names` below it, `values` (None for a gap), one of them `now`.
 
-    Every point is a circle, so that a script may move the curve.
+    Where they are not `joined`, as choices without an order, there are points alone. Every point is a circle, so that a
+    script may move the curve.
     """
     names, values = picture["names"], picture["values"]
     right, parts = NARROW - RIGHT, []
@@ -184,7 +185,7 @@ def choice_picture(picture: dict[str, Any], frame: ChoiceFrame) -> str:
     path = ""
     for at, value in enumerate(values):
         if value is not None:
-            joined = at and values[at - 1] is not None
+            joined = at and values[at - 1] is not None and picture.get("joined", True)
             path += f"{'L' if joined else 'M'}{frame.x(at)} {frame.y(value)}"
     parts.append(f'<path class="line s0" d="{path}"/>')
     for at, value in enumerate(values):

@@ -1,0 +1,123 @@
+"""The guide as a static site with search: every page, every finding, the language and the cookbook's policies."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from functools import partial
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from policyc.diagnostics.pages import all_codes
+from policyc.diagnostics.pages import read_page as read_finding
+from policyc.guide import DEPLOYMENTS, NOTEBOOK, PAGES, read_page, shipped
+from policyc_check.errors import KernelError
+
+SHIM = "iframe-worker.js"  # the generator adds one from the network unless there is one of this name
+PICTURE = re.compile(r"!\[[^]]*\]\((\w+\.svg)\)")
+NAMED_BLOCK = re.compile(r"^```(\S+) (\S+)$", re.MULTILINE)
+FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`[^`\n]+`|\b[EW][0-9]{4}\b")
+READ = re.compile(r"`policyc guide (\w+)`")
+EXPLAINED = re.compile(r"`?(?:policyc explain )?([EW][0-9]{4})`?")
+
+
+def write_site(directory: Path) -> int:
+    """Build the site into a new or empty directory; how many pages it has.
+
+    Raises:
+        FileExistsError: the directory has something in it, or is a file.
+        KernelError: E0871, the extra is not installed.
+    """
+    if find_spec("zensical") is None:
+        raise KernelError("E0871", "the site needs a library that is not installed", help="pip install 'policyc[site]'")
+    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        raise FileExistsError(f"{directory} is not empty")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=directory.parent, prefix=".site-") as work:
+        written = _write_sources(Path(work) / "docs")
+        Path(work, "mkdocs.yml").write_text(json.dumps(_settings()), encoding="utf-8")  # JSON is YAML
+        command = [sys.executable, "-P", "-m", "zensical", "build", "--strict", "--config-file", f"{work}/mkdocs.yml"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the extra's own
+        if done.returncode:
+            raise RuntimeError(f"the generator fails: {done.stdout}{done.stderr}")
+        Path(work, "site").replace(directory)
+    return written
+
+
+def _settings() -> dict[str, object]:
+    """Of the generator: nothing from the network, links that hold among opened files, light or dark as readers like."""
+    schemes = {"light": "default", "dark": "slate"}
+    return {
+        "site_name": "policyc",
+        "site_description": "A compiler for privacy policies of counts over time",
+        "use_directory_urls": False,
+        "nav": [{"policyc": "index.md"}, *({name: f"{name}.md"} for name in PAGES)],
+        "plugins": ["search", "offline"],
+        "extra": {"polyfills": [SHIM], "generator": False},
+        "theme": {
+            "font": False,
+            "features": ["content.code.copy", "navigation.footer", "search.highlight"],
+            "palette": [{"media": f"(prefers-color-scheme: {name})", "scheme": schemes[name]} for name in schemes],
+        },
+        "markdown_extensions": ["tables", {"toc": {"permalink": True}}, "pymdownx.highlight", "pymdownx.superfences"],
+    }
+
+
+def _write_sources(docs: Path) -> int:
+    """The pages as the generator reads them, with links where one names another; how many there are."""
+    pages = {name: _linked(read_page(name), "") for name in PAGES}
+    pages["index"] = _index()
+    pages["language"] = pages["language"].replace("(policyc_grammar/policy.lark)", "(reference.md#grammar)")
+    pages["cookbook"] = re.sub(
+        rf"^## ({'|'.join(DEPLOYMENTS)})$", r"## \1\n\n[The policy](deployments/\1.md)", pages["cookbook"], flags=re.M
+    )
+    pages |= {f"findings/{code}": _linked(read_finding(code), "../") for code in all_codes()}
+    pages |= {f"deployments/{name}": _deployment(name) for name in DEPLOYMENTS}
+    for name, text in pages.items():
+        place = docs / f"{name}.md"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    pictures = {found for text in pages.values() for found in PICTURE.findall(text)}
+    for name in {*pictures, SHIM}:
+        (docs / name).write_bytes(files("policyc.guide").joinpath(name).read_bytes())
+    (docs / NOTEBOOK).write_bytes(shipped(NOTEBOOK))
+    return len(pages)
+
+
+def _index() -> str:
+    """The first page: what there is to read."""
+    rows = "".join(f"- [{name}]({name}.md): {about}\n" for name, about in PAGES.items())
+    return (
+        "# policyc\n\nA compiler for the promises that one makes about counts over time. A policy says what a stream "
+        "looks like, what is published and what is promised; policyc plans the noise, publishes, and writes "
+        f"a certificate that others can check.\n\n{rows}\nThe same pages are read in a terminal: `policyc guide`.\n"
+    )
+
+
+def _deployment(name: str) -> str:
+    """A policy of the cookbook, whole."""
+    text = shipped(f"deployments/{name}.policy").decode()
+    return f"# {name}\n\nA page of the [cookbook](../cookbook.md#{name}).\n\n```text\n{text}```\n"
+
+
+def _linked(text: str, up: str) -> str:
+    """The text with links from names of pages and findings, outside of blocks and headings."""
+    parts = FENCED.split(text)
+    for at in range(0, len(parts), 2):
+        lines = parts[at].splitlines(keepends=True)
+        parts[at] = "".join(line if line.startswith("#") else NAMED.sub(partial(_link, up), line) for line in lines)
+    return NAMED_BLOCK.sub(r'```\1 title="\2"', "".join(parts))
+
+
+def _link(up: str, found: re.Match[str]) -> str:
+    word = found[0]
+    if (page := READ.fullmatch(word)) and page[1] in PAGES:
+        return f"[{word}]({up}{page[1]}.md)"
+    if (code := EXPLAINED.fullmatch(word)) and code[1] in all_codes():
+        return f"[{word}]({up}findings/{code[1]}.md)"
+    return word
