@@ -1,4 +1,4 @@
-"""How `verify` prints what it found, as text and for programs.
+"""What `verify` finds of a plan's directory and of its release, and how it prints that, as text and for programs.
 
 Names and details may come from files that somebody else wrote: nothing of theirs moves the cursor or turns a line
 around.
@@ -7,18 +7,60 @@ around.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from policyc.cli.speech import say
+from policyc.cli.speech import say, shown_progress
 
 if TYPE_CHECKING:
     from policyc_check.claims import Claim
 
 FINDINGS = 1
 MARKS = {True: "holds", False: "FAILS", None: "not checked"}
+
+
+def claims_of(
+    directory: Path,
+    ledger: Path | None,
+    released: Path | None,
+    signed_by: list[Path],
+    *,
+    quick: bool = False,
+    account: Path | None = None,
+) -> Iterator[Claim]:
+    """Every claim of a plan's directory, of its ledger, and of what is named beside them, recomputed."""
+    from policyc.emit import signature_claims, verify_directory
+    from policyc_runtime.ledger_claims import ledger_claims
+    from policyc_runtime.ledger_file import BUSY
+    from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
+    from policyc_runtime.plan import load_plan
+    from policyc_runtime.refusal import plan_claims
+    from policyc_runtime.released_file import release_claims
+
+    plan = load_plan(directory)
+    for claim in plan_claims(plan):
+        yield claim
+        if claim.holds is False:
+            return  # nothing is rendered of a plan that is refused
+    with shown_progress("planning again"):
+        found = verify_directory(directory, quick=quick)
+    yield from found
+    yield from signature_claims(directory, signed_by)
+    book, pin = ledger or directory / LEDGER, directory / PIN
+    if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:
+        for claim in ledger_claims(plan, book, pin):
+            yield claim
+            if claim.code == BUSY and claim.holds is False:
+                return  # whoever holds it was waited for once
+    if released is not None:
+        yield from release_claims(plan, book, released)
+    if account is not None or plan.stream.dataset is not None:
+        from policyc_runtime.account_claims import account_claims_of
+
+        yield from account_claims_of(plan, account, book, pin)
 
 
 def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:

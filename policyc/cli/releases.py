@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
-from policyc.cli.claims import show_claims, show_claims_as_json
+from policyc.cli.claims import claims_of, show_claims, show_claims_as_json
+from policyc.cli.reports import put_report
 from policyc.cli.speech import JsonOption, say, show_record, shown_progress
-
-if TYPE_CHECKING:
-    from policyc_check.claims import Claim
 
 
 class Gaps(StrEnum):
@@ -69,6 +66,9 @@ def run(
             help="Release the first N steps. Default: those that are over by the clock.",
         ),
     ] = None,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no report (OUT.report.html, .json) beside the output.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan on data: every step is released once; running again gives the same values.
@@ -80,6 +80,7 @@ def run(
     policyc run fleet.plan --engine postgres --input "postgresql://host/city?table=public.seen" --output parked.csv
     """
     from policyc.emit import require_signed, require_unchanged
+    from policyc.emit.run_report import require_places
     from policyc.emit.run_summary import render_run, run_record
     from policyc_runtime.ledger_seal import LEDGER, PIN
     from policyc_runtime.output import write_release
@@ -89,6 +90,8 @@ def run(
     plan = load_plan(directory)
     require_unchanged(directory, plan)
     require_signed(directory, plan)
+    if not no_report:
+        require_places(plan, output)
     with shown_progress("releasing") as progress:
         released = release(
             plan,
@@ -106,10 +109,11 @@ def run(
             progress=progress,
         )
     written = write_release(released, output)
+    reports = () if no_report else put_report(directory, plan, released, Path(output), account)
     if as_json:
-        show_record(run_record(plan, released, written))
+        show_record(run_record(plan, released, written, reports))
     else:
-        say(render_run(plan, released, written))
+        say(render_run(plan, released, written, reports))
 
 
 def verify(
@@ -147,44 +151,3 @@ def verify(
         show_claims_as_json(claims, allow_unchecked)
     else:
         show_claims(claims, allow_unchecked)
-
-
-def claims_of(
-    directory: Path,
-    ledger: Path | None,
-    released: Path | None,
-    signed_by: list[Path],
-    *,
-    quick: bool = False,
-    account: Path | None = None,
-) -> Iterator[Claim]:
-    """Every claim of a plan's directory, of its ledger, and of what is named beside them, recomputed."""
-    from policyc.emit import signature_claims, verify_directory
-    from policyc_runtime.ledger_claims import ledger_claims
-    from policyc_runtime.ledger_file import BUSY
-    from policyc_runtime.ledger_seal import LEDGER, PIN, left_of_entries
-    from policyc_runtime.plan import load_plan
-    from policyc_runtime.refusal import plan_claims
-    from policyc_runtime.released_file import release_claims
-
-    plan = load_plan(directory)
-    for claim in plan_claims(plan):
-        yield claim
-        if claim.holds is False:
-            return  # nothing is rendered of a plan that is refused
-    with shown_progress("planning again"):
-        found = verify_directory(directory, quick=quick)
-    yield from found
-    yield from signature_claims(directory, signed_by)
-    book, pin = ledger or directory / LEDGER, directory / PIN
-    if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:
-        for claim in ledger_claims(plan, book, pin):
-            yield claim
-            if claim.code == BUSY and claim.holds is False:
-                return  # whoever holds it was waited for once
-    if released is not None:
-        yield from release_claims(plan, book, released)
-    if account is not None or plan.stream.dataset is not None:
-        from policyc_runtime.account_claims import account_claims_of
-
-        yield from account_claims_of(plan, account, book, pin)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from policyc.cli.account import standing_record
 from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
-from policyc.cli.claims import claim_records
-from policyc.cli.releases import claims_of
+from policyc.cli.claims import claim_records, claims_of
 from policyc.cli.speech import say
+
+if TYPE_CHECKING:
+    from policyc_runtime.plan import Plan
+    from policyc_runtime.published_values import Release
 
 FINDINGS = 1
 
@@ -28,23 +31,23 @@ def report(
 ) -> None:
     """Write what is out, what `verify` says of it, what is left of the promise, and pictures: OUT.report.html, .json.
 
-    The pictures show published values with the band that noise leaves around them. Nothing protected is read. Exit 1
-    when a claim fails; the report says which.
+    `run` writes the same without `verify`. The pictures show published values with the band that noise leaves around
+    them. Nothing protected is read. Exit 1 when a claim fails; the report says which.
 
     \b
     policyc report fleet.plan --release parked.csv
     """
-    from datetime import UTC, datetime
-
-    from policyc.emit.run_report import run_report, write_run_report
+    from policyc.emit.run_report import run_report, stated_promises, write_run_report
+    from policyc_runtime.ledger import Ledger
     from policyc_runtime.ledger_seal import LEDGER
     from policyc_runtime.plan import load_plan
+    from policyc_runtime.released_file import stored_release
 
     plan = load_plan(directory)
     claims = claim_records(claims_of(directory, ledger, release, [], quick=quick, account=account))
-    standing = None if account is None else standing_record(account)
-    moment = datetime.now(UTC).isoformat(timespec="seconds")
-    content = run_report(plan, ledger or directory / LEDGER, release, _promises(directory), claims, moment, standing)
+    with Ledger.open_read_only(ledger or directory / LEDGER) as book:
+        released = stored_release(plan, book, book.steps)
+    content = run_report(plan, released, release, stated_promises(directory), claims, _now(), _standing(account))
     for path in write_run_report(content, release):
         say(path)
     if failed := next((claim for claim in claims if claim["holds"] is False), None):
@@ -52,12 +55,26 @@ def report(
         raise typer.Exit(FINDINGS)
 
 
-def _promises(directory: Path) -> list[str]:
-    """The sentences of the certificate that lies there; whether it says what the plan gives is one of the claims."""
-    from policyc.emit.signatures import CERTIFICATE
-    from policyc.emit.stored_files import content_of
+def put_report(directory: Path, plan: Plan, released: Release, output: Path, account: Path | None) -> tuple[Path, Path]:
+    """Write what is known of a run without `verify`; a report that says the same, and what `verify` found, stays.
 
-    try:
-        return [str(one["sentence"]) for one in json.loads(content_of(directory, CERTIFICATE) or b"")["promises"]]
-    except (ValueError, KeyError, TypeError):
-        return []
+    Returns:
+        The page and the record.
+
+    Raises:
+        ReleaseError: E0826, they cannot be written.
+    """
+    from policyc.emit.run_report import report_paths, run_report, says_the_same, stated_promises, write_run_report
+
+    content = run_report(plan, released, output, stated_promises(directory), None, _now(), _standing(account))
+    if says_the_same(content, output):
+        return report_paths(output)
+    return write_run_report(content, output)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _standing(account: Path | None) -> dict[str, object] | None:
+    return None if account is None else standing_record(account)

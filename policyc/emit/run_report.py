@@ -5,6 +5,7 @@ It is made of what is published, of the plan and of what `verify` found: nothing
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,15 +18,14 @@ from numpy.typing import NDArray
 from policyc.emit.blocks.wording import Json, quoted, steps_axis
 from policyc.emit.certificate import templates
 from policyc.emit.numbers import about, grouped
-from policyc.emit.stored_files import sha256
+from policyc.emit.signatures import CERTIFICATE
+from policyc.emit.stored_files import content_of
 from policyc_check.errors import KernelError
 from policyc_runtime.files import write_together
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.noise_tails import error_bounds
 from policyc_runtime.output_place import output_paths, require_writable, unwritable
 from policyc_runtime.plan import Plan
 from policyc_runtime.published_values import NOT_A_RELEASE, Release, Series
-from policyc_runtime.released_file import stored_release
 
 KIND = "policyc run report"
 CHANCE = 0.05  # of an error beyond the band
@@ -37,10 +37,10 @@ Array = NDArray[np.float64]
 
 def run_report(
     plan: Plan,
-    ledger: Path,
+    released: Release,
     output: Path,
     promises: Sequence[str],
-    claims: Sequence[Mapping[str, object]],
+    claims: Sequence[Mapping[str, object]] | None,
     moment: str,
     account: Mapping[str, object] | None,
 ) -> dict[str, Any]:
@@ -48,22 +48,19 @@ def run_report(
 
     Args:
         plan: that was run.
-        ledger: of the run.
+        released: what its ledger has.
         output: the path that was given to the run.
         promises: the sentences of the certificate.
-        claims: what `verify` found, one record a claim.
+        claims: what `verify` found, one record a claim; None where it was not asked.
         moment: of this report, ISO.
         account: what the account of the data set says is spent and left, if there is one.
 
     Raises:
-        KernelError: the ledger or the output cannot be read, or there is nothing in it.
+        KernelError: nothing is released, or the output cannot be read.
     """
-    with Ledger.open_read_only(ledger) as book:
-        released = stored_release(plan, book, book.steps)
-        head, entries = book.hashes[-1] if book.hashes else "", len(book.entries)
     if not released.times:
         message, remedy = "nothing is released yet, so there is nothing to report", "run the plan first: `policyc run`"
-        raise KernelError("E0827", message, where=str(ledger), help=remedy)
+        raise KernelError("E0827", message, where=str(output), help=remedy)
     files = output_paths(released.files, output)
     horizon, steps = plan.stream.horizon, len(released.times)
     return {
@@ -80,11 +77,11 @@ def run_report(
             "first": released.times[0] or None,
             "last": released.times[-1] or None,
         },
-        "files": [{"release": n, "file": f.name, "sha256": sha256(f.read_bytes())} for n, f in files.items()],
-        "ledger": {"head": head, "entries": entries},
+        "files": [{"release": name, "file": file.name, "sha256": _sha256(file)} for name, file in files.items()],
+        "ledger": {"head": released.head, "entries": released.entries},
         "promises": list(promises),
         "account": account,
-        "claims": list(claims),
+        "claims": None if claims is None else list(claims),
         "pictures": list(_pictures(plan, released)),
         "undrawn": max(0, sum(1 for _ in _series(released)) - MOST_PICTURES),
     }
@@ -92,8 +89,12 @@ def run_report(
 
 def _pictures(plan: Plan, released: Release) -> Iterator[dict[str, Any]]:
     """One picture a series, as far as a page takes them; none of what is left out altogether."""
+    shown = range(max(0, len(released.times) - MOST_STEPS), len(released.times))
+    bounds: dict[str, Array | None] = {}
     for series, cell in islice(_series(released), MOST_PICTURES):
-        picture = _picture(plan, series, cell)
+        if series.name not in bounds:
+            bounds[series.name] = error_bounds(plan, plan.release_named(series.name), CHANCE, shown.stop, shown.start)
+        picture = _picture(plan, series, cell, shown, bounds[series.name])
         if picture["series"]:
             yield picture
 
@@ -103,21 +104,19 @@ def _series(released: Release) -> Iterator[tuple[Series, int]]:
     return ((series, cell) for series in released.series.values() for cell in range(series.released.shape[1]))
 
 
-def _picture(plan: Plan, series: Series, cell: int) -> dict[str, Any]:
+def _picture(plan: Plan, series: Series, cell: int, shown: range, bounds: Array | None) -> dict[str, Any]:
     """Noisy and published values of a cell, and the band that the true value is in but for a chance of `CHANCE`."""
-    part = next(part for part in plan.releases if part.name == series.name)
-    steps = len(series.released)
-    shown = range(max(0, steps - MOST_STEPS), steps)
+    steps = shown.stop
     published = _with_gaps(series.released[:, cell])
     noisy = np.where(series.skipped, np.nan, _with_gaps(series.noisy[:, cell]))
     columns = {"published": published}
     if not np.array_equal(noisy, published, equal_nan=True):
         columns["noisy"] = noisy
     lines = [_line(name, values, shown) for name, values in columns.items() if not np.isnan(values[shown]).all()]
-    bounds = error_bounds(plan, part, CHANCE, steps)
     band: list[list[str]] = []
     if bounds is not None:
-        ends = [(t, published[t] - bounds[t], published[t] + bounds[t]) for t in shown if not np.isnan(published[t])]
+        reach = dict(zip(shown, bounds.tolist(), strict=True))
+        ends = [(t, published[t] - reach[t], published[t] + reach[t]) for t in shown if not np.isnan(published[t])]
         band = [[str(t), about(low, 6), about(high, 6)] for t, low, high in ends]
     of = f", {series.column} {series.cells[cell]}" if series.column is not None else ""
     last = f" The last {grouped(len(shown))} of {grouped(steps)} steps are shown." if len(shown) < steps else ""
@@ -168,6 +167,54 @@ def report_paths(output: Path) -> tuple[Path, Path]:
     return output.with_name(f"{stem}.report.html"), output.with_name(f"{stem}.report.json")
 
 
+def require_places(plan: Plan, output: str) -> None:
+    """Nothing when the files of a run, page and record can be written.
+
+    Raises:
+        ReleaseError: E0826, as `write_run_report` says.
+    """
+    names = [*(one.name for one in plan.releases), *(one.name for one in plan.made)]
+    for file in output_paths(names, output).values():
+        require_writable(file)
+    _require_own(Path(output))
+
+
+def _require_own(output: Path) -> None:
+    for path in report_paths(output):
+        require_writable(path)
+        if path.exists() and not _is_report(path):
+            raise unwritable(
+                path,
+                "another file is there, which is no report",
+                "move it away, name another output, or run with `--no-report`",
+            )
+
+
+def says_the_same(content: Mapping[str, Any], output: Path) -> bool:
+    """Whether page and record are there and say this, beside when they were written and which claims held then."""
+    page, record = report_paths(output)
+    try:
+        said = json.loads(record.read_bytes())
+        fails = any(claim["holds"] is False for claim in said["claims"] or ())
+        same = all(said[key] == value for key, value in content.items() if key not in ("reported", "claims"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return page.exists() and same and not fails
+
+
+def stated_promises(directory: Path) -> list[str]:
+    """The sentences of the certificate that lies there; whether it says what the plan gives is one of the claims."""
+    try:
+        return [str(one["sentence"]) for one in json.loads(content_of(directory, CERTIFICATE) or b"")["promises"]]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _is_report(path: Path) -> bool:
     with path.open("rb") as file:
         return KIND.encode() in file.read(MARKED_WITHIN)
@@ -179,11 +226,9 @@ def write_run_report(content: Mapping[str, Any], output: Path) -> tuple[Path, Pa
     Raises:
         ReleaseError: E0826, another file has the name of one of them, or nothing may be written there.
     """
+    _require_own(output)
     page, record = report_paths(output)
-    for path in (page, record):
-        require_writable(path)
-        if path.exists() and not _is_report(path):
-            raise unwritable(path, "another file is there, which is no report", "move it away, or name another output")
-    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
     write_together({page: render_report(dict(content)).encode(), record: text.encode()})
     return page, record

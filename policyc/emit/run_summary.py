@@ -27,8 +27,8 @@ def _said_of_others(processes: set[str]) -> list[str]:
     return lines
 
 
-def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
-    """Which steps are out now, how many of them were out before, from when to when, and where."""
+def render_run(plan: Plan, released: Release, written: Sequence[Path], reports: Sequence[Path] = ()) -> str:
+    """Which steps are out now, how many of them were out before, from when to when, and where; the page first."""
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
     first, last = released.times[0], released.times[-1]
@@ -38,6 +38,7 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     dates = f", {first} to {last}" if first else ""  # without a start steps have numbers alone
     lines += [f"released {steps:,}{of_all} steps{dates}: {steps - known:,} new, {known:,} from before"]
     lines += [f"  {visible(str(path))}" for path in written]
+    lines += [f"  {visible(str(page))}: what is out, what is left of the promise, pictures" for page in reports[:1]]
     if (wait := waiting_steps(plan)) and steps != horizon:
         lines.append(f"  the last {wait:,} steps wait for later ones, or for the stream's end")
     for name, series in released.series.items():
@@ -52,7 +53,9 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
-def run_record(plan: Plan, released: Release, written: Sequence[Path]) -> dict[str, object]:
+def run_record(
+    plan: Plan, released: Release, written: Sequence[Path], reports: Sequence[Path] = ()
+) -> dict[str, object]:
     """The same for programs."""
     steps = len(released.times)
     return {
@@ -66,6 +69,7 @@ def run_record(plan: Plan, released: Release, written: Sequence[Path]) -> dict[s
         "first": released.times[0] or None,
         "last": released.times[-1] or None,
         "files": list(map(str, written)),
+        "report": list(map(str, reports)),
         "processes": {name: sorted({*series.processes} - {""}) for name, series in released.series.items()},
     }
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, singledispatch
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,9 +132,7 @@ def exceeded(law: NoiseLaw, chance: float) -> float:
 
 def normal_quantile(chance: float) -> float:
     """How many standard deviations a normal value is beyond with this probability."""
-    from scipy.special import ndtri
-
-    return float(-ndtri(chance / 2))
+    return -NormalDist().inv_cdf(chance / 2)
 
 
 def publishes_noise(release: ReleasePlan, least: Decimal | int) -> bool:
@@ -154,8 +153,12 @@ def publishes_true_and_noise(plan: Plan, release: ReleasePlan) -> bool:
     return alone and (floored or not release.constraints)
 
 
-def error_bounds(plan: Plan, release: ReleasePlan, chance: float, steps: int) -> NDArray[np.float64] | None:
-    """What the error of a published value is beyond with a probability of `chance` at most, (steps,), published units.
+def error_bounds(
+    plan: Plan, release: ReleasePlan, chance: float, steps: int, first: int = 0
+) -> NDArray[np.float64] | None:
+    """What the error of a published value is beyond with a probability of `chance` at most, (steps - first,).
+
+    In published units, at the steps from `first` on.
 
     By the law of the noise where its value is published, or the nearest one that is not negative where no true one is;
     else by a normal law with the expected error of the step. None where the plan knows neither.
@@ -163,11 +166,11 @@ def error_bounds(plan: Plan, release: ReleasePlan, chance: float, steps: int) ->
     if publishes_true_and_noise(plan, release):
         laws = laws_of_steps(plan, release, steps)
         if laws is not None:
-            sizes = [exceeded(law, chance) for law in laws]
+            sizes = [exceeded(law, chance) for law in laws[first:]]
             return steady(np.array(sizes) * float(published_unit(plan, release)))
     if release.predicted.kind not in ("expected", "simulated") or isinstance(release, AdaptiveRelease):
         return None
-    errors = np.array(release.errors(steps))
+    errors = np.array(release.errors(steps)[first:])
     squared = plan.objective == "mean_squared_error"
     stddevs = np.sqrt(errors) if squared else errors * math.sqrt(math.pi / 2)
     return steady(stddevs * normal_quantile(chance))

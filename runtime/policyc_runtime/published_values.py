@@ -79,6 +79,8 @@ class Release:
         times: the moment each step begins, ISO; empty texts when nobody said.
         is_release: False when the noise, or the events, came from a seed: such values protect nobody.
         before: how many of the steps were not released by this run, but before it, or by another at the same time.
+        entries: how many the ledger had when this was read from it.
+        head: the hash of the last of them.
     """
 
     series: dict[str, Series]
@@ -86,6 +88,8 @@ class Release:
     is_release: bool
     before: int = 0
     made: dict[str, MadeSeries] = field(default_factory=dict)
+    entries: int = 0
+    head: str = ""
 
     @property
     def files(self) -> dict[str, Series | MadeSeries]:

@@ -48,7 +48,14 @@ def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
         for name, one in as_written(plan, noisy, published).items()
     }
     times = step_times(plan, book.start, steps)
-    return Release(series, times, book.meta["generator"] == SYSTEM, made=made_series(plan, series))
+    return Release(
+        series,
+        times,
+        book.meta["generator"] == SYSTEM,
+        made=made_series(plan, series),
+        entries=len(book.hashes),
+        head=book.hashes[-1] if book.hashes else "",
+    )
 
 
 def as_written(plan: Plan, noisy: Mapping[str, Values], published: Mapping[str, Values]) -> dict[str, Series]:

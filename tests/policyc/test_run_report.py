@@ -110,6 +110,61 @@ def test_other_files_are_not_written_over(ran, tmp_path):
     assert (folder / "parked.report.html").read_bytes() == before
 
 
+def run_again(folder: Path, *words: str) -> str:
+    before = ("--input", "departures_january.csv.gz", "--steps", 21, "--output", "parked.csv")
+    done = policyc("run", "fleet.plan", *before, *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_run_writes_it_beside_the_output_and_says_that_nothing_was_verified(ran, tmp_path):
+    """The same as the command's but for the claims, and it is there again after a run that lost it."""
+    folder = tmp_path / "beside"
+    shutil.copytree(ran, folder)
+    verified = json.loads((folder / "parked.report.json").read_text())
+    (folder / "parked.report.json").unlink()
+    assert "  parked.report.html: what is out" in run_again(folder)
+    said = json.loads((folder / "parked.report.json").read_text())
+    assert said["claims"] is None
+    assert {**said, "claims": 0, "reported": 0} == {**verified, "claims": 0, "reported": 0}
+    page = (folder / "parked.report.html").read_text()
+    assert "Not verified yet." in page
+    assert "claims hold" not in page
+
+
+def test_a_run_leaves_a_report_that_is_still_right(ran, tmp_path):
+    """What `verify` found stays beside what it was found of, unless a claim failed; nothing is written for nobody."""
+    folder = tmp_path / "right"
+    shutil.copytree(ran, folder)
+    places = [folder / "parked.report.html", folder / "parked.report.json"]
+    before = [path.read_bytes() for path in places]
+    assert json.loads(run_again(folder, "--json"))["report"] == ["parked.report.html", "parked.report.json"]
+    assert [path.read_bytes() for path in places] == before
+    said = json.loads(before[1])
+    said["claims"][0]["holds"] = False
+    places[1].write_text(json.dumps(said))
+    run_again(folder)
+    assert json.loads(places[1].read_text())["claims"] is None
+    for path in places:
+        path.unlink()
+    assert "report" not in run_again(folder, "--no-report")
+    assert not any(path.exists() for path in places)
+
+
+def test_where_no_report_can_be_nothing_is_drawn(ran, tmp_path):
+    """A file of that name that is none: refused before noise is drawn, and run without a report."""
+    assert policyc("compile", ran / "fleet.policy", "-o", tmp_path / "new.plan", cwd=tmp_path).returncode == 0
+    (tmp_path / "out.report.html").write_text("mine")
+    words = ("--input", ran / "departures_january.csv.gz", "--steps", 3, "--output", "out.csv")
+    done = policyc("run", "new.plan", *words, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("error[E0826]")) == (1, 1)
+    assert "out.report.html" in done.stderr
+    assert not (tmp_path / "out.csv").exists()
+    assert not (tmp_path / "new.plan" / "ledger.sqlite").exists()
+    assert policyc("run", "new.plan", *words, "--no-report", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "out.report.html").read_text() == "mine"
+
+
 def test_what_is_not_there_is_one_message(ran, tmp_path):
     """No plan, no ledger, no output: each with its remedy, and no file."""
     assert policyc("compile", ran / "fleet.policy", "-o", tmp_path / "new.plan", cwd=tmp_path).returncode == 0
