@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.beliefs import Beliefs
 from policyc.planning.caps import Cap, capped
 from policyc.planning.leakage.lags import useful_lags
 from policyc.planning.pairwise import allocate_by_pairs
@@ -195,9 +196,11 @@ class Predictor:
     mechanism: BudgetMechanism
     delay: int | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
-    _believed: dict[tuple[str, int], Array] = field(default_factory=dict)
-    _mixed: dict[str, int] = field(default_factory=dict)
     _errors: dict[tuple[object, ...], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Nothing is believed yet."""
+        self._beliefs = Beliefs(self.moving, self.cells)
 
     def method(self, estimator: Estimator) -> str:
         """How the prediction for an estimator was made, for the certificate."""
@@ -281,7 +284,7 @@ class Predictor:
 
     def _prior(self, estimator: Estimator, step: int, first_scale: float) -> Array | None:
         """What the estimator believes at a step: (cells,), or (rows, cells) where it learns from the first release."""
-        rows = self._laws(estimator, step)
+        rows = self._beliefs.laws(estimator, step)
         if not len(rows):
             return None
         if np.ptp(rows, axis=0).max() < 1e-6:
@@ -290,21 +293,6 @@ class Predictor:
         seen = np.maximum(np.roll(self._model(0).noisy(first_scale), self._rows // 2 + 1, axis=0), LEAST_SEEN)
         total = np.maximum(seen.sum(axis=1, keepdims=True), 1e-300)
         return (seen / total) @ rows  # type: ignore[no-any-return]
-
-    def _laws(self, estimator: Estimator, step: int) -> Array:
-        """What the estimator believes at a step after each first release that is all in one cell, (cells, cells)."""
-        name = estimator.described()
-        mixed = self._mixed.get(name)
-        key = (name, step if mixed is None else min(step, mixed))
-        if key not in self._believed:
-            laws = [
-                estimator.law(self.moving, range(step, step + 1), self.cells, corner) for corner in np.eye(self.cells)
-            ]
-            rows = self._believed[key] = np.array([law[0] for law in laws if law is not None])
-            before = self._believed.get((name, step - 1))
-            if before is not None and rows.shape == before.shape and np.abs(rows - before).max(initial=0.0) < 1e-9:
-                self._mixed[name] = step  # later steps have the same law
-        return self._believed[key]
 
     def _step_error(self, estimator: Estimator, step: int, scale: float, first_scale: float) -> float:
         model, prior = self._model(step), self._prior(estimator, step, first_scale)

@@ -236,19 +236,21 @@ def accepted(name: str, promise: Promise, runs: Callable[[Promise], list[Run]], 
     while slack < LARGEST_SLACK:
         found = tuple(run for run in runs(promise.scaled(1 - slack)) if run.steps is None or run.steps > 0)
         if any(run.epsilon > 0 for run in found):
-            leakages = [_audited(found, groups, window) for _, window in promise.limits]
+            leakages = [_audited(found, groups, window, nats) for nats, window in promise.limits]
             if all(leakage <= nats for leakage, (nats, _) in zip(leakages, promise.limits, strict=True)):
                 return Allocation(name, found, tuple(groups), leakages[0])
         slack *= 4
     raise ScheduleError("no budget was found that the audit accepts")
 
 
-def _audited(runs: Sequence[Run], groups: Sequence[Group], window: int) -> float:
+def _audited(runs: Sequence[Run], groups: Sequence[Group], window: int, most: float) -> float:
+    """What the audit accepts of the largest leakage, nats; where that is more than `most`, not shown, or inf."""
     try:
         if runs[-1].steps is None:
             pattern = runs[-1].pattern
             return max(audited_stationary_leakage(pattern, group.chain, group.lags, window) for group in groups)
         epsilons = expand(runs)
-        return max(float(np.max(audited_total_leakage(epsilons, group.chain, group.lags, window))) for group in groups)
+        audited = (audited_total_leakage(epsilons, group.chain, group.lags, window, most) for group in groups)
+        return max(float(np.max(leakage)) for leakage in audited)
     except KernelError:
         return math.inf

@@ -9,6 +9,7 @@ Everything is kept in (G, D), not in (q(S), d(S)): nothing is lost when two rows
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,8 @@ _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can 
 _HUGE = 700.0  # beyond it e^a overflows
 _BLOCK = 1 << 18  # bytes of a working block: it stays in the fast cache
 _FEW = 6  # different probabilities up to which they are taken one by one
+_MOST_KEPT = 512
+_KEPT: dict[bytes, tuple[Vertex, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,16 @@ class Pairs:
         i, j = np.nonzero(kept < (1.0 - least) * units)
         pairs = (j - i - 1) % self.n * self.n + i
         return np.asarray(pairs[i != j])
+
+
+def kept_hull(rows: Floats) -> tuple[Vertex, ...]:
+    """`Pairs.hull`, of rows that were met before as it was then: records make their chains anew."""
+    key = hashlib.sha256(rows.tobytes()).digest() + len(rows).to_bytes(8)
+    if key not in _KEPT:
+        if len(_KEPT) == _MOST_KEPT:
+            del _KEPT[next(iter(_KEPT))]
+        _KEPT[key] = tuple(Pairs(rows).hull())
+    return _KEPT[key]
 
 
 def _units(width: int) -> int:

@@ -53,10 +53,7 @@ def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, end
     Raises:
         PlanRejectedError: E0801, none is accepted, naming the step.
     """
-    array = np.asarray(budgets, dtype=np.float64)
-    if array.ndim != 1 or not (np.isfinite(array) & (array >= 0)).all():
-        raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
-    backward, forward = losses_of(chain) if isinstance(chain, Chain) else (as_losses(chain[0]), as_losses(chain[1]))
+    array, (backward, forward) = _checked(budgets), _both(chain)
     if endless and backward.settled == math.inf:
         raise PlanRejectedError("E0801", "an endless stream needs a chain whose law is seen to settle")
     find = _around if endless else _along
@@ -65,6 +62,17 @@ def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, end
         return find(array, backward, lag_set(lags), "before"), (nats[::-1], by[::-1])
     before = _settling(array, backward, lag_set(lags))
     return before, (np.resize(nats[::-1], len(before[0])), np.resize(by[::-1], len(before[0])))
+
+
+def _checked(budgets: ArrayLike) -> Floats:
+    array = np.asarray(budgets, dtype=np.float64)
+    if array.ndim != 1 or not (np.isfinite(array) & (array >= 0)).all():
+        raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0")
+    return array
+
+
+def _both(chain: Both) -> tuple[Losses, Losses]:
+    return losses_of(chain) if isinstance(chain, Chain) else (as_losses(chain[0]), as_losses(chain[1]))
 
 
 def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool = False) -> GroupLeakage:
@@ -96,11 +104,23 @@ def shown_by_pairs(
         return None
 
 
-def audited_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1) -> Floats:
+def audited_total_leakage(
+    epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1, most: float = math.inf
+) -> Floats:
     """An upper bound of the leakage of every window of `width` steps, in nats, (max(1, T - width + 1),).
 
-    Width 1 is the total leakage of every step; a window longer than the horizon is the sum of all budgets.
+    Width 1 is the total leakage of every step; a window longer than the horizon is the sum of all budgets. Where it is
+    more than `most` somewhere, nothing is shown: nobody accepts it.
     """
+    if most < math.inf:
+        budgets, (backward, forward) = _checked(epsilons), _both(chain)
+        (before, _), (after, _) = (
+            _recursion(row, side, lag_set(lags))
+            for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
+        )
+        proposed = GroupLeakage(budgets, before, after[::-1], endless=False).windows(width)
+        if proposed.max() > most:
+            return proposed
     return audited_group(epsilons, chain, lags).windows(width)
 
 

@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from policyc.planning.leakage.hull import Pairs, Vertex
+from policyc.planning.leakage.hull import Pairs, Vertex, kept_hull
 from policyc.planning.leakage.matrix import transition_matrix
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.rounding import UNIT, roundings
@@ -133,7 +133,7 @@ class LossFunction:
         rho = self.row_tolerance
         vertices: list[Vertex] = []
         slopes: list[float] = []
-        for found in Pairs(self._distinct).hull():
+        for found in kept_hull(self._distinct):
             v = Vertex(found.gain + 2 * rho, found.mass - rho, found.rest - 2 * rho)
             # rounding may leave a corner that is not strictly one
             while vertices and vertices[-1].slope(v) <= (slopes[-1] if slopes else 0.0):

@@ -68,23 +68,26 @@ def _excess_at_most(rows: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.b
     some = max(1, _CHUNK // rows.width)
     for pairs in np.split(np.arange(rows.count), range(some, rows.count, some)):
         for inside in np.split(order, range(_TOGETHER, len(order), _TOGETHER)):
-            ends = rows.excess(pairs, mu[inside[[0, -1]]])
+            ends = rows.excess(pairs, mu[inside[[0, -1][: len(inside)]]])
             holds[inside] &= _held(rows, pairs, mu[inside], right[inside], ends)
     return holds
 
 
 def _held(rows: _RoundedUp, pairs: Indices, mu: Floats, right: Floats, ends: Floats) -> NDArray[np.bool_]:
-    """The same for some pairs, and rising mu; `ends` (pairs, 2) are the sums at the first and at the last.
+    """The same for some pairs, and rising mu; `ends` (pairs, 2) are the sums at the first and at the last, if not one.
 
     The sum is convex in mu: between two mu a pair stays below the line through its two ends, and where that line is
     below every right side, the pair need not be summed. What is summed decides as if all had been.
     """
-    if len(pairs) * len(mu) * rows.width <= _CHUNK or len(mu) <= 2:
-        return np.asarray((rows.excess(pairs, mu) <= right).all(axis=0))
+    if len(mu) <= 2:
+        return np.asarray((ends <= right).all(axis=0))
     across = (mu - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(mu))
     line = ends[:, :1] * _MARGIN + np.minimum(ends[:, 1:] - ends[:, :1], 0.0) * across
     close, half = ~(line <= right).all(axis=1), len(mu) // 2  # what is not a number is never held
-    pairs, ends = pairs[close], np.insert(ends[close], 1, rows.excess(pairs[close], mu[[half]])[:, 0], axis=1)
+    pairs, ends = pairs[close], ends[close]
+    if len(pairs) * len(mu) * rows.width <= _CHUNK:
+        return np.asarray((rows.excess(pairs, mu) <= right).all(axis=0))
+    ends = np.insert(ends, 1, rows.excess(pairs, mu[[half]])[:, 0], axis=1)
     holds = np.ones(len(mu), dtype=np.bool_)
     for part, both in ((slice(half + 1), ends[:, :2]), (slice(half, None), ends[:, 1:])):
         holds[part] &= _held(rows, pairs, mu[part], right[part], both)
@@ -103,17 +106,17 @@ class _RoundedUp:
         if relative_error:
             self._lower *= math.exp(-relative_error) * (1 - 4 * UNIT)
             self._upper *= math.exp(relative_error) * (1 + 4 * UNIT)
-        self._factor = 1 + (roundings(self.width) + 2) * UNIT
+        self._factor = 1 + (roundings(self.width) + 6) * UNIT  # that of q - d, too, as mu is that much smaller
 
     def excess(self, pairs: Indices, mu: Floats) -> Floats:
         """Shape (len(pairs), len(mu))."""
         i, j = np.divmod(pairs, self._n)
         one = len(pairs) and i[0] == i[-1] and j[-1] - j[0] == len(j) - 1  # q, beside rows that follow each other
-        d = self._lower[j[0] : j[-1] + 1] if one else self._lower[j]
-        difference = (self._upper[i[0]] if one else self._upper[i]) - d  # exact where it is below the normal numbers
-        np.maximum(difference, 0.0, out=difference)
-        difference = difference[:, None, :] * (1 + 4 * UNIT)
-        part = d[:, None, :] * mu[:, None]
+        q, d = (self._upper[i[0]], self._lower[j[0] : j[-1] + 1]) if one else (self._upper[i], self._lower[j])
+        if one and (q > 0).mean() < 0.8:  # where q_j = 0 nothing is added
+            q, d = q[q > 0], d[:, q > 0]
+        difference = (q - d)[:, None, :]  # exact where it is below the normal numbers
+        part = d[:, None, :] * (mu * (1 - 8 * UNIT))[:, None]
         np.minimum(difference, part, out=part)
-        np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too
+        np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too, and y >= 0
         return np.asarray(part.sum(axis=2) * self._factor)

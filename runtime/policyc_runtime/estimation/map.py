@@ -51,6 +51,8 @@ class Map(Estimator):
     def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array:
         """(len(steps), cells) probabilities of the cells at 0-based steps; the same for a step whatever the range.
 
+        Of `first_noisy` with a row for each of several streams, (len(steps), rows, cells) where it matters.
+
         Raises:
             ReleaseError: the prior needs a chain, or noisy values, that are not there.
         """
@@ -67,7 +69,7 @@ class Map(Estimator):
             return np.asarray(chain.marginal(0), dtype=np.float64)
         if self.prior == "frequency" and first_noisy is not None:
             counts = np.maximum(first_noisy, LEAST_SEEN)
-            return np.asarray(counts / counts.sum())
+            return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
         raise ReleaseError(
             "E0833",
             f"there is nothing to make the `{self.prior}` prior of `map` from",
@@ -99,14 +101,14 @@ class Map(Estimator):
 
 
 def propagate(start: Array, forward: Array | None, steps: range) -> Array:
-    """The law of every step of a range, (len(steps), cells), from the law of step 0.
+    """The law of every step of a range, (len(steps), ..., cells), from the law of step 0, (..., cells).
 
     A step's law depends on the step alone, to the last bit: laws at multiples of 1024 come from a power of the chain,
     those between from single steps, so a stream gets the same numbers in one run as step by step.
     """
     if forward is None:
-        return np.tile(start, (len(steps), 1))
-    laws = np.empty((len(steps), len(start)))
+        return np.tile(start, (len(steps), *[1] * start.ndim))
+    laws = np.empty((len(steps), *start.shape))
     law = start
     at = -1
     for index, step in enumerate(steps):
@@ -120,7 +122,7 @@ def propagate(start: Array, forward: Array | None, steps: range) -> Array:
 
 
 def _renormalised(law: Array) -> Array:
-    return np.asarray(law / law.sum())
+    return np.asarray(law / law.sum(axis=-1, keepdims=True))
 
 
 def map_counts(noisy: Array, scale: float | Array, probabilities: Array, population: int) -> NDArray[np.int64]:
