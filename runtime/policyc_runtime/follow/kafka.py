@@ -16,8 +16,8 @@ ADDRESS = re.compile(r"kafka://(?P<hosts>[^/\s]+)/(?P<topic>[A-Za-z0-9._-]{1,249
 ANSWER = 10.0  # seconds to wait for an answer of a broker
 START = 30.0  # seconds that brokers may be away when this starts
 AWAY = (
-    "_TRANSPORT", "_DESTROY", "_TIMED_OUT", "_UNKNOWN_PARTITION", "_ALL_BROKERS_DOWN", "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
+    "_TRANSPORT", "_DESTROY", "_DESTROY_BROKER", "_TIMED_OUT", "_UNKNOWN_PARTITION", "_ALL_BROKERS_DOWN",
+    "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
 )  # fmt: skip
 PATIENCE = 300.0  # seconds that brokers may be away, as while they start again
 OURS = ("enable.", "auto.offset.reset", "group.id", "acks", "isolation.level")
@@ -105,7 +105,9 @@ class Topic(NamedTuple):
 def is_away(error: Any) -> bool:
     """Whether an error of librdkafka is that of brokers which may come back."""
     kinds = library().KafkaError
-    return bool(error.retriable()) or error.code() in {getattr(kinds, name) for name in AWAY}
+    return bool(error.retriable()) or error.code() in {
+        getattr(kinds, name, None) for name in AWAY
+    }  # older ones lack some
 
 
 def library() -> types.ModuleType:

@@ -131,6 +131,22 @@ def test_rows_are_taken_in_once_however_it_ends(cluster, tmp_path):
         assert (arrivals.number("taken"), arrivals.number("late")) == (sent, 0)
 
 
+@pytest.mark.parametrize("name", ["_TRANSPORT", "_DESTROY", "_DESTROY_BROKER", "_ALL_BROKERS_DOWN"])
+def test_brokers_that_start_again_are_waited_for(cluster, name):
+    """Whatever librdkafka calls it that a connection is gone; another error is told at once."""
+    topic, asked = cluster.topic("any"), iter([getattr(kafka.KafkaError, name, kafka.KafkaError._DESTROY)])
+
+    def ask() -> str:
+        for code in asked:
+            raise kafka.KafkaException(kafka.KafkaError(code))
+        return "there"
+
+    assert topic.answered(ask) == "there"
+    asked = iter([kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    with pytest.raises(DataError):
+        topic.answered(ask)
+
+
 def test_a_topic_that_is_not_there_or_lost_rows_is_one_message(cluster, tmp_path):
     """No address, no topic, a position beyond its end, a property that decides what counts."""
     with pytest.raises(DataError, match="cannot be used") as refused:
