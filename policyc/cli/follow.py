@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -15,6 +16,7 @@ import typer
 from policyc.cli.arguments import AccountOption, LedgerOption, PlanDirectory
 
 if TYPE_CHECKING:
+    from policyc_runtime.account_bound import Standing
     from policyc_runtime.follow.follower import Followed
     from policyc_runtime.follow.sinks import Sink
     from policyc_runtime.follow.source import Source
@@ -108,7 +110,7 @@ def follow(
             sinks,
             options,
             MachineClock(),
-            told=lambda *said: _say(plan, metrics, *said),
+            told=lambda *said: _say(plan, metrics, account, *said),
             stopping=lambda: bool(stopped),
         )
         follower.run()
@@ -173,13 +175,30 @@ def _properties(file: Path | None) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _say(plan: Plan, metrics: Path | None, followed: Followed | None, times: Timetable, done: int) -> None:
+@lru_cache(maxsize=1)
+def _standing(account: Path, changed: int) -> Standing:  # noqa: ARG001
+    """What stands in an account, added up again when somebody wrote to it: that takes seconds of many plans."""
+    from policyc_runtime.account import Account
+
+    with Account.open(account, to_write=False) as opened:
+        return opened.standing()
+
+
+def _say(
+    plan: Plan,
+    metrics: Path | None,
+    account: Path | None,
+    followed: Followed | None,
+    times: Timetable,
+    done: int,
+) -> None:
     """One line on standard error, and the metrics: what is public."""
     from policyc_runtime.follow.metrics import write_metrics
     from policyc_runtime.sources.moments import iso_moment
 
     if metrics is not None:
-        write_metrics(metrics, plan.policy.name, followed, done, times)
+        standing = None if account is None else _standing(account, account.stat().st_mtime_ns)
+        write_metrics(metrics, plan.policy.name, followed, done, times, standing)
     if followed is None:
         of_all = "" if plan.stream.horizon is None else f" of {plan.stream.horizon:,}"
         typer.echo(

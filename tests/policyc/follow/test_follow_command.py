@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 import typer
-from scripted import VISITS
+from scripted import VISITS, planned
 
 from policyc import compile_policy
-from policyc.cli.follow import _require_metrics, _require_open
+from policyc.cli.follow import _require_metrics, _require_open, _standing
+from policyc.planning.joint_promise import joint_promise
+from policyc_runtime.account import Account, spend
 from policyc_runtime.follow.metrics import FIRST
 
 COMMAND = [sys.executable, "-m", "policyc", "follow", "visits.plan", "--input", "-", "--lateness", "200ms"]
@@ -79,6 +81,19 @@ def test_metrics_are_written_over_nothing_else(tmp_path):
         with nullcontext() if taken else pytest.raises(typer.BadParameter, match="holds no metrics"):
             _require_metrics(tmp_path / "m")
     _require_metrics(tmp_path / "new")
+
+
+def test_what_is_left_of_an_account_is_read_again_when_it_changes(tmp_path):
+    """As `policyc account show` says it: all of it, and after a run the rest."""
+    account = tmp_path / "halls.account"
+    Account.create(account, joint_promise("halls", "user_level(epsilon = 3, delta = 1e-6, neighbors = add_remove)"))
+    plan = planned(tmp_path, VISITS.replace("  step", "  dataset halls\n  step"))
+    before = _standing(account, account.stat().st_mtime_ns)
+    assert (before.left, before.spent) == (3.0, 0.0)
+    spend(plan, account, "a ledger", begun=False)
+    after = _standing(account, account.stat().st_mtime_ns)
+    assert after.left == pytest.approx(3 - after.spent, abs=1e-5)
+    assert 0.5 < after.spent <= 1.00001
 
 
 def test_a_closed_standard_stream_is_refused():

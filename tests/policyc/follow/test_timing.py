@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import string
 import time
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scripted import BEGIN, HOUR, MOVING, SECOND, VISITS, Played, follow, planned
 
+from policyc_runtime.account_bound import Standing
 from policyc_runtime.follow import follower
 from policyc_runtime.follow.clock import MachineClock
 from policyc_runtime.follow.follower import Followed
@@ -140,7 +142,8 @@ def test_metrics_say_how_it_stands(tmp_path):
     """After the first of four steps, a second after it closed; each number with what it is."""
     times, file = Timetable(planned(tmp_path), BEGIN, 60 * SECOND, SECOND), tmp_path / "m.prom"
     closed = times.closes(0)
-    write_metrics(file, "visits", Followed(0, 1, closed, closed, closed + SECOND), 1, times)
+    account = Standing(None, 0.5, Decimal(3), 2.25)
+    write_metrics(file, "visits", Followed(0, 1, closed, closed, closed + SECOND), 1, times, account)
     said = dict(line.rsplit(" ", 1) for line in file.read_text().splitlines() if not line.startswith("#"))
     assert {name.removeprefix("policyc_follow_").partition("{")[0]: float(value) for name, value in said.items()} == {
         "steps_published": 1,
@@ -148,6 +151,10 @@ def test_metrics_say_how_it_stands(tmp_path):
         "lag_seconds": 1,
         "lateness_seconds": 60,
         "next_close_timestamp_seconds": (BEGIN + 2 * HOUR) / 1e6 + 60,
+        "account_limit": 3,
+        "account_spent": 0.5,
+        "account_requested": float("inf"),
+        "account_left": 2.25,
     }
 
 
