@@ -27,7 +27,8 @@ from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.release import release
 from policyc_runtime.sources.memory import CheckedRows
 from policyc_runtime.sources.moments import agreed_start, unsaid_start
-from policyc_runtime.sources.participation import can_carry_on
+from policyc_runtime.sources.participation import can_carry_on, measured_releases
+from policyc_runtime.sources.step_counts import every_user_in_a_cell
 
 if TYPE_CHECKING:
     from policyc_runtime.plan import Plan
@@ -79,9 +80,11 @@ def require_followable(plan: Plan) -> None:
     """Nothing when every step can be released as soon as it is over.
 
     Raises:
-        DataError: E0861, it cannot: values wait for later steps, or which rows count depends on later ones.
+        DataError: E0861, it cannot: values wait for later steps, or which rows count depends on later ones; or one row
+            that does not come would stop it.
     """
-    reason = None
+    reason, remedy = None, "write `deliver realtime` into the policy and compile it into another directory; this plan "
+    remedy += "is run on whole histories by `policyc run`"
     if plan.delivery.kind == "offline":
         reason = "it delivers `offline`: its values are made of the whole stream"
     elif not can_carry_on(plan):
@@ -90,14 +93,17 @@ def require_followable(plan: Plan) -> None:
         reason = "its mechanism measures several steps together"
     elif waiting_steps(plan):
         reason = f"values of a step wait for {waiting_steps(plan):,} later ones"
+    elif any(every_user_in_a_cell(plan, release) for release in measured_releases(plan)):
+        reason = "every user of the population has to be in a cell at each step: one row that does not come would stop "
+        reason += "it for good, and tell that"
+        remedy = 'give the cell of the policy `otherwise "elsewhere"`, for users who are not seen, and compile it again'
     if reason is not None:
         raise DataError(
             "E0861",
             "this plan cannot be followed",
             where="plan.json",
             because=reason,
-            help="write `deliver realtime` into the policy and compile it into another directory; this plan is run on "
-            "whole histories by `policyc run`",
+            help=remedy,
         )
 
 

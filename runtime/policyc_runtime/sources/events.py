@@ -27,7 +27,7 @@ from policyc_runtime.sources.memory import Rows
 from policyc_runtime.sources.moments import declared_start, unsaid_start
 from policyc_runtime.sources.names import check_cells, named_by
 from policyc_runtime.sources.participation import counted_by_user, listed_cells, sum_columns
-from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps
+from policyc_runtime.sources.step_counts import StepCounts, check_population, check_steps, every_user_in_a_cell
 from policyc_runtime.sources.tables import is_parquet, open_rows
 from policyc_runtime.sources.written_moments import rows_with_moments
 
@@ -75,7 +75,8 @@ def read_events(
             occupied = occupied_steps(session, plan, start)
             total = due_steps(plan, start, occupied, at_least, str(path), zoned=zoned, simulated=simulated)
         check_steps(plan, total, str(path), start)
-        return count_events(session, str(path), plan, start, range(total))
+        first = at_least == 0 and not table.checked
+        return count_events(session, str(path), plan, start, range(total), first=first)
 
 
 def occupied_steps(session: Session, plan: Plan, start: int) -> NDArray[np.int64]:
@@ -174,7 +175,7 @@ def _number(session: Session, table: InputTable, column: str, value: str) -> str
 
 
 def count_events(
-    session: Session, where: str, plan: Plan, start: int, steps: range, *, carried_on: bool = False
+    session: Session, where: str, plan: Plan, start: int, steps: range, *, first: bool, carried_on: bool = False
 ) -> StepCounts:
     """Counts of `event`, of the steps through the last of these; those before them are 0.
 
@@ -184,9 +185,13 @@ def count_events(
         plan: what to count.
         start: the moment of step 0, microseconds since 1970.
         steps: those to count.
+        first: whether nothing is released yet, so that another plan may take this one's place: then there must be no
+            more users than the population. Later they count as all others do, and `otherwise` is what is left, below 0
+            if need be: one user more moves as much of it, and a stream that ends tells that somebody came.
         carried_on: under a participation bound the table `before` says what users did already.
     """
-    _check_users(session, where, plan, steps)
+    if first:
+        _check_users(session, where, plan, steps)
     if plan.participation is not None:
         return counted_by_user(session, plan, start, steps, carried_on=carried_on)
     states = len(plan.stream.cell.states) if plan.stream.cell else 1
@@ -196,7 +201,7 @@ def count_events(
     for at, code, users, low, high, _ in session.rows(totals(session.dialect, presence, ())):
         present[at, code] = users
         digests[at].append(f"{code}:{users}:{low}:{high};")
-    counts = {release.name: _of_release(plan, release, present, where, steps.start) for release in plan.releases}
+    counts = {release.name: _of_release(plan, release, present, where, steps.start, first) for release in plan.releases}
     return StepCounts(start, counts, tuple("".join(digests[at]) for at in range(steps.stop)))
 
 
@@ -209,12 +214,13 @@ def _check_users(session: Session, where: str, plan: Plan, steps: range) -> None
             "there are more users in the data than the population",
             where=where,
             because="the policy states it as a public number: all users there are, seen or not",
-            help="correct `population` in the policy, or the users in the data",
+            help="correct `population` in the policy and compile again, or correct the users in the data; nothing was "
+            "drawn, and once a step is out more users count like all others",
         )
 
 
 def _of_release(
-    plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str, first: int
+    plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str, begin: int, first: bool
 ) -> NDArray[np.int64]:
     """(steps, cells of the release) from users present by state."""
     cell = plan.stream.cell
@@ -235,5 +241,6 @@ def _of_release(
     else:
         missing = plan.stream.population - known.sum(axis=1, keepdims=True)
         return np.hstack([known, missing])
-    check_population(plan, release, counts, where, first)
+    if first or every_user_in_a_cell(plan, release):
+        check_population(plan, release, counts, where, begin)
     return counts

@@ -174,7 +174,9 @@ class History:
                 carried_on = plan.participation is not None and plan.participation.enforced is not None
                 if carried_on:
                     self._bring_kept(session, table.path, calendar, done)
-                new = count_events(session, str(path), plan, start, range(done, total), carried_on=carried_on)
+                first = done == 0 and not table.checked
+                asked = range(done, total)
+                new = count_events(session, str(path), plan, start, asked, first=first, carried_on=carried_on)
                 self._take(connection, new, rows, done, start)
                 self._forget(calendar, new.steps)
         finally:

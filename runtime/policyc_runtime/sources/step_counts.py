@@ -42,6 +42,13 @@ class StepCounts:
         return len(self.digests)
 
 
+def every_user_in_a_cell(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether cells of a step have to add up to the population: the public total is exact, and nothing is left over."""
+    cell = plan.stream.cell
+    listed = release.query.by is not None and cell is not None and cell.otherwise is None
+    return listed and plan.stream.population is not None and plan.participation is None
+
+
 def check_population(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], where: str, first: int = 0) -> None:
     """Nothing when the counts of every step from the `first` on fit the declared population.
 

@@ -133,6 +133,28 @@ def test_a_user_written_in_two_ways_is_one(tmp_path):
     assert np.flatnonzero(counted(plan, tmp_path)["there"][:, 0]).tolist() == [0]
 
 
+def test_more_users_than_the_population_stop_nobody(tmp_path):
+    """Five of a population of two: all count, who is elsewhere is what is left, and released values add up to two."""
+    plan = planned(tmp_path, MOVING.replace("200", "2") + "postprocess occupancy { sum(occupancy) == population }\n")
+    lines = [json.dumps({"vehicle": f"u{n}", "seen_at": moment(BEGIN + n), "segment": "AB"[n % 2]}) for n in range(5)]
+    told = follow(plan, tmp_path, Played([*((BEGIN + 10, line) for line in lines), END]))
+    assert [one.stop for one in told] == list(range(1, 5))
+    assert counted(plan, tmp_path)["occupancy"].tolist() == [[3, 2, -3], *[[0, 0, 2]] * 3]
+    steps = np.array([row["released"] for row in rows(tmp_path)], dtype=float).reshape(4, 3)
+    assert steps.sum(axis=1).tolist() == [2] * 4
+
+
+def test_a_plan_that_one_missing_row_would_stop_is_refused(tmp_path):
+    """Every user in a cell at each step, and their number public: nothing may be missing."""
+    whole = MOVING.replace(' otherwise "away"', "").replace(
+        "[[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]]", "[[0.5, 0.5], [0.4, 0.6]]"
+    )
+    whole += "postprocess occupancy { sum(occupancy) == population }\n"
+    with pytest.raises(DataError) as refused:
+        follow(planned(tmp_path, whole), tmp_path, Played([END]))
+    assert (refused.value.code, "otherwise" in str(refused.value.help)) == ("E0861", True)
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_ended_between_steps_it_goes_on(stop, tmp_path):

@@ -319,6 +319,18 @@ def test_users_must_fit_the_population(tmp_path: Path) -> None:
     assert read(path, make_plan(population=3, **everywhere)).counts["parked"].tolist() == [[3, 0, 0]]
 
 
+def test_more_users_than_the_population_move_no_count_by_more(tmp_path: Path) -> None:
+    """Once a step is out they count: whoever of three is where, one who moves moves two counts by one each."""
+    plan = make_plan(population=1, start="2013-01-01")
+    steps = []
+    for cell in ("EWR", "JFK", "LGA", "BOS", None):
+        rows = "".join(f"u{user},2013-01-01T08:00:00,EWR,x\n" for user in range(2))
+        rows += f"moved,2013-01-01T09:00:00,{cell},x\n" if cell else ""
+        steps.append(read(write(tmp_path, rows), plan, steps=1, at_least=1).counts["parked"][0])
+    assert [step.tolist() for step in steps[2:]] == [[2, 0, 1, -2], [2, 0, 0, -1], [2, 0, 0, -1]]
+    assert all(abs(one - other).sum() <= 2 and one.sum() == 1 for one in steps for other in steps)
+
+
 def test_absence_needs_a_public_population(tmp_path: Path) -> None:
     """The number of users in the data is not public, so it does not stand in for the population."""
     error = refusal(
