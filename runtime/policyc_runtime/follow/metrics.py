@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from policyc_runtime.files import write_text
@@ -55,5 +56,5 @@ def write_metrics(
     write_text(file, "\n".join(lines) + "\n")
 
 
-def _amount(value: float | None) -> float | str:
-    return "+Inf" if value is None else value
+def _amount(value: float | None) -> float:
+    return math.inf if value is None else value
