@@ -18,7 +18,7 @@ from policyc.diagnostics.pages import all_codes
 from policyc.guide import DATA, DEPLOYMENTS, NOTEBOOK, PAGES, read_page, write_files
 
 BLOCK = re.compile(r"```(\S+)(?: (\S+))?\n(.*?)```", re.S)
-EXECUTED = ["tutorial", "promises", "reading", "running", "auditing", "cookbook", "limits"]
+EXECUTED = ["tutorial", "promises", "events", "reading", "running", "auditing", "cookbook", "limits"]
 
 
 def ran(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -42,7 +42,7 @@ def follow(text: str, folder: Path) -> int:
     blocks = BLOCK.findall(text)
     count = 0
     for (kind, name, body), after in zip(blocks, [*blocks[1:], ("", "", "")], strict=True):
-        if kind == "policy":
+        if name:
             (folder / name).write_text(body)
         if kind != "console":
             continue
@@ -86,6 +86,17 @@ def test_what_even_odds_become_is_computed() -> None:
     for epsilon, after in rows:
         true = 100 * math.exp(float(epsilon)) / (1 + math.exp(float(epsilon)))
         assert true <= float(after) < true + 0.1
+
+
+def test_what_nats_mean_is_computed() -> None:
+    """How many times as likely, rounded up, and the digits of the largest."""
+    page = " ".join(read_page("reading").split())
+    told = re.findall(r"([0-9.]+) nats?,? (?:one is at most )?([0-9.]+) times", page)
+    assert [nats for nats, _ in told] == ["1", "0.1", "2"]
+    for nats, times in told:
+        assert math.exp(float(nats)) <= float(times) < math.exp(float(nats)) + 0.01
+    assert 22_000 < math.exp(10) < 22_100
+    assert len(str(int(math.exp(114)))) == 50
 
 
 def test_pages_are_listed_and_shown(tmp_path: Path) -> None:
