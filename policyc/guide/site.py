@@ -45,6 +45,8 @@ def write_site(directory: Path) -> int:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the extra's own
         if done.returncode:
             raise RuntimeError(f"the generator fails: {done.stdout}{done.stderr}")
+        if directory.exists():
+            directory.rmdir()  # an empty one is no place to move to everywhere
         Path(work, "site").replace(directory)
     return written
 

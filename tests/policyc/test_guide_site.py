@@ -40,9 +40,10 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once; 404.html is for servers, whose root it is relative to."""
+    """The site, built once into an empty directory; 404.html is for servers, whose root it is relative to."""
     pytest.importorskip("zensical", reason="the extra `site` is not installed")
     directory = tmp_path_factory.mktemp("built") / "guide"
+    directory.mkdir()
     done = policyc("guide", "--site", str(directory), cwd=directory.parent)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{directory / 'index.html'}: the first of {len(PAGES) + len(all_codes()) + 11} pages\n"
