@@ -41,22 +41,26 @@ def claims_of(
     from policyc_runtime.released_file import release_claims
 
     plan = load_plan(directory)
-    for claim in plan_claims(plan):
-        yield claim
-        if claim.holds is False:
-            return  # nothing is rendered of a plan that is refused
+    with shown_progress("checking the plan"):
+        found = list(plan_claims(plan))
+    yield from found
+    if found[-1].holds is False:
+        return  # nothing is rendered of a plan that is refused
     with shown_progress("planning again"):
         found = verify_directory(directory, quick=quick)
     yield from found
     yield from signature_claims(directory, signed_by)
     book, pin = ledger or directory / LEDGER, directory / PIN
     if ledger is not None or released is not None or book.exists() or left_of_entries(book, pin) is not None:
-        for claim in ledger_claims(plan, book, pin):
-            yield claim
-            if claim.code == BUSY and claim.holds is False:
-                return  # whoever holds it was waited for once
+        with shown_progress("reading the ledger"):
+            found = list(ledger_claims(plan, book, pin))
+        yield from found
+        if found[-1].code == BUSY and found[-1].holds is False:
+            return  # whoever holds it was waited for once
     if released is not None:
-        yield from release_claims(plan, book, released)
+        with shown_progress("comparing the release"):
+            found = list(release_claims(plan, book, released))
+        yield from found
     if account is not None or plan.stream.dataset is not None:
         from policyc_runtime.account_claims import account_claims_of
 

@@ -143,7 +143,8 @@ def simulate(
         from policyc.emit.run_summary import render_events
         from policyc_runtime.laboratory.events import write_events
 
-        count = write_events(plan, seed, events, steps=steps, signal=signal)
+        with shown_progress("drawing events"):
+            count = write_events(plan, seed, events, steps=steps, signal=signal)
         if as_json:
             show_record({"simulated": True, "events": count, "file": events})
         else:
@@ -171,6 +172,7 @@ def _plan_of(target: Path) -> Plan:
         return plan
     from policyc.pipeline import compile_policy
 
-    compilation = compile_policy(target)
+    with shown_progress("compiling"):
+        compilation = compile_policy(target)
     show_findings(compilation.diagnostics, compilation.source)
     return compilation.plan
