@@ -9,7 +9,7 @@ from policyc.semantics.policy import Policy, Release
 from policyc.semantics.targets import UserStepsTarget
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
 from policyc_check.plan.stream import ParticipationRecord
-from policyc_check.plan.targets import NeighboringRelation, UserSteps
+from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSteps, UserStepsRho
 from policyc_check.users.participation import Participation
 
 RELATIONS = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
@@ -78,20 +78,19 @@ def participation_of(policy: Policy) -> ParticipationRecord:
     )
 
 
-def users_beside(policy: Policy) -> list[UserSteps]:
+def users_beside(policy: Policy) -> list[AnyUserSteps]:
     """The promises about all events of one user that budgets of steps have to keep."""
     return [beside_steps(policy, target) for target in policy.targets if isinstance(target, UserStepsTarget)]
 
 
-def beside_steps(policy: Policy, target: UserStepsTarget) -> UserSteps:
+def beside_steps(policy: Policy, target: UserStepsTarget) -> AnyUserSteps:
     """Such a promise as the plan has it: without a stated bound a user may take part in every step."""
     stated, horizon = policy.participation, policy.stream.horizon
     bound = horizon if stated is None else Participation(stated.steps, horizon, stated.spacing).steps
     assert bound is not None, "an endless stream without a bound was refused before"
-    return UserSteps(
-        epsilon=target.epsilon,
-        delta=target.delta,
-        relation=RELATIONS[target.neighbors],
-        bound=bound,
-        assumed=None if stated is None else stated.assumed,
-    )
+    relation, assumed = RELATIONS[target.neighbors], None if stated is None else stated.assumed
+    if target.rho is not None:
+        return UserStepsRho(rho=target.rho, relation=relation, bound=bound, assumed=assumed)
+    assert target.epsilon is not None, "read where there is no rho"
+    assert target.delta is not None, "read with an epsilon"
+    return UserSteps(epsilon=target.epsilon, delta=target.delta, relation=relation, bound=bound, assumed=assumed)

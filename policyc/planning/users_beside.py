@@ -6,6 +6,7 @@ raise leakage anywhere.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,14 +15,14 @@ from fractions import Fraction
 import numpy as np
 
 from policyc.planning.schedules import Floats, Run, exact, expand
-from policyc_check.plan.targets import UserSteps
+from policyc_check.plan.targets import AnyUserSteps, UserSteps, UserStepsRho
 from policyc_check.rounding import rounded_up
 from policyc_check.steps.users import differing_steps, kept
 
 FINE = 1e-9  # relative width at which a level is found where something is left to chance
 
 
-def cut(runs: Sequence[Run], users: Sequence[UserSteps]) -> tuple[Run, ...]:
+def cut(runs: Sequence[Run], users: Sequence[AnyUserSteps]) -> tuple[Run, ...]:
     """Budgets that keep every promise: each as it was, or the level at which all are cut."""
     found = tuple(runs)
     for target in users:
@@ -30,7 +31,7 @@ def cut(runs: Sequence[Run], users: Sequence[UserSteps]) -> tuple[Run, ...]:
     return found
 
 
-def _level(runs: Sequence[Run], target: UserSteps) -> float:
+def _level(runs: Sequence[Run], target: AnyUserSteps) -> float:
     endless = runs[-1].steps is None
     budgets = np.array([run.epsilon for run in runs]) if endless else expand(runs)
     differing = differing_steps(target, None if endless else len(budgets))
@@ -38,9 +39,13 @@ def _level(runs: Sequence[Run], target: UserSteps) -> float:
     spent = np.full(differing, spent[0]) if endless else spent[:differing]
     if not len(spent) or _keeps(spent, float(spent[0]), target):
         return float(budgets.max())
-    low = float(target.epsilon) / len(spent) / (1 + 1e-12)  # so that roundings do not add up to more
-    high = float(spent[0])
-    while (target.delta == 0 and high - low > 1e-15 * high) or high - low > FINE * high:
+    if isinstance(target, UserStepsRho):
+        alike = math.sqrt(2 * target.rho / len(spent))
+    else:
+        alike = float(target.epsilon) / len(spent)
+    low = alike / (1 + 1e-12)  # so that roundings do not add up to more
+    high, fine = float(spent[0]), FINE if isinstance(target, UserSteps) and target.delta else 1e-15
+    while high - low > fine * high:
         middle = (low + high) / 2
         if middle in (low, high):
             break
@@ -48,7 +53,7 @@ def _level(runs: Sequence[Run], target: UserSteps) -> float:
     return low
 
 
-def _keeps(spent: Floats, level: float, target: UserSteps) -> bool:
+def _keeps(spent: Floats, level: float, target: AnyUserSteps) -> bool:
     often = Counter(np.minimum(spent, level).tolist())
     costs = [(Fraction(rounded_up(exact(budget))), times) for budget, times in often.items()]  # as the check rounds
     return kept(costs, target)[0]

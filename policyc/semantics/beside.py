@@ -20,8 +20,7 @@ def with_budgets(policy: Policy) -> Policy:
 
 
 def _kept_by_steps(target: Target) -> Target:
-    if not isinstance(target, UserLevelTarget) or target.per is not None or target.epsilon is None:
+    if not isinstance(target, UserLevelTarget) or target.per is not None:
         return target
-    delta = target.delta
-    assert delta is not None, "read with an epsilon"
-    return UserStepsTarget(neighbors=target.neighbors, span=target.span, epsilon=target.epsilon, delta=delta)
+    own = {name: getattr(target, name) for name in ("neighbors", "span", "epsilon", "delta", "rho")}
+    return UserStepsTarget(**own)

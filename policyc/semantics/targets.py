@@ -69,12 +69,13 @@ class WEventTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class UserStepsTarget:
-    """All events of one user beside promises about steps, so that budgets of steps have to keep it."""
+    """All events of one user, which budgets of steps keep beside promises about steps: epsilon at a delta, or rho."""
 
     neighbors: Literal["add_remove", "replace"]
     span: Span
-    epsilon: Decimal
-    delta: Decimal
+    epsilon: Decimal | None
+    delta: Decimal | None
+    rho: Decimal | None = None
 
 
 Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget | UserStepsTarget

@@ -49,13 +49,19 @@ TARGETS = {
         "user_level(epsilon = 3.0, delta = 0, neighbors = replace)",
     ),
     "alpha + user": ("alpha_dpt(alpha = 1.0)", "user_level(epsilon = 1.5, delta = 1e-4, neighbors = add_remove)"),
+    "alpha + user, rho": ("alpha_dpt(alpha = 1.0)", "user_level(rho = 0.1, neighbors = add_remove)"),
 }
 USER_LEVEL = ("add_remove", "replace")
 ADDED = ("pure", "pure, replaced", "rho", "rho, replaced")  # whose losses add up
 MEASURED = ("event, delta", "w_event, delta", "event, added")  # whose noise is accounted for as that of a whole user
 WINDOWS = ("event", "w_event", *MEASURED)
 PURE = ("pure", "pure, replaced", "event", "w_event", "event, added")
-BESIDE = ("event + user", "w_event + user", "alpha + user")  # all of a user beside steps, whose budgets keep it
+BESIDE = (
+    "event + user",
+    "w_event + user",
+    "alpha + user",
+    "alpha + user, rho",
+)  # all of a user beside steps, whose budgets keep it
 SINGLE_STEPS = tuple(
     name for name in TARGETS if name not in MEASURED and (name in BESIDE or "user_level" not in TARGETS[name][0])
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import jsonschema
@@ -17,7 +19,7 @@ from policyc.emit.difference import compare_plans, is_weaker
 from policyc.emit.registry import registry_record
 from policyc.emit.summary import render_summary
 from policyc_check.plan.plan import load_plan as load_checked
-from policyc_check.plan.targets import UserSteps
+from policyc_check.plan.targets import AnyUserSteps
 from policyc_check.steps.users import costs_of, differing_steps
 from policyc_check.users.composition import GAP
 from policyc_runtime.laboratory.empirical import audit
@@ -71,9 +73,9 @@ def refused(tmp_path: Path) -> Callable[..., list[tuple[str, str]]]:
     return refuse_with
 
 
-def promised(plan: Plan) -> UserSteps:
+def promised(plan: Plan) -> AnyUserSteps:
     """The promise about all events of a user."""
-    (target,) = (target for target in plan.targets if isinstance(target, UserSteps))
+    (target,) = (target for target in plan.targets if isinstance(target, AnyUserSteps))
     return target
 
 
@@ -101,6 +103,27 @@ def test_a_plan_keeps_both_and_says_both(compiled, tmp_path):
     said = render_summary(plan, compilation)
     assert "user level: at most 2.0 nats about all events of one user in at most 6 steps" in said
     assert all(claim.holds is not False for claim in verify_directory(compilation))
+
+
+def test_a_rho_is_kept_and_said(compiled):
+    """Half of the squares of the costliest budgets; the certificate says what that is at a delta, too."""
+    targets = "target alpha_dpt(alpha = 1.0)\ntarget user_level(rho = 0.05, neighbors = replace)"
+    plan = compiled(targets=targets)
+    rho = sum(budget**2 * times for budget, times in costs_of(plan, promised(plan))) / 2
+    assert 0.05 * (1 - 1e-9) <= rho <= Decimal("0.05")
+    content = certificate_content(plan, {})
+    schema = json.loads((Path(policyc.emit.__file__).parent / "certificate.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    user = content["promises"][1]
+    assert (user["kind"], user["unit"], user["value"]) == ("user_level_rho", "rho", "0.05")
+    assert "tells at most rho 0.05, which is" in user["sentence"]
+    budgets = [float(budget) for budget, times in costs_of(plan, promised(plan)) for _ in range(times)]
+    assert math.log(float(user["factor"])) < sum(budgets)  # less than all budgets: some of it is left to chance
+    assert not is_weaker(compare_plans(plan, compiled(targets=targets.replace("0.05", "0.04"))))
+    assert is_weaker(compare_plans(plan, compiled(targets=targets.replace("0.05", "0.06"))))
+    pure = targets.replace("rho = 0.05", "epsilon = 0.3, delta = 0")  # of which half the square is 0.045
+    assert not is_weaker(compare_plans(plan, compiled(targets=pure)))
+    assert is_weaker(compare_plans(plan, compiled(targets=pure.replace("0.3", "0.32"))))
 
 
 def test_without_a_bound_any_steps_are_covered(compiled):
@@ -147,7 +170,6 @@ def test_spacing_leaves_fewer_steps(compiled):
         ({"participation": 'participation at_most(6 steps, per = 7d, assumed = "x")'}, "E0505", "per"),
         ({"otherwise": "", "targets": EVENT + USER.format("2.0", "0", "replace"), "more": ""}, "E0304", "otherwise"),
         ({"horizon": "unbounded", "participation": "", "more": f"{CHAIN}\ndeliver realtime"}, "E0501", "assumed"),
-        ({"targets": EVENT + "target user_level(rho = 0.5, neighbors = replace)", "more": ""}, "E0702", "`rho`"),
         (
             {
                 "targets": EVENT + "target user_level(epsilon = 1.0, delta = 0, neighbors = replace, per = 2d)",

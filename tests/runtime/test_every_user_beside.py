@@ -20,7 +20,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc_check.errors import PlanRejectedError
-from policyc_check.plan.targets import NeighboringRelation, UserSteps
+from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSteps, UserStepsRho
 from policyc_check.steps.users import check_user_steps, costs_of, kept, profile_of
 from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Plan
@@ -48,6 +48,11 @@ PLANS: dict[str, tuple[int, str, str, str, str]] = {  # cells, releases, the oth
     "a delta, independent noise": (2, BY_CELL, ALPHA, "epsilon = 1.2, delta = 9e-3, neighbors = replace", "2 laplace"),
     "few releases": (1, BY_CELL, ALPHA, "epsilon = 1.0, delta = 0, neighbors = replace", "2 sparse"),
     "every other step": (1, BY_CELL, ALPHA, "epsilon = 1.0, delta = 0, neighbors = add_remove", "1 sparse"),
+    "a rho": (1, BY_CELL, ALPHA, "rho = 0.002, neighbors = add_remove", "2"),
+    "a rho, replaced": (1, BY_CELL, ALPHA, "rho = 0.005, neighbors = replace", "1"),
+    "a rho, two releases": (1, BOTH, ALPHA, "rho = 0.02, neighbors = add_remove", ""),
+    "a rho, two cells": (2, BY_CELL, EVENT, "rho = 0.02, neighbors = replace", "2 laplace"),
+    "a rho, few releases": (1, BY_CELL, ALPHA, "rho = 0.002, neighbors = replace", "1 sparse"),
     "beside events": (2, BY_CELL, EVENT, "epsilon = 1.4, delta = 0, neighbors = add_remove", "2"),
     "beside windows": (
         2,
@@ -57,7 +62,9 @@ PLANS: dict[str, tuple[int, str, str, str, str]] = {  # cells, releases, the oth
         "2",
     ),
 }
-TIGHT = tuple(name for name in PLANS if name not in ("a delta, independent noise", "few releases"))
+LOOSE = ("a delta, independent noise", "few releases", "a rho, two releases", "a rho, two cells")
+TIGHT = tuple(name for name in PLANS if name not in LOOSE)
+ORDERS = (1.0, 1.01, 1.5, 2.0, 4.0, 16.0, 64.0)  # of Renyi divergences
 
 
 def compiled(kind: str, folder: Path) -> Plan:
@@ -82,9 +89,9 @@ target user_level({promise})
     return compile_policy(path).plan
 
 
-def promise_of(plan: Plan) -> UserSteps:
+def promise_of(plan: Plan) -> AnyUserSteps:
     """The promise that is held here."""
-    (target,) = (target for target in plan.targets if isinstance(target, UserSteps))
+    (target,) = (target for target in plan.targets if isinstance(target, AnyUserSteps))
     return target
 
 
@@ -139,7 +146,7 @@ def together(one: list[tuple[float, float]], other: list[tuple[float, float]]) -
 
 
 def told(plan: Plan, less: Fraction = Fraction(1)) -> float:
-    """The most that is told of one user: nats where nothing is left to chance, else delta at the promised epsilon.
+    """The most that is told of one user: nats where nothing is left to chance, delta at the promised epsilon, or rho.
 
     `less` multiplies the noise.
     """
@@ -165,14 +172,24 @@ def told(plan: Plan, less: Fraction = Fraction(1)) -> float:
             for index, (release, move) in enumerate(zip(plan.releases, parts, strict=True))
             if scales[index][step] > 0
         ]
-        if promise.delta == 0:
+        if isinstance(promise, UserSteps) and promise.delta == 0:
             lost = sum((Fraction(sum(map(abs, move))) / Fraction(scale) for move, scale, _ in known), Fraction(0))
             most = max(most, float(lost))
             continue
         law = reduce(together, (list(losses(move, scale, balanced=b)) for move, scale, b in known), [(0.0, 1.0)])
+        if isinstance(promise, UserStepsRho):
+            most = max(most, *(divergence(law, order) / order for order in ORDERS))
+            continue
         epsilon = float(promise.epsilon)
         most = max(most, math.fsum(p * -math.expm1(epsilon - loss) for loss, p in law if loss > epsilon))
     return most
+
+
+def divergence(law: list[tuple[float, float]], order: float) -> float:
+    """The Renyi divergence of losses, nats; of order 1 the mean."""
+    if order == 1:
+        return math.fsum(p * loss for loss, p in law)
+    return math.log(math.fsum(p * math.exp((order - 1) * loss) for loss, p in law)) / (order - 1)
 
 
 def balanced(release: ReleasePlan) -> bool:
@@ -188,23 +205,27 @@ def test_the_noise_hides_every_user(kind: str, tmp_path: Path) -> None:
     verify(plan)
     assert all(claim.holds for claim in verified_claims(plan))
     promise = promise_of(plan)
-    limit = float(promise.delta or promise.epsilon)
+    limit = float(promise.rho if isinstance(promise, UserStepsRho) else promise.delta or promise.epsilon)
     found = told(plan)
     assert found <= limit * (1 + 1e-9)
     if kind in TIGHT:
         assert found >= 0.97 * limit
         assert told(plan, Fraction(9, 10)) > limit
-        smaller = promise.model_copy(update={"epsilon": promise.epsilon * Decimal("0.96")})
-        assert promise.delta or not kept(costs_of(plan, smaller), smaller)[0]
+        number = "rho" if isinstance(promise, UserStepsRho) else "epsilon"
+        smaller = promise.model_copy(update={number: getattr(promise, number) * Decimal("0.96")})
+        assert getattr(promise, "delta", 0) or not kept(costs_of(plan, smaller), smaller)[0]
 
 
-def test_one_that_tells_more_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "smaller"), [("pure", {"epsilon": Decimal("0.999999998")}), ("a rho", {"rho": Decimal("0.001999999998")})]
+)
+def test_one_that_tells_more_is_refused(kind: str, smaller: dict[str, Decimal], tmp_path: Path) -> None:
     """A smaller promise, a larger bound, one that nobody vouches for, other neighbors, no place for who is away."""
-    plan = compiled("pure", tmp_path)
-    index = next(index for index, target in enumerate(plan.targets) if isinstance(target, UserSteps))
+    plan = compiled(kind, tmp_path)
+    index = next(index for index, target in enumerate(plan.targets) if isinstance(target, AnyUserSteps))
     promise = plan.targets[index]
     for change in (
-        {"epsilon": Decimal("0.999999998")},
+        smaller,
         {"bound": 3},
         {"assumed": None},
         {"relation": NeighboringRelation.REPLACE_ONE},

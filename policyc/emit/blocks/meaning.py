@@ -14,11 +14,13 @@ from policyc.emit.numbers import exact, plain, round_up
 from policyc_check.plan.targets import (
     AlphaDPT,
     AnyUserPromise,
+    AnyUserSteps,
     EventLevel,
     Target,
     UserPromise,
     UserRho,
     UserSteps,
+    UserStepsRho,
     WEvent,
     window_of,
 )
@@ -40,16 +42,16 @@ def meaning(plan: Plan) -> list[JsonValue]:
 def _meaning(plan: Plan, target: Target, index: int) -> Json:
     about = (
         f"all events of {user(plan)}{in_period(plan)} together"
-        if isinstance(target, UserPromise | UserSteps)
+        if isinstance(target, UserPromise | AnyUserSteps)
         else event(plan, window_of(target))
     )
+    guess = "right"
     if isinstance(target, UserPromise):
         rows = _exact_curve(told_curve(plan, target), _usual(target))
-    elif isinstance(target, UserSteps) and target.delta:
-        rows = _exact_curve(profile_of(costs_of(plan, target)), float(target.epsilon))
+    elif isinstance(target, UserStepsRho) or (isinstance(target, UserSteps) and target.delta):
+        rows = _exact_curve(profile_of(costs_of(plan, target)), _usual(target))
     else:
-        rows = _pure(target)
-    guess = "right" if isinstance(target, UserPromise) or (isinstance(target, UserSteps) and target.delta) else "sure"
+        rows, guess = _pure(target), "sure"
     return {
         "promise": f"P{index}",
         "unit_of_privacy": about,
@@ -78,7 +80,7 @@ def _even(after: str, guess: str) -> str:
 def _method(target: Target) -> str:
     if isinstance(target, UserSteps) and target.delta == 0:
         return f"Whatever the adversary knows of how steps of a user depend on each other: {_odds(target)}"
-    if isinstance(target, UserSteps):
+    if isinstance(target, AnyUserSteps):
         return (
             "Beliefs are how often the best guess whether the events are those of the user, or of the neighbor, is "
             "right, after a prior belief of 10 or 50 % in one of them; both follow from the budgets of all steps in "
@@ -147,9 +149,11 @@ def _exact_curve(profile: PrivacyProfile, usual: float) -> Rows:
     return beliefs, tests
 
 
-def _usual(target: AnyUserPromise) -> float:
+def _usual(target: AnyUserPromise | AnyUserSteps) -> float:
     """Nats that are seldom lost."""
-    return 4 * math.sqrt(target.rho) + float(target.rho) if isinstance(target, UserRho) else float(target.epsilon)
+    if isinstance(target, UserRho | UserStepsRho):
+        return 4 * math.sqrt(target.rho) + float(target.rho)
+    return float(target.epsilon)
 
 
 def best_guess(profile: PrivacyProfile, prior: Decimal) -> float:
@@ -175,7 +179,7 @@ def _up(value: Decimal) -> str:
 
 def posterior_picture(plan: Plan) -> Json | None:
     """What can be believed after against before, for the first promise that bounds odds; None when there is none."""
-    targets = [target for target in plan.targets if not isinstance(target, UserPromise | UserSteps)]
+    targets = [target for target in plan.targets if not isinstance(target, UserPromise | AnyUserSteps)]
     if not targets:
         return None
     target = targets[0]

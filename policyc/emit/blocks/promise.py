@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
-from policyc.emit.blocks.user_steps import at_chance, taking_part, user_steps_of, user_steps_promise
+from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of, user_steps_promise
 from policyc.emit.blocks.wording import (
     Json,
     JsonValue,
@@ -23,11 +23,11 @@ from policyc.emit.blocks.wording import (
 from policyc.emit.numbers import exact, likelihood_factor, plain, round_down, sentence_case, shown
 from policyc_check.plan.targets import (
     AlphaDPT,
+    AnyUserSteps,
     EventLevel,
     NeighboringRelation,
     Target,
     UserPromise,
-    UserSteps,
     WEvent,
     window_of,
 )
@@ -45,8 +45,8 @@ def promises(plan: Plan) -> list[JsonValue]:
     ]
 
 
-def _promise(plan: Plan, target: AlphaDPT | EventLevel | WEvent | UserSteps, index: int) -> Json:
-    if isinstance(target, UserSteps):
+def _promise(plan: Plan, target: AlphaDPT | EventLevel | WEvent | AnyUserSteps, index: int) -> Json:
+    if isinstance(target, AnyUserSteps):
         return user_steps_promise(plan, target, index, _rests_on(plan, without=("correlation", "independence")))
     if isinstance(target, AlphaDPT):
         return _alpha_dpt(plan, target, index)
@@ -326,9 +326,7 @@ def _more_than_one_event(plan: Plan) -> Json:
     wide = any(getattr(target, "window", 1) > 1 for target in plan.targets)
     one = "one event, or for the steps of one window," if wide else "one event"
     if users := user_steps_of(plan):
-        told = [
-            f"{exact(t.epsilon)} nats{at_chance(t)} of a user who takes part in {taking_part(plan, t)}" for t in users
-        ]
+        told = [f"{most(t)}{at_chance(t)} of a user who takes part in {taking_part(plan, t)}" for t in users]
         return {
             "title": "More of a user than its promise is about",
             "text": (

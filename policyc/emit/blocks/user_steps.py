@@ -2,68 +2,92 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 from policyc.emit.blocks.wording import Json, JsonValue, all_published, quoted, said, span, user
 from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
 from policyc.emit.odds import probability_beyond
-from policyc_check.plan.targets import NeighboringRelation, UserSteps
+from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSteps, UserStepsRho
 from policyc_check.steps.users import costs_of, differing_steps, profile_of
+from policyc_check.users.claims import DELTAS
 from policyc_runtime.plan import Plan
 
 
-def user_steps_of(plan: Plan) -> list[UserSteps]:
+def user_steps_of(plan: Plan) -> list[AnyUserSteps]:
     """The promises of a plan that are of this kind."""
-    return [target for target in plan.targets if isinstance(target, UserSteps)]
+    return [target for target in plan.targets if isinstance(target, AnyUserSteps)]
 
 
-def budgets_of(plan: Plan, target: UserSteps) -> Fraction:
+def leaves_to_chance(target: AnyUserSteps) -> bool:
+    """Whether more than the promised number may be told, if seldom."""
+    return isinstance(target, UserStepsRho) or target.delta > 0
+
+
+def most(target: AnyUserSteps) -> str:
+    """`rho 0.015` or `1 nats`, as the promise has it."""
+    return f"rho {exact(target.rho)}" if isinstance(target, UserStepsRho) else f"{exact(target.epsilon)} nats"
+
+
+def budgets_of(plan: Plan, target: AnyUserSteps) -> Fraction:
     """The sum of the budgets of all steps in which neighbors differ, nats."""
     return sum((budget * times for budget, times in costs_of(plan, target)), Fraction(0))
 
 
-def at_chance(target: UserSteps) -> str:
+def at_chance(target: AnyUserSteps) -> str:
     """` at delta 0.000001`, where there is one."""
-    return f" at delta {exact(target.delta)}" if target.delta else ""
+    return f" at delta {exact(target.delta)}" if isinstance(target, UserSteps) and target.delta else ""
 
 
-def is_assumed(plan: Plan, target: UserSteps) -> bool:
+def is_assumed(plan: Plan, target: AnyUserSteps) -> bool:
     """Whether users might take part in more steps; of all steps of a stream there are no more."""
     return target.assumed is not None and target.bound != plan.stream.horizon
 
 
-def taking_part(plan: Plan, target: UserSteps) -> str:
+def taking_part(plan: Plan, target: AnyUserSteps) -> str:
     """How often a user takes part: `at most 50 steps`, or `any of the 288 steps`."""
     if target.bound == plan.stream.horizon:
         return f"any of the {counted(target.bound, 'step')}"
     return f"at most {counted(target.bound, 'step')}"
 
 
-def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list[JsonValue]) -> Json:
+def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: list[JsonValue]) -> Json:
     """The promise in sentences, as certificates have it."""
-    factor = likelihood_factor(target.epsilon)
+    epsilon, delta = nats_at(plan, target)
+    factor = likelihood_factor(epsilon)
     replaced = target.relation is NeighboringRelation.REPLACE_ONE
     bounded = ", as is assumed," if is_assumed(plan, target) else ""
     other = "with those of any other user in their place" if replaced else "without"
     results = f"No published result is more than {factor} times as likely with these events as {other}."
-    if target.delta:
+    if delta:
         results = (
             f"Any set of results has at most {factor} times the probability with these events that it has {other}, "
-            f"plus {exact(target.delta)}."
+            f"plus {exact(delta)}."
         )
+    told = f"{most(target)}{at_chance(target)}"
+    if isinstance(target, UserStepsRho):
+        told = f"{most(target)}, which is {exact(epsilon)} nats at delta {exact(delta)},"
     derivation = "The budgets of the costliest steps, all releases together, in exact fractions."
-    if target.delta:
+    if isinstance(target, UserStepsRho):
+        derivation = (
+            "Half of the squares of the budgets of the costliest steps, all releases together, in exact fractions: a "
+            "largest loss is a rho, half of its square. What is said at a delta is not converted from rho: each of "
+            "these steps tells at most what randomised response of its budget does, and their losses are convolved."
+        )
+    elif target.delta:
         derivation = (
             "Each of the costliest steps tells at most what randomised response of its budget does; their losses are "
             "convolved, with every rounding against the plan."
         )
     return {
         "id": f"P{index}",
-        "kind": "user_level",
-        "name": "user-level differential privacy",
-        "value": exact(target.epsilon),
-        **({"delta": exact(target.delta)} if target.delta else {}),
-        "unit": "nats",
+        "kind": "user_level_rho" if isinstance(target, UserStepsRho) else "user_level",
+        "name": "user-level zero-concentrated differential privacy"
+        if isinstance(target, UserStepsRho)
+        else "user-level differential privacy",
+        "value": exact(target.rho if isinstance(target, UserStepsRho) else target.epsilon),
+        **({"delta": exact(target.delta)} if isinstance(target, UserSteps) and target.delta else {}),
+        "unit": "rho" if isinstance(target, UserStepsRho) else "nats",
         "unit_of_privacy": "all events of one user",
         "time_scope": span(plan),
         "neighboring_relation": target.relation.value,
@@ -73,14 +97,14 @@ def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list
             for r in plan.releases
         ],
         "sentence": (
-            f"{all_published(plan)} tells at most {exact(target.epsilon)} nats{at_chance(target)} about all events of "
+            f"{all_published(plan)} tells at most {told} about all events of "
             f"{user(plan)} together. That is so for an adversary who knows all about every other user. "
             f"One user{bounded} takes part in {taking_part(plan, target)}. {results}"
         ),
         "in_odds": (
             f"Whatever is believed before, and however the steps of one user depend on each other, the odds between "
             f"what the user did and {'what any other user may do' if replaced else 'nothing at all'} change by a "
-            f"factor of at most {factor}.{_more_often(plan, target)}"
+            f"factor of at most {factor}.{_more_often(plan, target, epsilon)}"
         ),
         "factor": factor,
         "adversary": "knows all about every other user, and however this user's steps depend on each other",
@@ -88,15 +112,33 @@ def user_steps_promise(plan: Plan, target: UserSteps, index: int, rests_on: list
         "recomputed": f"{_recomputed(plan, target)}, over {span(plan)}",
         "theorem": "what steps tell of one user is at most the budgets of those in which neighbors differ, together",
         "derivation": f"{derivation} The plan was found by one algorithm and checked by another.",
-        "sources": ["DR14", *(["KOV15"] if target.delta else [])],
+        "sources": ["BS16" if isinstance(target, UserStepsRho) else "DR14", *(["KOV15"] if delta else [])],
         "conditional_on": rests_on,
     }
 
 
-def _recomputed(plan: Plan, target: UserSteps) -> str:
+def nats_at(plan: Plan, target: AnyUserSteps) -> tuple[Decimal, Decimal]:
+    """Epsilon and delta of the promise; of a rho, those that the budgets keep at the first delta that pages say."""
+    if isinstance(target, UserSteps):
+        return target.epsilon, target.delta
+    profile, delta = profile_of(costs_of(plan, target)), DELTAS[0]
+    low, high = Decimal(0), Decimal(round_up(budgets_of(plan, target)))
+    if profile.delta(0.0) <= delta:
+        return low, delta
+    while high - low > high / 10_000:
+        middle = (low + high) / 2
+        low, high = (low, middle) if profile.delta(float(middle)) <= delta else (middle, high)
+    return Decimal(round_up(high)), delta
+
+
+def _recomputed(plan: Plan, target: AnyUserSteps) -> str:
     """The sum of the budgets of the costliest steps; where that is more than is promised, what is left to chance."""
     lost, differing = budgets_of(plan, target), differing_steps(target, plan.stream.horizon)
     budgets = counted(differing, "largest budget")
+    if isinstance(target, UserStepsRho):
+        rho = sum((budget**2 * times for budget, times in costs_of(plan, target)), Fraction(0)) / 2
+        found = f"rho {round_up(rho)}, half of the squares of the {budgets}"
+        return f"{found}, {round_up(lost)} nats in all: neighbors differ in no more steps"
     if lost <= Fraction(target.epsilon):
         return f"{round_up(lost)} nats, sum of the {budgets}: neighbors differ in no more steps"
     chance = round_up(profile_of(costs_of(plan, target)).delta(float(target.epsilon)), 3)
@@ -106,19 +148,19 @@ def _recomputed(plan: Plan, target: UserSteps) -> str:
     )
 
 
-def _more_often(plan: Plan, target: UserSteps) -> str:
+def _more_often(plan: Plan, target: AnyUserSteps, epsilon: Decimal) -> str:
     """How often odds change by more, which is not what delta says."""
     costs = costs_of(plan, target)
-    if target.delta == 0 or budgets_of(plan, target) <= Fraction(target.epsilon):
+    if not leaves_to_chance(target) or budgets_of(plan, target) <= Fraction(epsilon):
         return " There is no result, however rare, that changes them by more."
-    beyond = round_up(probability_beyond(profile_of(costs), float(target.epsilon)), 2)
+    beyond = round_up(probability_beyond(profile_of(costs), float(epsilon)), 2)
     return (
         f" It is more with a probability of at most {beyond}. (Delta is less: it weighs every such result by how far "
         "it goes beyond.)"
     )
 
 
-def neighbors_words(plan: Plan, target: UserSteps) -> str:
+def neighbors_words(plan: Plan, target: AnyUserSteps) -> str:
     """Which two data sets must be hard to tell apart."""
     if target.relation is NeighboringRelation.REPLACE_ONE:
         return "two data sets that differ in one user: all events of one are replaced by all events of another"
@@ -130,7 +172,7 @@ def neighbors_words(plan: Plan, target: UserSteps) -> str:
     return f"two data sets, one of which has all events of one user more than the other{public}{absent}"
 
 
-def limited_participation(plan: Plan, target: UserSteps, whole_stream: str) -> Json:
+def limited_participation(plan: Plan, target: AnyUserSteps, whole_stream: str) -> Json:
     """The assumption that users take part in so many steps; `whole_stream`: what is left of one who does not."""
     cell = plan.stream.cell
     where = "" if cell is None or cell.otherwise is None else f", in which it is not {quoted(cell.otherwise)}"

@@ -7,7 +7,15 @@ from decimal import Decimal
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_check.plan.correlation import ChainRecord, IndependentGroup
 from policyc_check.plan.stream import DAY, MONTH, Length
-from policyc_check.plan.targets import NeighboringRelation, Target, UserLevel, UserPromise, UserRho, window_of
+from policyc_check.plan.targets import (
+    NeighboringRelation,
+    Target,
+    UserLevel,
+    UserPromise,
+    UserRho,
+    UserStepsRho,
+    window_of,
+)
 from policyc_runtime.plan import Plan
 from policyc_runtime.predicted_errors import PredictedError
 from policyc_runtime.sources.calendar import step_of
@@ -70,12 +78,12 @@ def glossary(plan: Plan) -> list[JsonValue]:
             "The policy's table of how likely a user is to be in each place next, given where the user is now. It is "
             "printed below, under the correlation."
         )
-    if any(isinstance(target, UserRho) for target in plan.targets):
+    if any(isinstance(target, UserRho | UserStepsRho) for target in plan.targets):
         entries["rho"] = (
             "How much results tell, as a number that adds up over results: on average at most so many nats, and the "
             "more above that, the rarer (about the epsilons that stand beside it)."
         )
-    if any(isinstance(target, UserRho) or getattr(target, "delta", None) for target in plan.targets):
+    if any(isinstance(target, UserRho | UserStepsRho) or getattr(target, "delta", None) for target in plan.targets):
         entries["delta"] = (
             "What is left to chance: an amount that the probability of any set of results may differ by beyond the "
             "factor."

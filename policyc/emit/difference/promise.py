@@ -13,12 +13,14 @@ from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import DAY, MONTH, CellRecord, StreamRecord
 from policyc_check.plan.targets import (
     AlphaDPT,
+    AnyUserSteps,
     NeighboringRelation,
     Target,
     UserLevel,
     UserPromise,
     UserRho,
     UserSteps,
+    UserStepsRho,
     window_of,
 )
 from policyc_runtime.plan import Plan
@@ -36,27 +38,32 @@ def _numbers(target: Target) -> tuple[Decimal, Decimal]:
     """Epsilon, alpha or rho, and delta."""
     if isinstance(target, AlphaDPT):
         return target.alpha, Decimal(0)
-    if isinstance(target, UserRho):
+    if isinstance(target, UserRho | UserStepsRho):
         return target.rho, Decimal(0)
     return target.epsilon, target.delta if isinstance(target, UserLevel | UserSteps) else Decimal(0)
+
+
+def _is_rho(target: Target) -> bool:
+    return isinstance(target, UserRho | UserStepsRho)
 
 
 def _kind(target: Target) -> str:
     """What a promise is about, whatever its number: those of one kind stand for each other."""
     if isinstance(target, UserPromise):
         return "user_level" if target.window is None else kind_of(target)
-    return "user_level beside steps" if isinstance(target, UserSteps) else target.kind
+    return "user_level beside steps" if isinstance(target, AnyUserSteps) else target.kind
 
 
 def _target_words(target: Target) -> str:
     number, delta = _numbers(target)
-    words = [f"rho {exact(number)}" if isinstance(target, UserRho) else f"{exact(number)} nats"]
+    words = [f"rho {exact(number)}" if _is_rho(target) else f"{exact(number)} nats"]
     if isinstance(target, UserPromise):
         words += [*([f"delta {exact(delta)}"] if isinstance(target, UserLevel) else []), target.relation.value]
         if target.per is not None:
             words.append(f"one period of {duration(target.per)}")
-    if isinstance(target, UserSteps):
-        words += [f"delta {exact(target.delta)}", target.relation.value, f"at most {counted(target.bound, 'step')}"]
+    if isinstance(target, AnyUserSteps):
+        words += [f"delta {exact(delta)}"] if isinstance(target, UserSteps) else []
+        words += [target.relation.value, f"at most {counted(target.bound, 'step')}"]
     if _window(target) > 1:
         words.append(f"any {_window(target):,} steps in a row")
     return ", ".join(words)
@@ -68,9 +75,10 @@ def _implies(new: Target, old: Target) -> bool:
         return False
     if _fewer(new, old):
         return False
-    if isinstance(old, UserRho) and isinstance(new, UserLevel):  # a largest loss is a rho, half of its square (BS16)
-        return new.delta == 0 and new.epsilon**2 <= 2 * old.rho
-    if isinstance(new, UserRho) != isinstance(old, UserRho):
+    if _is_rho(old) and not _is_rho(new):  # a largest loss is a rho, half of its square (BS16)
+        (number, delta), (rho, _) = _numbers(new), _numbers(old)
+        return delta == 0 and number**2 <= 2 * rho
+    if _is_rho(new) != _is_rho(old):
         return False
     (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
     return number <= before and delta <= delta_before and _window(new) >= _window(old)
@@ -82,7 +90,7 @@ def _window(target: Target) -> int:
 
 
 def _relation(target: Target) -> object:
-    return target.relation if isinstance(target, UserPromise | UserSteps) else NeighboringRelation.REPLACE_ONE
+    return target.relation if isinstance(target, UserPromise | AnyUserSteps) else NeighboringRelation.REPLACE_ONE
 
 
 def _covers(new: Target, old: Target) -> bool:
@@ -96,7 +104,7 @@ def _covers(new: Target, old: Target) -> bool:
 
 def _fewer(new: Target, old: Target) -> bool:
     """Whether the new promise is about users in fewer steps."""
-    return isinstance(old, UserSteps) and isinstance(new, UserSteps) and new.bound < old.bound
+    return isinstance(old, AnyUserSteps) and isinstance(new, AnyUserSteps) and new.bound < old.bound
 
 
 def _targets(old: Plan, new: Plan) -> Iterator[Change]:
@@ -118,7 +126,7 @@ def _loss(old: Target, same: list[Target]) -> str:
     if not same:
         return "a promise was dropped; no other kind of promise is taken for it"
     new = same[0]
-    if isinstance(new, UserRho) != isinstance(old, UserRho):
+    if _is_rho(new) != _is_rho(old):
         return "an epsilon and a rho are other measures of what is told, and cannot be compared"
     (number, delta), (before, delta_before) = _numbers(new), _numbers(old)
     reasons = [

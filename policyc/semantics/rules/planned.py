@@ -112,9 +112,8 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if isinstance(target, UserLevelTarget):
             cell = policy.stream.cell
             if not _user_level(policy):
-                what = "`rho`" if target.rho is not None else "a period of a user"
-                meanwhile = "`epsilon` and `delta`" if target.rho is not None else "all of a user, without `per`"
-                yield f"{what} beside promises about steps", target.span, f"promise {meanwhile} meanwhile"
+                instead = "promise all of a user, without `per`, meanwhile"
+                yield "a period of a user beside promises about steps", target.span, instead
             elif cell is not None and cell.otherwise is not None and _counts_absent(policy, target):
                 yield (
                     f"how many users are `{cell.otherwise}` beside noise that hides steps together",

@@ -116,7 +116,7 @@ def amount_of(target: Target) -> tuple[str, Decimal]:
     """What the number of a promise is called, and how many nats it is: rho are those lost on average."""
     if isinstance(target, AlphaDPTTarget):
         return "alpha", target.alpha
-    if isinstance(target, UserLevelTarget) and target.rho is not None:
+    if isinstance(target, UserLevelTarget | UserStepsTarget) and target.rho is not None:
         return "rho", target.rho
     assert target.epsilon is not None, "read where there is no rho"
     return "epsilon", target.epsilon

@@ -96,7 +96,18 @@ class UserSteps(Record):
     assumed: str | None
 
 
-Target = Annotated[AlphaDPT | EventLevel | WEvent | UserLevel | UserRho | UserSteps, Field(discriminator="kind")]
+class UserStepsRho(Record):
+    """The same as zero-concentrated privacy. Source: BS16."""
+
+    kind: Literal["user_steps_rho"] = "user_steps_rho"
+    rho: PositiveDecimal
+    relation: NeighboringRelation
+    bound: Steps
+    assumed: str | None
+
+
+AnyUserSteps = UserSteps | UserStepsRho
+Target = Annotated[AlphaDPT | EventLevel | WEvent | AnyUserPromise | AnyUserSteps, Field(discriminator="kind")]
 
 
 def window_of(target: Target) -> int:

@@ -1,7 +1,7 @@
 """What budgets of steps tell together about all events of one user, whatever their correlation.
 
 Neighbors differ in so many steps at most, each of which loses its budget at most, whatever was published before. So
-losses add up; and what they leave to chance is at most what randomised response of the same budgets does (KOV15).
+losses add up, and rhos, half of their squares (BS16); chance leaves at most what randomised response does (KOV15).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from policyc_check.claims import Claim
 from policyc_check.plan.plan import Plan, Stated
-from policyc_check.plan.targets import NeighboringRelation, UserSteps
+from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserStepsRho
 from policyc_check.rounding import rounded_down, rounded_up
 from policyc_check.steps.budgets import total_budgets, window_budget
 from policyc_check.users.participation import Participation
@@ -25,13 +25,13 @@ MOST_LAWS = 2000  # different budgets whose curve is computed
 Costs = Sequence[tuple[Fraction, int]]
 
 
-def differing_steps(target: UserSteps, horizon: int | None) -> int:
+def differing_steps(target: AnyUserSteps, horizon: int | None) -> int:
     """In how many steps neighbors differ at most: of two users, in those of either."""
     part = Participation(target.bound, horizon)
     return part.steps_of_two if target.relation is NeighboringRelation.REPLACE_ONE else part.steps
 
 
-def costs_of(plan: Stated, target: UserSteps) -> Costs:
+def costs_of(plan: Stated, target: AnyUserSteps) -> Costs:
     """The budgets of the costliest steps in which neighbors may differ, nats, rounded up, each with how often."""
     horizon, most = plan.stream.horizon, differing_steps(target, plan.stream.horizon)
     if horizon is None:
@@ -45,8 +45,11 @@ def profile_of(costs: Costs) -> PrivacyProfile:
     return reduce(PrivacyProfile.compose, (pure_profile(rounded_up(cost), times=times) for cost, times in costs)).coarse
 
 
-def kept(costs: Costs, target: UserSteps) -> tuple[bool, str]:
+def kept(costs: Costs, target: AnyUserSteps) -> tuple[bool, str]:
     """Whether steps of such budgets keep a promise, and what was recomputed."""
+    if isinstance(target, UserStepsRho):
+        rho = sum((budget**2 / 2 * times for budget, times in costs), Fraction(0))
+        return rho <= Fraction(target.rho), f"recomputed rho {float(rho)!r}"
     loss = sum((budget * times for budget, times in costs), Fraction(0))
     if target.delta == 0 or loss <= Fraction(target.epsilon) or len(costs) > MOST_LAWS:
         return loss <= Fraction(target.epsilon), f"recomputed {float(loss)!r} nats"
@@ -58,15 +61,13 @@ def check_user_steps(plan: Plan) -> Iterator[Claim]:
     """Promises about all events of one user, beside those about steps."""
     cell, horizon = plan.stream.cell, plan.stream.horizon
     total = cell is not None and cell.otherwise is None and plan.stream.population is not None  # tells who is absent
-    for index, target in enumerate(plan.targets):
-        if not isinstance(target, UserSteps):
-            continue
-        place, steps = f"targets.{index}", f"{target.bound:,} steps"
-        fits = target.bound == horizon or (target.assumed is not None and target.bound <= (horizon or target.bound))
-        detail = "assumed" if target.assumed else "all there are"
+    for index, goal in [(n, target) for n, target in enumerate(plan.targets) if isinstance(target, AnyUserSteps)]:
+        place, steps = f"targets.{index}", f"{goal.bound:,} steps"
+        fits = goal.bound == horizon or (goal.assumed is not None and goal.bound <= (horizon or goal.bound))
+        detail = "assumed" if goal.assumed else "all there are"
         detail = "in others it is in none of the cells, which add up to a public number" if total else detail
         yield Claim(f"a user takes part in at most {steps}", fits and not total, detail, place)
-        holds, found = kept(costs_of(plan, target), target)
-        chance = f" at delta {target.delta}" if target.delta else ", and nothing is left to chance"
-        name = f"all events of one user in {steps} together leak at most {target.epsilon} nats{chance}"
-        yield Claim(name, holds, f"{found}; neighbors differ in {differing_steps(target, horizon):,}", place, "E0843")
+        holds, found = kept(costs_of(plan, goal), goal)
+        told = f"rho {goal.rho}" if isinstance(goal, UserStepsRho) else f"{goal.epsilon} nats at delta {goal.delta}"
+        name = f"all events of one user in {steps} together leak at most {told}"
+        yield Claim(name, holds, f"{found}; neighbors differ in {differing_steps(goal, horizon):,}", place, "E0843")

@@ -25,7 +25,7 @@ from policyc.offers.calibration import l2_sensitivity
 from policyc.planning.leakage.witness import found_attack
 from policyc_check.mechanisms import Derived
 from policyc_check.plan.stream import MONTH, ParticipationRecord, longest
-from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, UserSteps
+from policyc_check.plan.targets import AlphaDPT, NeighboringRelation, UserLevel, UserRho, UserSteps, UserStepsRho
 from policyc_check.records import MOST_COINS
 from policyc_check.steps.chains import Chain
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
@@ -101,6 +101,11 @@ class Told:
         if isinstance(target, UserRho):
             found = self.plan.claims.user_level[0].curve[0]
             return found.epsilon, found.delta
+        if isinstance(target, UserStepsRho):
+            budgets, delta = costliest(self, target), Decimal("1e-6")
+            curve = curve_of_told(self, target)
+            points = np.linspace(0, sum(budgets), 4001)
+            return Decimal(next(e for e in points.tolist() if curve(e) <= delta)), delta
         return (target.alpha if isinstance(target, AlphaDPT) else target.epsilon), getattr(target, "delta", Decimal(0))
 
     @cached_property
@@ -125,11 +130,11 @@ def delta_at(plan: Plan, relation: NeighboringRelation, epsilon: float, bound: i
     return stream_profile(plan, relation, bound).coarse.delta(epsilon)
 
 
-def beside_steps(plan: Plan) -> list[UserSteps]:
-    return [target for target in plan.targets if isinstance(target, UserSteps)]
+def beside_steps(plan: Plan) -> list[UserSteps | UserStepsRho]:
+    return [target for target in plan.targets if isinstance(target, UserSteps | UserStepsRho)]
 
 
-def costliest(told: Told, target: UserSteps) -> list[float]:
+def costliest(told: Told, target: UserSteps | UserStepsRho) -> list[float]:
     """The budgets of the costliest steps in which neighbors differ, from the plan's segments."""
     most = target.bound * (2 if target.relation is NeighboringRelation.REPLACE_ONE else 1)
     return sorted(map(float, told.budgets))[-most:]
@@ -148,6 +153,13 @@ def responses(budgets: list[float]) -> tuple[np.ndarray, np.ndarray]:
     return (np.arange(law.size) - sum(sizes)) * 1e-4, law
 
 
+def rho_at(told: Told, nats: str, delta: str) -> None:
+    """What a rho of steps is at a delta: the least epsilon that the costliest steps keep, hardly more."""
+    (target,) = beside_steps(told.plan)
+    curve = curve_of_told(told, target)
+    assert curve(number(nats)) <= number(delta) <= curve(number(nats) * 0.998), nats
+
+
 def costliest_together(told: Told, nats: str, steps: str) -> None:
     """What the costliest steps spend, and in how many neighbors differ."""
     found = [costliest(told, target) for target in beside_steps(told.plan)]
@@ -158,13 +170,13 @@ def costliest_together(told: Told, nats: str, steps: str) -> None:
 def left_to_chance(told: Told, delta: str, nats: str, steps: str, lost: str) -> None:
     """What the costliest steps leave to chance at the promised epsilon, and what they spend."""
     costliest_together(told, lost, steps)
-    (target,) = (t for t in beside_steps(told.plan) if float(t.epsilon) == number(nats))
+    (target,) = (t for t in beside_steps(told.plan) if float(told.point(t)[0]) == number(nats))
     true = curve_of_told(told, target)(number(nats))
     assert true <= number(delta) <= min(float(target.delta), true * 1.1), (delta, true)
 
 
 def curve_of_told(told: Told, target: Any) -> Callable[[float], float]:
-    if not isinstance(target, UserSteps):
+    if not isinstance(target, UserSteps | UserStepsRho):
         return curve_of(told.plan, target)
     losses, law = responses(costliest(told, target))
     return lambda epsilon: float(law @ np.maximum(0.0, -np.expm1(epsilon - np.maximum(losses, epsilon))))
@@ -294,7 +306,7 @@ def promised(told: Told, found: str) -> None:
 
 def delta(told: Told, found: str) -> None:
     deltas = {told.point(target)[1] for target in (*promised_user_level(told.plan), *beside_steps(told.plan))}
-    rho = any(isinstance(target, UserRho) for target in told.plan.targets)
+    rho = any(isinstance(target, UserRho | UserStepsRho) for target in told.plan.targets)
     assert Decimal(found) in (deltas | {Decimal("1e-7"), Decimal("1e-10")} if rho else deltas)
 
 
@@ -308,7 +320,7 @@ def beyond(told: Told, found: str) -> None:
         truths.append(curve(e) + (curve(e - h) - curve(e + h)) / (2 * h))
     for target in beside_steps(told.plan):
         losses, law = responses(costliest(told, target))
-        truths.append(float(law[np.abs(losses) > float(target.epsilon)].sum()))
+        truths.append(float(law[np.abs(losses) > float(told.point(target)[0])].sum()))
     assert any(true * 0.97 <= number(found) <= 8 * true for true in truths), (found, truths)
 
 
@@ -404,6 +416,12 @@ def lost(told: Told, steps: int | None = None) -> float:
 
 def promised_rho(told: Told, found: str) -> None:
     """The promise, or what was recomputed, or what a release takes of it."""
+    if users := beside_steps(told.plan):
+        (target,) = users
+        assert isinstance(target, UserStepsRho)
+        half = sum(budget**2 for budget in costliest(told, target)) / 2
+        assert Decimal(found) == target.rho or math.isclose(number(found), half, rel_tol=1e-5)
+        return
     assert Decimal(found) == told.user_level.rho or math.isclose(number(found), lost(told), rel_tol=1e-5)
 
 
@@ -477,7 +495,7 @@ def belief(told: Told, before: str, word: str, after: str) -> None:
 def power_of_test(told: Told, rate: str, power: str) -> None:
     """The largest power of a test, from every place of the curve."""
     x, found, e = number(rate) / 100, number(power) / 100, float(told.point(target_of(told))[0])
-    if not (isinstance(target_of(told), UserLevel | UserRho) or getattr(target_of(told), "delta", 0)):
+    if not (isinstance(target_of(told), UserLevel | UserRho | UserStepsRho) or getattr(target_of(told), "delta", 0)):
         up(found, min(1.0, math.exp(e) * x, 1 - math.exp(-e) * (1 - x)), 3)
         return
     curve = curve_of_told(told, target_of(told))
@@ -1079,6 +1097,11 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
         lambda told, before, after: belief(told, before, "right", after),
     ),
     (rf"^{N} nats, sum of the {N} largest budgets", costliest_together),
+    (
+        rf"half of the squares of the {N} largest budgets, {N} nats in all",
+        lambda told, steps, nats: costliest_together(told, nats, steps),
+    ),
+    (rf"tells at most rho {N}, which is {N} nats at delta {N}, about all", lambda told, rho, *at: rho_at(told, *at)),
     (rf"^a delta of {N} at {N} nats, from the {N} largest budgets, {N} nats in all", left_to_chance),
     (rf"^at most {N} steps, for the promise about all events of a user", takes_part),
     (rf"all events of one user in {N} steps together leak", takes_part),

@@ -113,6 +113,7 @@ WRITTEN = {
     "absorbed": WINDOWED + "deliver realtime\nmechanism budget_absorption()",
     "users beside steps": MOVING + BESIDE.replace("@", "epsilon = 3.0, delta = 1e-6, neighbors = add_remove"),
     "users beside steps, replaced": MOVING + BESIDE.replace("@", "epsilon = 2.0, delta = 0, neighbors = replace"),
+    "users beside steps, a rho": MOVING + BESIDE.replace("@", "rho = 0.3, neighbors = add_remove"),
     "sparse": SUMMED + "deliver offline\nbudget sparse(every = 4 steps)",
     "flows": SUMMED + "deliver offline\nestimate joint_map()",
     "several": MOVING + "release all = count(visits)\n",

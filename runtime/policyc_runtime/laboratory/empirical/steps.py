@@ -21,7 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.plan.correlation import ChainRecord
-from policyc_check.plan.targets import AlphaDPT, EventLevel, Target, UserSteps, WEvent, window_of
+from policyc_check.plan.targets import (
+    AlphaDPT,
+    AnyUserSteps,
+    EventLevel,
+    Target,
+    UserSteps,
+    UserStepsRho,
+    WEvent,
+    window_of,
+)
 from policyc_check.steps.budgets import total_budgets
 from policyc_check.steps.chains import reversal
 from policyc_check.steps.inheritance import leakage_of_group
@@ -41,6 +50,7 @@ REACH = 16  # steps around the event that are looked at: what lies farther away 
 JUMP = 10**6  # users who come at once
 AT_ONCE = 1000  # runs that are held in memory
 MOST_STEPS = 64  # in which all events of a user are attacked
+RARE = Decimal("1e-6")  # a delta at which it is tried whether a rho is kept
 ENDLESS_EVENT = 64  # an event of an endless stream: late enough for a pattern to have repeated
 PROVING = 600.0  # runs over epsilon squared that tell a budget from twice that budget
 MOST_RUNS = 400_000
@@ -193,7 +203,7 @@ def attacks_on_steps(plan: Plan) -> list[Attack]:
     return attacks + [
         _promise(plan, target, step if adaptive else None, names)
         for target in wide
-        if isinstance(target, UserSteps) or window_of(target) > 1 or plan.correlation.chains
+        if isinstance(target, AnyUserSteps) or window_of(target) > 1 or plan.correlation.chains
     ]
 
 
@@ -208,9 +218,9 @@ def _either(scene: _Scene, names: tuple[str, ...]) -> str:
 
 
 def _promise(plan: Plan, target: Target, jump: int | None, names: tuple[str, ...]) -> Attack:
-    assert isinstance(target, AlphaDPT | WEvent | UserSteps), "other promises have attacks of their own"
+    assert isinstance(target, AlphaDPT | WEvent | AnyUserSteps), "other promises have attacks of their own"
     horizon = plan.stream.horizon
-    wide = min(differing_steps(target, horizon), MOST_STEPS) if isinstance(target, UserSteps) else window_of(target)
+    wide = min(differing_steps(target, horizon), MOST_STEPS) if isinstance(target, AnyUserSteps) else window_of(target)
     width = min(wide, horizon or wide)
     record, start = _tightest(plan, target, width)
     start = start if jump is None else max(0, jump - width + 1)
@@ -225,13 +235,20 @@ def _promise(plan: Plan, target: Target, jump: int | None, names: tuple[str, ...
         "promise",
         f"{_either(scene, names)} {where}, {known}",
         f"the likelihood ratio of what is published at steps {scene.first} to {scene.last}",
-        target.alpha if isinstance(target, AlphaDPT) else target.epsilon,
-        target.delta if isinstance(target, UserSteps) else Decimal(0),
+        *_promised(target),
         scene.play,
     )
 
 
-def _tightest(plan: Plan, target: AlphaDPT | WEvent | UserSteps, width: int) -> tuple[ChainRecord | None, int]:
+def _promised(target: AlphaDPT | WEvent | AnyUserSteps) -> tuple[Decimal, Decimal]:
+    """Epsilon and delta; of a rho, what it is at a delta by the usual conversion (BS16)."""
+    if isinstance(target, UserStepsRho):
+        return target.rho + 2 * (target.rho * -RARE.ln()).sqrt(), RARE
+    nats = target.alpha if isinstance(target, AlphaDPT) else target.epsilon
+    return nats, target.delta if isinstance(target, UserSteps) else Decimal(0)
+
+
+def _tightest(plan: Plan, target: AlphaDPT | WEvent | AnyUserSteps, width: int) -> tuple[ChainRecord | None, int]:
     """The chain, and the first step of the event of `width` steps, about which most is told."""
     if isinstance(target, AlphaDPT) and plan.correlation.chains:
         groups = [(leakage_of_group(plan, record, target.window), record) for record in plan.correlation.chains]
