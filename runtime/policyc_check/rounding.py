@@ -6,8 +6,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-UNIT = 2.0**-53
-"""The relative error of one rounding."""
+UNIT = 2.0**-53  # the relative error of one rounding
 
 
 def rounded_down(value: Decimal | Fraction) -> float:

@@ -72,8 +72,7 @@ class NonNegative(Strategy):
 class LinearMechanism(StreamMechanism):
     """Independent noise of one law on what a strategy measures: the values themselves, unless it says otherwise."""
 
-    grid: ClassVar[int] = 1
-    """Units of the strategy to one unit of the raw values."""
+    grid: ClassVar[int] = 1  # units of the strategy to one unit of the raw values
 
     def strategy(self, setting: Setting) -> Strategy:  # noqa: ARG002
         """What is measured, here."""

@@ -32,8 +32,7 @@ class WindowMechanism(Mechanism):
     l1_sensitivity: PositiveDecimal
     still_error: PositiveDecimal
     sampler: Literal["discrete"] = "discrete"
-    largest_part: ClassVar[Fraction]
-    """The largest part of epsilon that one publication takes."""
+    largest_part: ClassVar[Fraction]  # of epsilon, that one publication takes
 
     def spent(self, width: int) -> Fraction:
         """The most nats that any `width` steps in a row spend, whatever the data."""

@@ -55,12 +55,8 @@ def _laws(rows: Sequence[Sequence[Decimal]]) -> NDArray[np.float64]:
                 wrong = f"row {number} is no law of {len(rows[0])} states: its {len(row)} numbers sum to {total:.12g}"
                 raise InvalidMatrixError("E0805", wrong)
             if any(p < SMALLEST_PROBABILITY for p in row if p):
-                raise InvalidMatrixError(
-                    "E0805",
-                    f"row {number} has a probability that is negative, or positive and below 1e-100",
-                    because="it would vanish in floating point and be taken for impossible",
-                    help="write 0 for what cannot happen",
-                )
+                wrong = f"row {number} has a probability that is negative, or below 1e-100: write 0 where nobody goes"
+                raise InvalidMatrixError("E0805", wrong)
             laws.append([float(p / total) for p in row])
     return np.array(laws)
 

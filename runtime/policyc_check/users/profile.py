@@ -40,10 +40,7 @@ class SumLoss:
     """A loss of which nothing but the laws is known."""
 
     laws: Laws
-
-    @property
-    def mu(self) -> None:
-        """None: nothing of the kind is known."""
+    mu: None = None  # nothing of the kind is known
 
     def delta(self, epsilon: float) -> float:  # noqa: ARG002
         """It takes the laws."""
