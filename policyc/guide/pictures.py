@@ -103,6 +103,7 @@ def _picture(
     """Draw what was planned of each choice; none may be refused."""
     releases = [point["releases"][0] for point in found if point is not None and point["refused"] is None]
     assert len(releases) == len(choices), (name, found)
+    assert all(release["typical"] == release["noise"] for release in releases), "the page says: of the noise alone"
     errors = [release["off"] for release in releases]
     drawn = choice_picture(
         {
