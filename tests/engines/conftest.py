@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,19 @@ def _programs() -> Path | None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
+    """One for all tests."""
+    with contextmanager(_server)() as started:
+        yield started
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """One that a test may stop."""
+    with contextmanager(_server)() as started:
+        yield started
+
+
+def _server() -> Iterator[Server]:
     """A server in a temporary folder; servers refuse to run as root, so root asks another user."""
     pytest.importorskip("psycopg", reason="Postgres needs the extra `postgres`")
     programs = _programs()
@@ -45,30 +59,15 @@ def server() -> Iterator[Server]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
 
-    def run(program: str, *arguments: str) -> None:
-        command = [*prefix, str(programs / program), *arguments]
-        subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    data = str(folder / "data")
-    run(
-        "initdb",
-        "-D",
-        data,
-        "-U",
-        "tests",
-        "-A",
-        "scram-sha-256",
-        f"--pwfile={secret}",
-        "-E",
-        "UTF8",
-        "--locale=C.UTF-8",
-    )
-    options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
-    run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+    made = Server(folder, port, prefix, programs)
+    options = ["-U", "tests", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "--locale=C.UTF-8"]
+    made.run("initdb", "-D", str(folder / "data"), *options)
+    made.start()
     try:
-        yield Server(folder, port, prefix)
+        yield made
     finally:
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        with suppress(subprocess.CalledProcessError):  # a test stopped it
+            made.stop("immediate")
         shutil.rmtree(folder, ignore_errors=True)
 
 

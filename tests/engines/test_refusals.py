@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 from plans import make_plan
@@ -186,6 +187,55 @@ def test_a_connection_that_is_lost_in_the_middle(at, server, seen, monkeypatch):
     assert "nothing was drawn" in str(found.because)
     with server.connect() as held:
         assert held.execute("SELECT count(*) FROM pg_class WHERE relpersistence = 't'").fetchone() == (0,)
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("change", ["TRUNCATE seen", "ALTER TABLE seen ALTER COLUMN origin TYPE varchar(3)"])
+def test_a_table_stays_as_it_is_while_it_is_counted(change, server, seen):
+    """Whoever would alter or empty it waits from before its columns are asked for."""
+    import psycopg
+
+    address = seen(COLUMNS, ROW)
+    with remote_table("postgres", address).open() as (session, table), server.connect() as held:
+        held.execute("SET lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            held.execute(change)
+        assert session.rows(f"SELECT count(*) FROM {table.source}") == [(1,)]
+
+
+@pytest.mark.law
+def test_a_view_is_counted_that_nobody_can_lock(server, seen):
+    """A materialized view is read as a table is."""
+    seen(COLUMNS, ROW)
+    with server.connect() as held:
+        held.execute("CREATE MATERIALIZED VIEW seen_once AS SELECT * FROM seen")
+    found = read_events(remote_table("postgres", server.url("seen_once")), PLAN, steps=1)
+    assert found.counts["parked"].tolist() == [[1, 0, 0, 19]]
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("how", ["fast", "immediate"])
+def test_a_server_that_is_stopped_in_the_middle_of_a_query(how, own_server, tmp_path, monkeypatch):
+    """Shut down, or as by a failure of its machine: one message, nothing is drawn, and it counts when it is back."""
+    with own_server.connect() as held:
+        held.execute(f"CREATE TABLE seen ({COLUMNS})")
+        held.execute(f"INSERT INTO seen VALUES ({ROW})")
+    create = PostgresSession.create
+
+    def slow(self, name, query):
+        threading.Timer(0.3, own_server.stop, [how]).start()
+        self.rows("SELECT 1 FROM pg_sleep(30)")
+        create(self, name, query)
+
+    monkeypatch.setattr(PostgresSession, "create", slow)
+    with pytest.raises(DataError) as caught:
+        release(PLAN, own_server.url("seen"), tmp_path / "book", engine="postgres", pin=None, steps=1)
+    assert (caught.value.code, "nothing was drawn" in str(caught.value.because)) == ("E0869", True)
+    assert PASSWORD not in f"{caught.value} {caught.value.because}"
+    monkeypatch.undo()
+    own_server.start()
+    done = release(PLAN, own_server.url("seen"), tmp_path / "book", engine="postgres", pin=None, steps=1)
+    assert (done.before, len(done.times)) == (0, 1)
 
 
 @pytest.mark.law

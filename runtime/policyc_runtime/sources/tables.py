@@ -8,6 +8,7 @@ messages quote data, so none of them gets out.
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import os
@@ -15,11 +16,11 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.files import is_full
@@ -41,6 +42,7 @@ LARGEST_HEADER = 2**22
 LARGEST_COLUMNS = 10_000
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"  # how such files begin
 SIMULATED = "simulated"  # the column that simulated events have
+FileState: TypeAlias = tuple[int, int, int]
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -90,12 +92,14 @@ def reading(place: Place) -> Iterator[None]:
     before = _files(path)
     try:
         yield
-        if any(before.get(file, state) != state for file, state in _files(path).items()):
+        if _changed(path, before):
             raise changed_meanwhile(path)
     except duckdb.Error as error:
         text = str(error)
-        if is_full(error) or "max_temp_directory_size" in text:
-            reason = "the disk has no room for what does not fit into memory"
+        if _changed(path, before):
+            raise changed_meanwhile(path) from None
+        if is_full(error) or "max_temp_directory_size" in text or os.strerror(errno.EFBIG) in text:
+            reason = "the disk has no room for what does not fit into memory, or files may not be so long"
             raise unreadable(
                 path, reason, "make room where the ledger lies, then run again; nothing was drawn"
             ) from None
@@ -119,11 +123,23 @@ def reading(place: Place) -> Iterator[None]:
         raise unreadable(path, reason, "repair the file, or write it again", where) from None
 
 
-def _files(path: Path) -> dict[int, tuple[int, int]]:
-    """Of each file of an input, told by what stays when it is renamed, when it was written and how long it is."""
+def _changed(path: Path, before: dict[Path, FileState]) -> bool:
+    """Whether a file was written to since; of a folder, whose files are opened anew, whether one is gone or another."""
+    now = _files(path)
+    if path.is_dir():
+        return any(now.get(file) != state for file, state in before.items())
+    return any(file in now and now[file] != state and now[file][0] == state[0] for file, state in before.items())
+
+
+def _files(path: Path) -> dict[Path, FileState]:
+    """Of each file of an input which one it is, when it was written, and how long it is."""
     files = [path / name for name in parquet_files(path)] if path.is_dir() else [path] if path.is_file() else []
-    states = [file.stat() for file in files]
-    return {state.st_ino: (state.st_mtime_ns, state.st_size) for state in states}
+    found = {}
+    for file in files:
+        with suppress(FileNotFoundError):
+            state = file.stat()
+            found[file] = (state.st_ino, state.st_mtime_ns, state.st_size)
+    return found
 
 
 def require_here(path: str | Path) -> None:

@@ -10,6 +10,7 @@ from plans import make_plan
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.sources import read_events
+from policyc_runtime.sources.engines.session import DuckDBSession
 from policyc_runtime.sources.tables import says_simulated
 
 PLAN = make_plan(start="2013-01-01")
@@ -77,6 +78,34 @@ def test_what_is_no_part_of_it_is_refused_by_name(name, rows, because, tmp_path)
     assert found.code == "E0810"
     assert because in str(found.because)
     assert Path(name).name in str(found.where)
+
+
+@pytest.mark.parametrize("what", ["gone", "cut", "another"])
+def test_a_file_that_goes_while_it_is_read_is_one_message(what, tmp_path, monkeypatch):
+    """After users were told apart: it is gone, cut, or another one has its name; a new one is passed over."""
+    folder = tmp_path / "in"
+    write(folder / "a.parquet", event("a", "EWR"))
+    write(folder / "b.parquet", event("b", "JFK"))
+    file, rows, change = folder / "b.parquet", DuckDBSession.rows, what
+
+    def changing(session: DuckDBSession, query: str) -> list[tuple[object, ...]]:
+        found = rows(session, query)
+        if change == "gone":
+            file.unlink(missing_ok=True)
+        elif change == "cut":
+            file.write_bytes(file.read_bytes()[:-9])
+        elif change == "another":
+            write(folder / "_moved", event("c", "EWR")).replace(file)
+        elif change == "new":
+            write(folder / "c.parquet", event("c", "EWR"))
+        return found
+
+    monkeypatch.setattr(DuckDBSession, "rows", changing)
+    found = refused(folder)
+    assert (found.code, "changed while it was read" in str(found.because)) == ("E0810", True)
+    change = "new"
+    write(file, event("b", "JFK"))
+    assert counted(folder)[0] == [1, 1, 0, 18]
 
 
 def test_columns_are_those_of_all_files(tmp_path):

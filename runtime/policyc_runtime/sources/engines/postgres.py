@@ -168,10 +168,11 @@ class PostgresTable(RemoteTable):
     def _described(self, connection: psycopg.Connection[Any]) -> InputTable:
         """Which columns it has."""
         dialect = Postgres()
-        connection.execute("SET TIME ZONE 'UTC'")
-        connection.execute("SET LOCAL standard_conforming_strings = on")
         schema, dot, name = self.table.rpartition(".")
         said = dialect.name(schema) + dot + dialect.name(name) if dot else dialect.name(name)
+        _locked(connection, said)
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute("SET LOCAL standard_conforming_strings = on")
         found = connection.execute(
             "SELECT s.nspname, c.relname, c.oid::bigint FROM pg_catalog.pg_class AS c "
             "JOIN pg_catalog.pg_namespace AS s ON s.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass(%s)",
@@ -194,6 +195,25 @@ class PostgresTable(RemoteTable):
         types = {str(column): TYPES.get(kind, str(kind)) for column, kind in columns}
         source = f"{dialect.name(found[0])}.{dialect.name(found[1])}"
         return InputTable(self, source, {name: dialect.name(name) for name in types}, types)
+
+
+def _locked(connection: psycopg.Connection[Any], said: str) -> None:
+    """From here on nobody alters or empties the table, which its rows of an earlier moment would not outlast.
+
+    It is locked before the transaction chooses that moment. What is no table or view, as one of another server, cannot
+    be; what is not there, or may not be read, is told by what is asked next.
+    """
+    import psycopg
+
+    try:
+        connection.execute(f"LOCK TABLE {said} IN ACCESS SHARE MODE")
+    except (
+        psycopg.errors.WrongObjectType,
+        psycopg.errors.UndefinedTable,
+        psycopg.errors.InvalidSchemaName,
+        psycopg.errors.InsufficientPrivilege,
+    ):
+        connection.rollback()
 
 
 class PostgresSession:
