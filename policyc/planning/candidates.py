@@ -34,6 +34,7 @@ from policyc.semantics.policy import Policy
 from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, WEventTarget
 from policyc_check.rounding import rounded_up
 from policyc_check.steps.chains import Chain
+from policyc_runtime.ancestors import Indices, summed
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
 from policyc_runtime.estimation.map import LEAST_SEEN
@@ -182,7 +183,8 @@ class Predictor:
     """Expected errors of one release under its policy; remembers what it has computed.
 
     `chains` are the groups' chains and `shares` their parts of all users (even ones where they are not known);
-    `moving` is the law of all users where it is known; `constraints` are those that bind one step alone; `delay` is how
+    `moving` is the law of all users where it is known, and `of` the value in which each of its states is counted, None
+    for its own; `constraints` are those that bind one step alone; `delay` is how
     many later steps a value may wait for, None for all.
     """
 
@@ -195,6 +197,7 @@ class Predictor:
     objective: Objective
     mechanism: BudgetMechanism
     delay: int | None = None
+    of: Indices | None = None
     _models: dict[bytes, StepModel] = field(default_factory=dict)
     _errors: dict[tuple[object, ...], float] = field(default_factory=dict)
 
@@ -274,7 +277,7 @@ class Predictor:
 
     def _model(self, step: int) -> StepModel:
         assert self.population is not None
-        laws = np.array([chain.marginal(step) for chain in self.chains])
+        laws = summed(np.array([chain.marginal(step) for chain in self.chains]), self.of)
         key = laws.tobytes()
         if key not in self._models:
             points = spread_points(self._rows, len(laws) * (self.cells - 1) + self.cells)

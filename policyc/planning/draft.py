@@ -36,6 +36,7 @@ from policyc_check.plan.stream import (
 from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
 from policyc_runtime.agreement import Agreement, Tree, trees
+from policyc_runtime.ancestors import Indices, counted_in
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.mechanisms.laplace import Laplace
@@ -219,16 +220,11 @@ def policy_record(policy: Policy) -> PolicyRecord:
 def stream_record(policy: Policy) -> StreamRecord:
     """The stream as the plan has it."""
     stream = policy.stream
-    cell = None
-    if stream.cell is not None:
-        found = stream.cell
-        levels = tuple(LevelRecord(column=one.column, cells=one.names, of=one.of) for one in found.levels)
-        cell = CellRecord(column=found.column, cells=found.cells, otherwise=found.otherwise, levels=levels)
     record = StreamRecord(
         name=stream.name,
         user_column=stream.user,
         time_column=stream.time,
-        cell=cell,
+        cell=cell_record(policy),
         step_milliseconds=stream.step_milliseconds,
         step_text=stream.step_text,
         horizon=stream.horizon,
@@ -241,6 +237,21 @@ def stream_record(policy: Policy) -> StreamRecord:
         return record
     periods = _periods(record, record.clock, policy.period, stream.horizon)
     return record.model_copy(update={"clock": record.clock.model_copy(update={"periods": periods})})
+
+
+def cell_record(policy: Policy) -> CellRecord | None:
+    """Where a user can be, as the plan has it."""
+    found = policy.stream.cell
+    if found is None:
+        return None
+    levels = tuple(LevelRecord(column=one.column, cells=one.names, of=one.of) for one in found.levels)
+    return CellRecord(column=found.column, cells=found.cells, otherwise=found.otherwise, levels=levels)
+
+
+def counted_states(policy: Policy, release: Release) -> Indices | None:
+    """The index of the value in which who is in a state is counted, (states,); None for its own, or in one for all."""
+    cell = cell_record(policy)
+    return None if cell is None or release.by is None else counted_in(cell, release.by)
 
 
 def clock_record(clock: Clock | None) -> ClockRecord | None:

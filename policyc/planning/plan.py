@@ -9,7 +9,14 @@ from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import assemble_plan
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
 from policyc.planning.comparison import Comparison
-from policyc.planning.draft import chain_record, constraint_rows, release_cells, sensitivity, step_mechanism
+from policyc.planning.draft import (
+    chain_record,
+    constraint_rows,
+    counted_states,
+    release_cells,
+    sensitivity,
+    step_mechanism,
+)
 from policyc.planning.made_errors import with_predictions
 from policyc.planning.plausibility import broken_constraints
 from policyc.planning.schedules import Allocation, Group
@@ -106,13 +113,16 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
     constraints = ConstraintSet(rows, len(cells), integer=integer)
     rule = _rule(policy, release)
     mechanism = step_mechanism(policy, release) if rule is None else rule
-    shares = shares_of([chain_record(chain) for chain in policy.chains])
+    shares, of = shares_of([chain_record(chain) for chain in policy.chains]), counted_states(policy, release)
     predictor = Predictor(
         cells=len(cells),
         population=policy.stream.population if release.by is not None else None,
         chains=[group.chain for group in groups] if policy.chains_of_all else [],
         shares=shares,
-        moving=mixture([group.chain for group in groups], shares) if policy.one_law else None,
+        moving=mixture([group.chain for group in groups], shares, None if of is None else of.tolist())
+        if policy.one_law
+        else None,
+        of=of,
         constraints=constraints.within_a_step(),
         objective=policy.objective,
         mechanism=mechanism,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from policyc.planning.draft import chain_record
+from policyc.planning.draft import chain_record, counted_states
 from policyc.semantics.policy import Policy
 from policyc.semantics.postprocessing import LinearConstraint
 from policyc_check.steps.chains import Chain
@@ -36,9 +36,10 @@ def broken_constraints(policy: Policy, chains: Sequence[Chain]) -> dict[str, lis
         for row in demanded.constraints if demanded is not None and release.by is not None else ():
             if row.previous or row.relation == "==":
                 continue
-            weights = np.zeros(row.cells)
+            of, weights = counted_states(policy, release), np.zeros(row.cells)
             for cell, weight in row.current.items():
                 weights[cell] = float(weight)
+            weights = weights if of is None else weights[of]
             sign = 1.0 if row.relation == "<=" else -1.0
             means = [float(population * weights @ law) for law in laws]
             spreads = [math.sqrt(max(0.0, population * float(weights**2 @ law - (weights @ law) ** 2))) for law in laws]

@@ -22,6 +22,26 @@ def ancestors(cell: CellRecord, column: str) -> Indices:
     return np.arange(len(cell.cells)) if level is None else np.array(level.of, dtype=np.int64)
 
 
+def counted_in(cell: CellRecord, column: str) -> Indices | None:
+    """The index of the value in which who is in a state is counted, (states,), by a column; None for its own."""
+    if column == cell.column:
+        return None
+    own = ancestors(cell, column)
+    return own if cell.otherwise is None else np.append(own, own.max() + 1)
+
+
+def summed(rows: NDArray[Any], of: Indices | None) -> NDArray[Any]:
+    """Sums over what is counted in the same value, (rows, values) of (rows, states); of None the rows themselves."""
+    return rows if of is None else rows @ np.eye(int(of.max()) + 1, dtype=rows.dtype)[of]
+
+
+def counted_by(cell: CellRecord, by: str | None, states: NDArray[Any]) -> NDArray[Any]:
+    """(rows, values) of what is split by a column, from users by state (rows, states); by none: who is in a cell."""
+    if by is None:
+        return np.asarray(states[:, : len(cell.cells)].sum(axis=1, keepdims=True))
+    return summed(states, counted_in(cell, by))
+
+
 def parents(cell: CellRecord, child: str, parent: str) -> Indices | None:
     """The index of each value of one column in another, (values of the child,); None where one belongs to several."""
     own, above = ancestors(cell, child), ancestors(cell, parent)
@@ -53,4 +73,4 @@ def beside(plan: Plan, query: Quotient, values: NDArray[Any]) -> NDArray[Any]:
         return values
     above = parents(cell, query.by, str(over))
     assert above is not None, "checked when the plan was read"
-    return values[:, above]
+    return values[:, above if cell.otherwise is None else np.append(above, values.shape[1] - 1)]

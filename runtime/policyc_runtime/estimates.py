@@ -14,7 +14,7 @@ from policyc_runtime.agreement import digits_of
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.digits import decimals, rounded_values
 from policyc_runtime.estimation.projection import nearest_values
-from policyc_runtime.groups import law_of_all
+from policyc_runtime.groups import law_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         np.asarray(noisy, dtype=np.float64),
         _scales(plan, release, len(noisy)),
         first,
-        law_of_all(plan),
+        law_of(plan, release),
         release.constraint_set,
         plan.delivery.longest_wait,
         balanced=release.balanced,
@@ -63,7 +63,7 @@ def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Seque
         noisy,
         _scales(plan, release, len(noisy)),
         used,
-        law_of_all(plan),
+        law_of(plan, release),
         release.constraint_set,
         plan.delivery.longest_wait,
         balanced=release.balanced,
@@ -112,7 +112,7 @@ def estimate_release(
             np.asarray(noisy, dtype=np.float64),
             _scales(plan, release, now),
             done,
-            law_of_all(plan),
+            law_of(plan, release),
             constraints,
             previous,
             plan.delivery.longest_wait,

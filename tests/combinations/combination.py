@@ -86,6 +86,7 @@ RELEASES = {
     "blocks by cell": ("r = count(s) by place", "four = total(r, 4 steps)", "each = ratio(four, population)"),
     "changes": ("r = count(s)", "moved = change(r, baseline = median(every = 2 steps, steps = 1 .. 5))"),
     "shares": ("r = count(s) by place", "all = count(s)", "share = ratio(r, all, times = 100)"),
+    "a level": ("r = count(s) by zone",),
     "levels": ("r = count(s) by place", "zones = count(s) by zone", "of = ratio(r, zones)"),
     "agreeing levels": ("r = count(s) by place", "zones = count(s) by zone"),
     "sums at a level": ("r = count(s) by zone", "speed = sum(s.speed, clamp = 0 .. 10) by zone"),
@@ -93,7 +94,7 @@ RELEASES = {
 }
 MADE = ("total(", "change(", "ratio(", "mean(")  # of released values: they are not planned
 SKIPPING = ("subsample", "filter_subsample")
-COUNTS = ("count", "by cell", "by cell, otherwise", "two")
+COUNTS = ("count", "by cell", "by cell, otherwise", "two", "a level")
 COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares", "levels")
 TOTALS = tuple(name for name in RELEASES if any("prefix" in text or "window" in text for text in RELEASES[name]))
 
@@ -370,8 +371,6 @@ def _unfit(one: Combination) -> Iterator[str]:
     moves_more = one.release == "by cell, otherwise" and not (one.windowed and one.replaced)
     if one.user_level and (one.budget != "auto" or adaptive or moves_more):
         yield "E0702"
-    if one.levels and steps:
-        yield "E0721"
     if one.unable:
         yield "E0313"
     if mechanism in ("dft", *SKIPPING) and (one.wait == 0 or (one.wait and mechanism != "dft")):
@@ -406,6 +405,7 @@ def _planned(one: Combination) -> Iterator[str]:
     beliefs = one.constraint == "total" and one.release not in (
         "two",
         "shares",
+        "levels",
     )  # what the cells of all releases add up to
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
     plain = mechanism in ("gaussian", "laplace", "binomial", "common_noise") or (
@@ -500,7 +500,7 @@ def every_combination() -> list[Combination]:
         {"target": ADDED, "mechanism": MECHANISMS, "deliver": DELIVERIES},
         {"target": ADDED, "estimate": ESTIMATES, "signal": SIGNALS},
         {"chain": CHAINS[2:5], "estimate": ESTIMATES, "deliver": DELIVERIES, "budget": ("auto", BUDGETS[5])}
-        | {"target": ("alpha",), "release": ("by cell",), "constraint": ("total",), "mechanism": ("auto",)},
+        | {"target": ("alpha",), "release": ("by cell", "a level"), "constraint": ("total",), "mechanism": ("auto",)},
         {"participation": OF_PERIODS, "horizon": HORIZONS, "mechanism": DENSE, "estimate": SERIES, "signal": SIGNALS}
         | {"target": ("add_remove", "rho")},
     )

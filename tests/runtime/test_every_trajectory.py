@@ -40,6 +40,9 @@ A = 'cell place in {"A"} otherwise "away"'
 AB = 'cell place in {"A", "B"} otherwise "away"'
 ONLY_AB = 'cell place in {"A", "B"}'
 ONLY_ABC = 'cell place in {"A", "B", "C"}'
+LEVELS = 'cell place in file("places.csv") levels(region)'
+PLACES = "place,region\nA,left\nB,left\nC,right\n"
+BY_REGION = "release regions = count(trips) by region\n"
 BY_CELL = "release seen = count(trips) by place\n"
 ALL = "release all = count(trips)\n"
 EVERYBODY = "postprocess seen { sum(seen) == population }\n"
@@ -53,6 +56,7 @@ TOTAL = "target alpha_dpt(alpha = 1.0)\n"
 STAY = "[[0.8, 0.2], [0.3, 0.7]]"
 TURN = "[[0, 1], [0.4, 0.6]]"
 THREE = "[[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0, 0.3, 0.7]]"
+FOUR = "[[0.7, 0.1, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.2, 0.6, 0.1], [0.1, 0.1, 0.2, 0.6]]"
 
 
 def chain(forward: str, initial: str = "stationary", group: str = "", given: str = "forward") -> str:
@@ -74,6 +78,7 @@ class Tiny:
         """Compiled."""
         known = "" if self.population is None else f"population {self.population}"
         stream = f"stream trips {{ user who time at {self.cell} step 1d horizon {self.steps} steps {known} }}"
+        (folder / "places.csv").write_text(PLACES)
         path = folder / "tiny.policy"
         path.write_text(f'policy tiny "Tiny"\n{stream}\n{self.rest}', encoding="utf-8")
         return compile_policy(path).plan
@@ -88,6 +93,10 @@ SINGLE_STEPS = {
     "plain, absent": Tiny(ONLY_AB, BY_CELL + EVENT, population=None),
     "two releases": Tiny(AB, BY_CELL + ALL + EVENT),
     "two plain releases": Tiny(AB, BY_CELL + ALL + EVENT + PLAIN),
+    "levels": Tiny(LEVELS, BY_CELL + BY_REGION + EVENT + WINDOW.removesuffix(NONE)),
+    "levels, away, and all": Tiny(
+        LEVELS + ' otherwise "away"', BY_REGION + ALL + EVENT + WINDOW.removesuffix(NONE) + PLAIN, steps=2
+    ),
     "windows": Tiny(AB, BY_CELL + WINDOW + PLAIN, steps=5),
     "windows, balanced": Tiny(ONLY_AB, BY_CELL + WINDOW, steps=4),
     "windows, two releases": Tiny(AB, BY_CELL + ALL + WINDOW),
@@ -113,6 +122,23 @@ CORRELATED = {
     "three states": Tiny(AB, BY_CELL + TOTAL + chain(THREE)),
     "three states, plain": Tiny(AB, BY_CELL + TOTAL + chain(THREE) + PLAIN),
     "three states, a first law": Tiny(AB, BY_CELL + TOTAL + chain(THREE, "[0.2, 0.2, 0.6]")),
+    "levels": Tiny(LEVELS, BY_CELL + BY_REGION + TOTAL + chain(THREE) + EVERYBODY),
+    "levels, plain": Tiny(LEVELS, BY_CELL + BY_REGION + TOTAL + chain(THREE) + PLAIN + EVERYBODY, steps=2),
+    "levels, a first law": Tiny(LEVELS, BY_CELL + BY_REGION + TOTAL + chain(THREE, "[0.2, 0.2, 0.6]") + EVERYBODY),
+    "levels, away": Tiny(LEVELS + ' otherwise "away"', BY_CELL + BY_REGION + TOTAL + chain(FOUR), steps=2),
+    "levels, groups": Tiny(
+        LEVELS,
+        BY_CELL
+        + BY_REGION
+        + TOTAL
+        + EVERYBODY
+        + chain(THREE, group="men")
+        + chain(THREE, "[0.2, 0.2, 0.6]", group="women"),
+    ),
+    "levels, a window and an event": Tiny(
+        LEVELS, BY_CELL + BY_REGION + TOTAL + WINDOW.removesuffix(NONE) + chain(THREE) + EVERYBODY
+    ),
+    "a level alone": Tiny(LEVELS, BY_REGION + TOTAL + chain(THREE) + EVERYBODY.replace("seen", "regions")),
     "groups": Tiny(A, BY_CELL + TOTAL + chain(STAY, group="men") + chain(TURN, "[0.5, 0.5]", group="women")),
     "two steps": Tiny(A, BY_CELL + TOTAL + chain(STAY), steps=2),
     "a group without correlation": Tiny(A, BY_CELL + TOTAL + chain(STAY, group="men") + ALONE),
@@ -137,6 +163,9 @@ def contributions(plan: Plan, release: ReleasePlan) -> Whole:
         states = np.eye(somewhere + 1, dtype=np.int64)
     if release.query.by is None:
         return states[:, :somewhere].sum(axis=1, keepdims=True)
+    if release.query.by != cell.column:
+        of = [*cell.levels[0].of, len(cell.levels[0].cells)][: len(states)]
+        return np.array([np.arange(len(release.cells)) == value for value in of], dtype=np.int64)
     return states[:, : len(release.cells)]
 
 

@@ -34,6 +34,7 @@ CHAINS = {
     1: "markov(forward = [[0.7, 0.3], [0.4, 0.6]], initial = stationary",
     2: "markov(forward = [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]], initial = stationary",
 }
+LEVELS = "release n = count(trips) by place\nrelease regions = count(trips) by region\n"
 BY_CELL, BOTH = "release n = count(trips) by place\n", "release n = count(trips) by place\nrelease all = count(trips)\n"
 ALPHA, EVENT = "alpha_dpt(alpha = 2.0)", "event_level(epsilon = 1.5)"
 
@@ -43,6 +44,8 @@ PLANS: dict[str, tuple[int, str, str, str, str]] = {  # cells, releases, the oth
     "pure, of three steps": (2, BY_CELL, ALPHA, "epsilon = 2.0, delta = 0, neighbors = replace", "3"),
     "pure, any steps": (2, BY_CELL, ALPHA, "epsilon = 1.5, delta = 0, neighbors = add_remove", ""),
     "two releases": (2, BOTH, ALPHA, "epsilon = 1.2, delta = 0, neighbors = add_remove", "2"),
+    "levels": (2, LEVELS, ALPHA, "epsilon = 1.2, delta = 0, neighbors = add_remove", "2"),
+    "levels, replaced": (2, LEVELS, EVENT, "epsilon = 1.2, delta = 0, neighbors = replace", "2"),
     "a delta": (1, BY_CELL, ALPHA, "epsilon = 1.2, delta = 9e-3, neighbors = add_remove", ""),
     "a delta, replaced": (1, BY_CELL, ALPHA, "epsilon = 1.2, delta = 9e-3, neighbors = replace", "2"),
     "a delta, independent noise": (2, BY_CELL, ALPHA, "epsilon = 1.2, delta = 9e-3, neighbors = replace", "2 laplace"),
@@ -71,14 +74,17 @@ def compiled(kind: str, folder: Path) -> Plan:
     """One of the plans."""
     cells, releases, other, promise, rest = PLANS[kind]
     bound, _, more = rest.partition(" ")
-    listed = ", ".join(f'"{name}"' for name in "AB"[:cells])
+    listed = "{" + ", ".join(f'"{name}"' for name in "AB"[:cells]) + "}"
+    if "by region" in releases:
+        (folder / "places.csv").write_text("place,region\nA,left\nB,left\n")
+        listed = 'file("places.csv") levels(region)'
     budget = {"sparse": "budget sparse(every = 2 steps)\n", "laplace": "mechanism laplace()\n"}.get(more, "")
     total = "postprocess n { sum(n) == population }\n" if more == "sparse" else ""
     chain = f'correlation {CHAINS[cells]}, evidence = "e")\n' if "alpha" in other else ""
     path = folder / "tiny.policy"
     path.write_text(
         f"""policy tiny "Tiny"
-stream trips {{ user who time at cell place in {{{listed}}} otherwise "away" step 1d horizon {STEPS} steps
+stream trips {{ user who time at cell place in {listed} otherwise "away" step 1d horizon {STEPS} steps
   population {OTHERS + 1} start "2026-01-01" }}
 {releases}target {other}
 target user_level({promise})
@@ -107,6 +113,8 @@ def added(plan: Plan, release: ReleasePlan, place: str) -> tuple[int, ...]:
     """What a user in a place adds to the values of a step."""
     if release.query.by is None:
         return (int(place != AWAY),)
+    if release.query.by == "region" and place != AWAY:
+        return tuple(int(cell == "left") for cell in release.cells)
     return tuple(int(place == cell) for cell in release.cells)
 
 

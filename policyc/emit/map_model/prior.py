@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from policyc.emit.map_model.likelihood import measured_release
-from policyc.emit.map_model.literals import listed, number
+from policyc.emit.map_model.literals import listed, literal, number
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation.count_process import Mixture
 from policyc_runtime.estimation.signal import SignalModel
-from policyc_runtime.groups import law_of_all
+from policyc_runtime.groups import law_of
 from policyc_runtime.planned_release import MeasuredRelease
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Prior:
         constants: lines of Python.
         start: for `law`, the law of step 0: `initial`, `uniform` or `frequency`.
         groups: for `law` and `flows`, whether each of several groups has one of its own.
+        level: whether what is said of places is counted in what they belong to.
         observation_noise: for `signal`, whether values have noise of their own beside it.
     """
 
@@ -42,19 +43,20 @@ class Prior:
     start: str = ""
     observation_noise: bool = False
     groups: bool = False
+    level: bool = False
 
 
 def prior_of(plan: Plan, release: ReleasePlan, suffix: str) -> Prior:
     """The prior of a release: what its estimator believes; where that believes nothing, what the plan says of it."""
-    name = release.estimator.name
-    offline = plan.delivery.kind == "offline"
+    name, law = release.estimator.name, law_of(plan, release)
+    level, offline = isinstance(law, Mixture) and law.level, plan.delivery.kind == "offline"
     if name == "joint_map" or (name in COUNTED and offline):
-        constants = tuple(_law(plan, len(release.cells), "initial", suffix))
-        return Prior("flows", _flow_words(plan), constants, groups=plan.groups > 1)
+        constants = tuple(_law(plan, release, "initial", suffix))
+        return Prior("flows", _flow_words(plan), constants, groups=plan.groups > 1, level=level)
     if name == "map" or name in COUNTED:
         start = getattr(release.estimator, "prior", "initial")
-        constants = tuple(_law(plan, len(release.cells), start, suffix))
-        return Prior("law", _law_words(plan, start), constants, start, groups=plan.groups > 1)
+        constants = tuple(_law(plan, release, start, suffix))
+        return Prior("law", _law_words(plan, release, start), constants, start, groups=plan.groups > 1, level=level)
     signal = None if name == "mle" and not _estimates(plan, release) else _signal(plan, release)
     if signal is None:
         return Prior("flat", f"flat: {_why_flat(plan, release)}")
@@ -110,8 +112,8 @@ def _flow_words(plan: Plan) -> str:
     )
 
 
-def _law_words(plan: Plan, start: str) -> str:
-    mixed = len(law.shares) if isinstance(law := law_of_all(plan), Mixture) else 0
+def _law_words(plan: Plan, release: ReleasePlan, start: str) -> str:
+    law, mixed = law_of(plan, release), plan.groups if plan.groups > 1 else 0
     begun = {
         "initial": "the declared laws of step 0" if mixed else "the declared law of step 0",
         "uniform": "all cells alike at step 0",
@@ -124,23 +126,33 @@ def _law_words(plan: Plan, start: str) -> str:
     return f"{users}, {begun}{moved}: sum of ln Gamma(r + 1) - r ln P"
 
 
-def _law(plan: Plan, cells: int, start: str, suffix: str) -> list[str]:
-    """The constants of where users are: the law of step 0, and how it moves; of groups, those of each, and shares."""
+def _law(plan: Plan, release: ReleasePlan, start: str, suffix: str) -> list[str]:
+    """The constants of where users are: the law of step 0, and how it moves; of groups, those of each, and shares.
+
+    At a level also the places, and what each is counted in.
+    """
     constants: list[str]
-    law = law_of_all(plan)
+    law = law_of(plan, release)
     chains = law.chains if isinstance(law, Mixture) else () if law is None else (law,)
+    cells, belongs = chains[0].states if chains else len(release.cells), []
+    if isinstance(law, Mixture) and law.level and plan.stream.cell is not None:
+        belongs = [
+            *listed(f"PLACES{suffix}", [literal(place) for place in plan.stream.cell.states]),
+            *listed(f"OF{suffix}", [str(value) for value in law.of.tolist()]),
+        ]
     if start == "uniform":
         first = [[1.0 / cells] * cells]
     elif start == "initial" and chains:
         first = [[float(share) for share in chain.marginal(0)] for chain in chains]
     else:
         first = []  # the frequencies of the noisy values of step 0
-    if not isinstance(law, Mixture):
-        constants = listed(f"FIRST_LAW{suffix}", list(map(repr, first[0]))) if first else []
+    if len(chains) < 2:
+        constants = belongs + listed(f"FIRST_LAW{suffix}", list(map(repr, first[0]))) if first else belongs
         if law is None:
             return [*constants, f"FORWARD{suffix} = None  # no chain: the law stays what it was at step 0"]
-        return [*constants, f"FORWARD{suffix} = [", *_rows(law), "]"]
-    constants = [f"SHARES{suffix} = {list(law.shares)}  # of all users, those of each group"]
+        return [*constants, f"FORWARD{suffix} = [", *_rows(chains[0]), "]"]
+    assert isinstance(law, Mixture), "there are several groups"
+    constants = [*belongs, f"SHARES{suffix} = {list(law.shares)}  # of all users, those of each group"]
     if first:
         each = first if len(first) == len(chains) else first * len(chains)
         constants += [f"FIRST_LAW{suffix} = [", *(f"    {row}," for row in each), "]  # of each group"]

@@ -16,7 +16,6 @@ from policyc.semantics.rules.cells import check_cells
 from policyc.semantics.rules.clock import check_clock
 from policyc.semantics.rules.correlation import check_correlation
 from policyc.semantics.rules.delivery import check_delivery
-from policyc.semantics.rules.levels import check_levels
 from policyc.semantics.rules.made import check_made
 from policyc.semantics.rules.names import check_names
 from policyc.semantics.rules.noise import check_noise
@@ -38,7 +37,6 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_periods,
     check_clock,
     check_cells,
-    check_levels,
     check_parts,
     check_objective,
     check_releases,

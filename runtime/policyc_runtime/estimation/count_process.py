@@ -31,17 +31,26 @@ def marginals(chain: Chain, steps: int) -> Array:
 
 
 class Mixture(Chain):
-    """Groups of users on chains of their own, as one chain whose states are those of each group, one after the other.
+    """Users of whom less is counted than how they move: by group, of known sizes, or within what cells belong to.
 
-    How many users a group has is known.
+    It is one chain whose states are the cells of each group, one group after the other.
 
     Args:
         chains: one a group, over the same cells.
         shares: what part of all users each group has, (groups,), > 0; they sum to 1.
+        of: which value each cell is counted in, (cells,), from 0 on; None where it has one of its own.
     """
 
-    def __init__(self, chains: Sequence[Chain], shares: Sequence[float]) -> None:
+    def __init__(self, chains: Sequence[Chain], shares: Sequence[float], of: Sequence[int] | None = None) -> None:
         self.chains, self.shares = tuple(chains), tuple(shares)
+        self.of = np.arange(chains[0].states) if of is None else np.array(of, dtype=np.int64)
+        self.cells, self.values = len(self.of), int(self.of.max()) + 1
+        self.belongs = None if of is None else np.eye(self.values)[self.of]  # (cells, values): 1 where it is counted
+
+    @property
+    def level(self) -> bool:
+        """Whether cells are counted in what they belong to."""
+        return self.belongs is not None
         self.states = sum(chain.states for chain in chains)
         self.is_stationary_start = all(chain.is_stationary_start for chain in chains)
         self._forward = np.zeros((self.states, self.states))
@@ -52,8 +61,21 @@ class Mixture(Chain):
     @property
     def blocks(self) -> list[slice]:
         """The states of each group."""
-        cells = self.states // len(self.chains)
-        return [slice(first, first + cells) for first in range(0, self.states, cells)]
+        return [slice(first, first + self.cells) for first in range(0, self.states, self.cells)]
+
+    def seen(self, rows: Array) -> Array:
+        """Sums over groups and over what belongs together, (..., values) of (..., states)."""
+        cells: Array = rows if len(self.chains) == 1 else np.asarray(sum(rows[..., own] for own in self.blocks))
+        return cells if self.belongs is None else np.asarray(cells @ self.belongs)
+
+    def unseen(self, rows: Array) -> Array:
+        """What is said of a value, said of it in every group and cell: (..., states) of (..., values)."""
+        cells = rows if self.belongs is None else rows[..., self.of]
+        return cells if len(self.chains) == 1 else np.concatenate([cells] * len(self.chains), axis=-1)
+
+    def divided(self, law: Array) -> Array:
+        """A law over values as one over the cells of a group: cells of one value are alike, (cells,)."""
+        return np.asarray((law / np.bincount(self.of))[self.of])
 
     @property
     def forward(self) -> Array:
@@ -75,7 +97,8 @@ class Mixture(Chain):
 
     def smoothed(self, amount: float) -> Mixture:
         """Each group on its chain (P + s) / (1 + m s)."""
-        return Mixture([_smoothed(chain, amount) for chain in self.chains], self.shares)
+        of = None if self.belongs is None else self.of.tolist()
+        return Mixture([_smoothed(chain, amount) for chain in self.chains], self.shares, of)
 
 
 def _smoothed(chain: Chain, amount: float) -> Chain:
@@ -87,7 +110,7 @@ def _smoothed(chain: Chain, amount: float) -> Chain:
 class CountProcess:
     """Counts n_t of `population` users over `cells` cells who move on one chain, or in groups on one each.
 
-    The states of the process are its cells, or those of each group, of which only the sums over groups are seen.
+    The states of the process are its cells, or those of a mixture, of which only sums are seen.
 
     Without a chain, steps have nothing to do with each other, and all counts are equally likely.
     Users being independent, n_{t+1} given n_t has mean P^T n_t and covariance sum_i n_t(i) (diag P_i - P_i P_i^T),
@@ -102,8 +125,7 @@ class CountProcess:
     @classmethod
     def of(cls, population: float, chain: Chain) -> CountProcess:
         """That of so many users of a chain, or of groups of them."""
-        groups = len(chain.chains) if isinstance(chain, Mixture) else 1
-        return cls(population, chain.states // groups, chain)
+        return cls(population, chain.values if isinstance(chain, Mixture) else chain.states, chain)
 
     @property
     def blocks(self) -> list[slice]:
@@ -113,15 +135,15 @@ class CountProcess:
     @property
     def states(self) -> int:
         """How many counts there are, seen or not."""
-        return self.cells * len(self.blocks)
+        return self.cells if self.chain is None else self.chain.states
 
     def seen(self, rows: Array) -> Array:
-        """Sums over groups, (..., cells) of (..., states)."""
-        return rows if len(self.blocks) == 1 else np.asarray(sum(rows[..., own] for own in self.blocks))
+        """Sums that are seen, (..., cells) of (..., states)."""
+        return self.chain.seen(rows) if isinstance(self.chain, Mixture) else rows
 
     def unseen(self, rows: Array) -> Array:
-        """What is said of a cell, said of it in every group: (..., states) of (..., cells)."""
-        return rows if len(self.blocks) == 1 else np.concatenate([rows] * len(self.blocks), axis=-1)
+        """What is said of a sum, said of all states in it: (..., states) of (..., cells)."""
+        return self.chain.unseen(rows) if isinstance(self.chain, Mixture) else rows
 
     @cached_property
     def move(self) -> Array:
@@ -149,7 +171,7 @@ class CountProcess:
         law = self.chain.marginal(0)
         found = np.diag(law)
         for own in self.blocks:
-            found[own, own] -= np.outer(law[own], law[own]) / (law[own].sum() if self.states > self.cells else 1.0)
+            found[own, own] -= np.outer(law[own], law[own]) / (law[own].sum() if len(self.blocks) > 1 else 1.0)
         return np.asarray(self.dispersion * self.population * found)
 
     def spread(self, step: int) -> Array:
@@ -169,7 +191,8 @@ class CountProcess:
             ends = np.rint(int(self.population) * np.cumsum(self.chain.shares))
             sizes = np.diff(ends, prepend=0.0).tolist()
             each = [CountProcess.of(size, chain) for size, chain in zip(sizes, self.chain.chains, strict=True)]
-            return np.asarray(sum(one.drawn(steps, series, generator) for one in each))
+            drawn = np.asarray(sum(one.drawn(steps, series, generator) for one in each))
+            return drawn if self.chain.belongs is None else drawn @ self.chain.belongs.astype(np.int64)
         now = generator.multinomial(int(self.population), _law(self.chain.marginal(0)), size=series)
         counts, moves = [now], _law(self.move)
         for _ in range(1, steps):

@@ -93,42 +93,47 @@ class Newton:
     Args:
         sizes: users of each group.
         each: the paths of each group.
-        weight: (T, R, m).
+        weight: (T, R, v).
+        belongs: (m, v) 1 where a cell is counted in a value; None where each has its own.
     """
 
-    def __init__(self, sizes: Sequence[float], each: Sequence[Paths], weight: Array) -> None:
+    def __init__(
+        self, sizes: Sequence[float], each: Sequence[Paths], weight: Array, belongs: Array | None = None
+    ) -> None:
         moves = _side_by_side([paths.moves for paths in each])
         spread = _side_by_side([_spread(size, paths) for size, paths in zip(sizes, each, strict=True)])
         root = np.sqrt(weight)
         pair = root[..., :, None] * root[..., None, :]
-        eye, self._groups = np.eye(weight.shape[2]), len(sizes)
+        eye, cells = np.eye(weight.shape[2]), moves.shape[3] // len(sizes)
+        self._belongs = np.tile(np.eye(cells) if belongs is None else belongs, (len(sizes), 1))
+        self._alike = belongs is None and len(sizes) == 1
         self._inverse = np.empty(pair.shape)
         gain = np.empty((*spread.shape[:3], weight.shape[2]))
         before = spread[0]
         for t in range(len(weight)):
-            towards = self._sums(before, 2)  # covariances of all counts with the sums over groups
-            np.multiply(pair[t], np.linalg.inv(eye + pair[t] * self._sums(towards, 1)), out=self._inverse[t])
+            towards = before if self._alike else before @ self._belongs  # covariances of all counts with what is seen
+            np.multiply(pair[t], np.linalg.inv(eye + pair[t] * self._sums(towards)), out=self._inverse[t])
             np.matmul(towards, self._inverse[t], out=gain[t])
             if t < len(moves):
                 after = before - gain[t] @ np.swapaxes(towards, 1, 2)
                 before = np.swapaxes(moves[t], 1, 2) @ after @ moves[t] + spread[t + 1]
         back = np.swapaxes(moves, 2, 3)
         self._enter = back @ gain[:-1]
-        self._stay = back - np.tile(self._enter, self._groups)
+        self._stay = back - (self._enter if self._alike else self._enter @ self._belongs.T)
 
-    def _sums(self, rows: Array, axis: int) -> Array:
-        """Sums over groups, whose states lie one after the other along an axis."""
-        return rows if self._groups == 1 else np.asarray(sum(np.split(rows, self._groups, axis)))
+    def _sums(self, rows: Array) -> Array:
+        """Sums that are seen, (..., v, k), of the states of all groups, one group after the other, (..., G m, k)."""
+        return rows if self._alike else np.asarray(self._belongs.T @ rows)
 
     def solve(self, right: Array) -> Array:
-        """(T, R, m); rows of zero weight give 0."""
+        """(T, R, v); rows of zero weight give 0."""
         right = right[..., None]
         entering = self._enter @ right[:-1]
-        told = np.zeros((len(right), right.shape[1], self._groups * right.shape[2], 1))
+        told = np.zeros((len(right), right.shape[1], len(self._belongs), 1))
         for t in range(len(entering)):
             np.add(self._stay[t] @ told[t], entering[t], out=told[t + 1])
-        own = self._inverse @ (right - self._sums(told, 2))
-        pull = np.tile(own, (self._groups, 1))
+        own = self._inverse @ (right - self._sums(told))
+        pull = self._belongs @ own
         stay_back = np.swapaxes(self._stay, 2, 3)
         for t in range(len(entering) - 1, -1, -1):
             pull[t] += stay_back[t] @ pull[t + 1]
@@ -162,10 +167,10 @@ class Optimum(NamedTuple):
     """Flows of R series, and how good they are.
 
     Attributes:
-        prices: (T, R, m) the dual variables.
+        prices: (T, R, v) the dual variables.
         sizes: users of each group.
         paths: a user's path at these prices, of each group.
-        counts: (T, R, m) users in each cell, of all groups together: sizes times the paths' laws.
+        counts: (T, R, v) users in each value, of all groups together: sums of sizes times the paths' laws.
         cost: (R,) of the flows.
         gap: (R,) by how much, at most, a cost is above the least.
     """
@@ -203,13 +208,14 @@ class Group(NamedTuple):
     size: float
 
 
-def most_probable_flows(groups: Sequence[Group], noisy: Array, scales: Array) -> Optimum:
+def most_probable_flows(groups: Sequence[Group], noisy: Array, scales: Array, belongs: Array | None = None) -> Optimum:
     """The flows of least cost, by a primal-dual interior-point method on the prices.
 
     Args:
         groups: of users, over the same cells.
-        noisy: (T, R, m) of R independent series, of all groups together; rows of steps without a release are not read.
+        noisy: (T, R, v) of R independent series, of all groups together; rows of steps without a release are not read.
         scales: (T,) of Laplace noise, 0 where a step has no values.
+        belongs: (m, v) 1 where a cell is counted in a value; None where each has its own.
 
     Returns:
         Flows whose gap is at most 1e-8 of the cost; after 300 rounds, which only noise far below one user has needed,
@@ -222,8 +228,10 @@ def most_probable_flows(groups: Sequence[Group], noisy: Array, scales: Array) ->
     population = sum(sizes)
 
     def at(prices: Array) -> Optimum:
-        paths = [tilted_paths(group.start, group.forward, prices) for group in groups]
+        own = prices if belongs is None else prices @ belongs.T
+        paths = [tilted_paths(group.start, group.forward, own) for group in groups]
         counts = np.asarray(sum(size * path.laws for size, path in zip(sizes, paths, strict=True)))
+        counts = counts if belongs is None else counts @ belongs
         away = np.where(seen, counts - values, 0.0)
         gap = (np.abs(away) * bound - away * prices).sum(axis=(0, 2))
         mass = sum(size * path.log_mass for size, path in zip(sizes, paths, strict=True))
@@ -237,7 +245,7 @@ def most_probable_flows(groups: Sequence[Group], noisy: Array, scales: Array) ->
             return now
         weight = np.where(seen, 1.0 / (walls.stiffness() + DAMPING * population), 0.0)
         away = np.where(seen, now.counts - values, 0.0)
-        now = walls.advance(now, away, Newton(sizes, now.paths, weight), at)
+        now = walls.advance(now, away, Newton(sizes, now.paths, weight, belongs), at)
     return now
 
 

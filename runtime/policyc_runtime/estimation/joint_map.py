@@ -99,7 +99,8 @@ def _modes(process: CountProcess, noisy: Array, scales: Array) -> Array:
     assert chain is not None
     each = zip(chain.chains, chain.shares, strict=True) if isinstance(chain, Mixture) else [(chain, 1.0)]
     groups = [Group(np.asarray(one.marginal(0)), one.forward, process.population * share) for one, share in each]
-    return most_probable_flows(groups, noisy, scales).counts
+    belongs = chain.belongs if isinstance(chain, Mixture) else None
+    return most_probable_flows(groups, noisy, scales, belongs).counts
 
 
 def _error_ratio(process: CountProcess, scales: Array, objective: str, *, integer: bool) -> float:

@@ -57,8 +57,13 @@ class Map(Estimator):
             ReleaseError: the prior needs a chain, or noisy values, that are not there.
         """
         if isinstance(chain, Mixture):
-            laws = (self.law(own, steps, cells, first_noisy) for own in chain.chains)
-            return np.asarray(sum(share * law for share, law in zip(chain.shares, laws, strict=True)))
+            known = None if self.prior != "frequency" else chain.divided(self._start(None, cells, first_noisy))
+            starts = [self._start(own, own.states, None) if known is None else known for own in chain.chains]
+            laws = [
+                share * propagate(start, own.forward, steps)
+                for share, start, own in zip(chain.shares, starts, chain.chains, strict=True)
+            ]
+            return chain.seen(np.concatenate(laws, axis=1))
         return propagate(self._start(chain, cells, first_noisy), None if chain is None else chain.forward, steps)
 
     def _start(self, chain: Chain | None, cells: int, first_noisy: Array | None) -> Array:

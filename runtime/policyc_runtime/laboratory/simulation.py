@@ -19,6 +19,7 @@ from policyc_check.errors import KernelError
 from policyc_check.users.claims import promised_user_level
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
+from policyc_runtime.ancestors import counted_by
 from policyc_runtime.estimates import agreed, estimate_release
 from policyc_runtime.estimation import Estimator, every_estimator, twins
 from policyc_runtime.estimation.count_process import CountProcess, marginals
@@ -96,6 +97,7 @@ def simulate(
     """
     length = min(plan.stream.horizon or LONGEST_SIMULATION, steps or LONGEST_SIMULATION, steps_in_calendar(plan))
     streams = bool(promised_user_level(plan))
+    by_cell = plan.stream.cell and plan.stream.cell.column
     world = _of_streams(plan, length, estimators, signal) if streams else _of_chains(plan, length, estimators)
     randomness = SimulationRandomness(seed) if isinstance(seed, int) else seed
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
@@ -123,7 +125,7 @@ def simulate(
             for title, values in tried.items():
                 distance = np.abs(values - true)
                 found.setdefault((name, title), []).append((float((distance**2).mean()), float(distance.mean())))
-                if world.moves is not None and values.shape[1] == len(world.moves):
+                if world.moves is not None and part.query.by == by_cell:
                     impossible.setdefault((name, title), []).append(impossible_moves(values, world.moves))
             published[name] = tried[part.estimator.described()]
             away[name] = np.abs(published[name] - true)
@@ -266,10 +268,7 @@ def expected_counts(plan: Plan, part: ReleasePlan, chains: Sequence[Chain], size
 
 def counts_of_states(plan: Plan, part: ReleasePlan, states: NDArray[Number]) -> NDArray[Number]:
     """(steps, cells of a release) from (steps, states)."""
-    if part.query.by is not None or plan.stream.cell is None:
-        return states
-    present: NDArray[Number] = states[:, : len(plan.stream.cell.cells)].sum(axis=1, keepdims=True)
-    return present
+    return states if plan.stream.cell is None else counted_by(plan.stream.cell, part.query.by, states)
 
 
 def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | None) -> dict[str, ReleasePlan]:

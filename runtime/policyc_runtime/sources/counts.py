@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from policyc_check.plan.queries import SumQuery
+from policyc_runtime.ancestors import counted_by
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
@@ -69,7 +70,8 @@ def read_counts(
     """Counts from a file or table with columns `step` (from 0), the cell column if any, and `count`.
 
     Instead of `step` it may have the policy's column of moments, each in its step. Instead of `count` a column may have
-    the release's name; with several releases each has a column of its own.
+    the release's name; with several releases each has a column of its own. Where everybody is in one cell at a step,
+    counts by cell are enough, and all others are added up.
 
     Args:
         path: the file, or a table in memory.
@@ -84,7 +86,8 @@ def read_counts(
         DataError: names the file and the line (the row of a Parquet file), or the step and cell that are missing.
     """
     require_counts_suffice(plan, str(path))
-    if len({release.query.by for release in plan.releases}) > 1:
+    measured, whole = measured_releases(plan), _told_by_cells(plan)
+    if whole is None and len({release.query.by for release in plan.releases}) > 1:
         raise DataError(
             "E0818",
             "ready counts cannot serve releases with different cells",
@@ -97,10 +100,14 @@ def read_counts(
     try:
         with open_table(connection, path) as table, reading(table.path):
             _refuse_events(table, plan)
-            measured = measured_releases(plan)
-            arrays = {part.name: _one_release(connection, table, plan, part, start, gaps) for part in measured}
+            asked = measured if whole is None else [whole]
+            named = len(plan.releases) > 1 and (whole is None or whole.name in table.columns)
+            arrays = {part.name: _one_release(connection, table, plan, part, start, gaps, named) for part in asked}
     finally:
         connection.close()
+    if whole is not None and plan.stream.cell is not None:
+        states, cell = arrays[whole.name], plan.stream.cell
+        arrays = {part.name: counted_by(cell, part.query.by, states) for part in measured}
     longest = max(steps or 0, *map(len, arrays.values()))
     if gaps == "zero":
         arrays = {name: np.pad(array, ((0, longest - len(array)), (0, 0))) for name, array in arrays.items()}
@@ -181,6 +188,14 @@ def _assembled(
     return StepCounts(start, arrays, digests)
 
 
+def _told_by_cells(plan: Plan) -> ReleasePlan | None:
+    """The release from whose counts the others follow, where everybody is in one cell at a step; None where none is."""
+    cell, by = plan.stream.cell, {release.query.by for release in plan.releases}
+    if plan.participation is not None or cell is None or cell.column not in by or len(by) == 1:
+        return None
+    return next(release for release in measured_releases(plan) if release.query.by == cell.column)
+
+
 def _one_release(
     connection: DuckDBPyConnection,
     table: InputTable,
@@ -188,10 +203,11 @@ def _one_release(
     release: ReleasePlan,
     start: int | None,
     gaps: Gaps,
+    named: bool,
 ) -> NDArray[np.int64]:
     """(steps, cells) of one release, every combination once."""
     said = _step_column(table, plan)
-    name = release.name if release.name in table.columns or len(plan.releases) > 1 else "count"
+    name = release.name if release.name in table.columns or named else "count"
     value = table.column(name, "count", (said, release.name))
     code = "0"
     if release.query.by is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyc_runtime.ancestors import ancestors, summed
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
@@ -223,9 +224,11 @@ def _of_release(
     plan: Plan, release: ReleasePlan, present: NDArray[np.int64], where: str, begin: int, first: bool
 ) -> NDArray[np.int64]:
     """(steps, cells of the release) from users present by state."""
-    cell = plan.stream.cell
+    cell, by = plan.stream.cell, release.query.by
     known = present if cell is None else present[:, : len(cell.cells)]
-    if release.query.by is None:
+    if cell is not None and by not in (None, cell.column):
+        known = summed(known, ancestors(cell, str(by)))
+    if by is None:
         counts: NDArray[np.int64] = known.sum(axis=1, keepdims=True)
     elif cell is None or cell.otherwise is None:
         counts = known

@@ -36,6 +36,7 @@ from policyc_check.steps.chains import reversal
 from policyc_check.steps.inheritance import leakage_of_group
 from policyc_check.steps.users import differing_steps
 from policyc_check.users.setting import Setting
+from policyc_runtime.ancestors import counted_by
 from policyc_runtime.laboratory.empirical.attack import Attack, Played, Progress
 from policyc_runtime.laboratory.empirical.proof import Scores
 from policyc_runtime.mechanisms import WindowMechanism
@@ -173,10 +174,8 @@ def contributions(plan: Plan, part: ReleasePlan) -> Whole:
     """What one user in each state adds to a release, (states, cells); without cells the states are absent, present."""
     if plan.stream.cell is None:
         return np.array([[0], [1]])
-    states = len(plan.stream.cell.states)
-    if part.query.by is not None:
-        return np.eye(states, dtype=np.int64)
-    return (np.arange(states) < len(plan.stream.cell.cells)).astype(np.int64)[:, None]
+    states = np.eye(len(plan.stream.cell.states), dtype=np.int64)
+    return np.asarray(counted_by(plan.stream.cell, part.query.by, states))
 
 
 def attacks_on_steps(plan: Plan) -> list[Attack]:
