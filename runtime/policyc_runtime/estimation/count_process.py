@@ -46,17 +46,17 @@ class Mixture(Chain):
         self.of = np.arange(chains[0].states) if of is None else np.array(of, dtype=np.int64)
         self.cells, self.values = len(self.of), int(self.of.max()) + 1
         self.belongs = None if of is None else np.eye(self.values)[self.of]  # (cells, values): 1 where it is counted
-
-    @property
-    def level(self) -> bool:
-        """Whether cells are counted in what they belong to."""
-        return self.belongs is not None
         self.states = sum(chain.states for chain in chains)
         self.is_stationary_start = all(chain.is_stationary_start for chain in chains)
         self._forward = np.zeros((self.states, self.states))
         for chain, own in zip(self.chains, self.blocks, strict=True):
             self._forward[own, own] = chain.forward
         self._known: dict[float, Array] = {}
+
+    @property
+    def level(self) -> bool:
+        """Whether cells are counted in what they belong to."""
+        return self.belongs is not None
 
     @property
     def blocks(self) -> list[slice]:
