@@ -14,6 +14,7 @@ from policyc_runtime.estimation.count_process import Mixture
 Array = NDArray[np.float64]
 
 MIXED = 1e-9  # laws of two steps in a row that differ by less are taken to have stopped moving
+MANY = 1e9  # users in a corner: of so many, the half that every cell has at least is nothing
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Beliefs:
 
     def _moved(self, estimator: Estimator, step: int) -> Array:
         """The same, computed: a run goes step by step, which takes long for all cells at once."""
-        corners = np.eye(self.cells)
+        corners = MANY * np.eye(self.cells)
         first = estimator.law(self.moving, range(1), self.cells, corners)
         if first is None:
             return np.empty(0)

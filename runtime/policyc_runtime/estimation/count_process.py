@@ -74,8 +74,8 @@ class Mixture(Chain):
         return cells if len(self.chains) == 1 else np.concatenate([cells] * len(self.chains), axis=-1)
 
     def divided(self, law: Array) -> Array:
-        """A law over values as one over the cells of a group: cells of one value are alike, (cells,)."""
-        return np.asarray((law / np.bincount(self.of))[self.of])
+        """Laws over values as ones over the cells of a group: cells of one value are alike, (..., cells)."""
+        return np.asarray((law / np.bincount(self.of))[..., self.of])
 
     @property
     def forward(self) -> Array:

@@ -63,7 +63,7 @@ class Map(Estimator):
                 share * propagate(start, own.forward, steps)
                 for share, start, own in zip(chain.shares, starts, chain.chains, strict=True)
             ]
-            return chain.seen(np.concatenate(laws, axis=1))
+            return chain.seen(np.concatenate(laws, axis=-1))
         return propagate(self._start(chain, cells, first_noisy), None if chain is None else chain.forward, steps)
 
     def _start(self, chain: Chain | None, cells: int, first_noisy: Array | None) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from policyc.planning.beliefs import Beliefs
+from policyc.planning.beliefs import MANY, Beliefs
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimation import every_estimator
@@ -22,7 +22,7 @@ def chain(seed: int) -> Chain:
 @pytest.mark.parametrize("moving", [None, chain(1), Mixture([chain(1), chain(2)], [0.25, 0.75])])
 def test_laws_of_all_corners(moving) -> None:
     """Each row is what the estimator says after a first release of that corner alone."""
-    beliefs, corners = Beliefs(moving, CELLS), np.eye(CELLS)
+    beliefs, corners = Beliefs(moving, CELLS), MANY * np.eye(CELLS)
     for estimator in every_estimator():
         if moving is None and estimator.described() == "map(prior = initial)":
             continue
