@@ -12,6 +12,7 @@ import pytest
 
 from policyc.planning.leakage.loss import LossFunction
 from policyc_check.plan.plan import load_plan
+from policyc_check.verify import verify
 
 pytestmark = pytest.mark.law
 
@@ -119,12 +120,24 @@ def test_a_long_run(tmp_path: Path) -> None:
     print(f"run of {steps:,} steps: {seconds:.2f} s of CPU, {size:.0f} MiB")
 
 
-def test_four_hundred_states(tmp_path: Path) -> None:
-    """A chain of 400 states over 100 steps, compiled; beside one value of its loss function."""
-    written(tmp_path, 100, "alpha_dpt", cells=400)
+@pytest.mark.parametrize("states", [100, 200, 400])
+def test_many_states(states: int, tmp_path: Path) -> None:
+    """Chains of hundreds of states over 300 steps: compile, verify, check and leakage; and one value of the loss."""
+    written(tmp_path, 300, "alpha_dpt", cells=states)
     matrix = np.loadtxt(tmp_path / "chain.csv", delimiter=",")
     start = time.process_time()
     LossFunction(matrix)(1.0)
-    once = time.process_time() - start
-    seconds, size = command(tmp_path, "compile", "long.policy")
-    print(f"400 states: compile {seconds:.1f} s of CPU, {size:.0f} MiB; one value of the loss {once:.2f} s")
+    print(f"{states} states, one value of the loss: {time.process_time() - start:.2f} s of CPU")
+    (tmp_path / "spent.csv").write_text("step,epsilon\n" + "".join(f"{t},0.1\n" for t in range(300)))
+    for name, arguments in (
+        ("compile", ("compile", "long.policy")),
+        ("verify", ("verify", "long.plan")),
+        ("leakage", ("leakage", "--budgets", "spent.csv", "--forward", "chain.csv")),
+    ):
+        begun = time.perf_counter()
+        seconds, size = command(tmp_path, *arguments)
+        wall = time.perf_counter() - begun
+        print(f"{states} states, {name}: {seconds:.1f} s of CPU, {wall:.1f} s by the clock, {size:.0f} MiB")
+    start = time.process_time()
+    verify(load_plan(tmp_path / "long.plan"))
+    print(f"{states} states, the check of what is promised: {time.process_time() - start:.1f} s of CPU")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -102,7 +103,7 @@ def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> 
     if group.endless:  # far enough from the start, at the same step of its period
         tried = {peak + -(-LONGEST // steps) * steps}
         steps = max(tried) + LONGEST + 1
-    attack = found_attack(record.chain(), losses_of_outputs(stated, steps), sorted(tried))
+    attack = _attack_known(record, losses_of_outputs(stated, steps).tobytes(), tuple(sorted(tried)))
     if attack is None:
         return None
     found = Witness(
@@ -116,6 +117,12 @@ def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> 
     told = Fraction(told_by_witness(stated, record, found)) * (1 - Fraction(1, 10**12))  # on every machine
     nats = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(told.numerator), Decimal(told.denominator))
     return found.model_copy(update={"nats": nats}) if nats > 0 else None
+
+
+@lru_cache(maxsize=4)
+def _attack_known(record: ChainRecord, losses: bytes, steps: tuple[int, ...]) -> Attack | None:
+    """`found_attack`, kept: a plan is drafted before it is made, with the same chains and budgets."""
+    return found_attack(record.chain(), np.frombuffer(losses), steps)
 
 
 def _attack_on(chain: Chain, losses: Floats, step: int) -> Attack | None:
