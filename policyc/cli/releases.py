@@ -107,6 +107,7 @@ def run(
             pin=directory / PIN,
             account=account,
             progress=progress,
+            latest=True,
         )
     written = write_release(released, output)
     reports = () if no_report else put_report(directory, plan, released, Path(output), account)

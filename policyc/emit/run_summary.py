@@ -31,8 +31,8 @@ def render_run(plan: Plan, released: Release, written: Sequence[Path], reports: 
     """Which steps are out now, how many of them were out before, from when to when, and where; the page first."""
     horizon = plan.stream.horizon
     of_all = "" if horizon is None else f" of {horizon:,}"
-    first, last = released.times[0], released.times[-1]
-    steps = len(released.times)
+    first, last = released.begins, released.times[-1]
+    steps = released.steps.stop
     known = released.before
     lines = [] if released.is_release else ["NOT A RELEASE: the events were simulated; every file says so"]
     dates = f", {first} to {last}" if first else ""  # without a start steps have numbers alone
@@ -57,7 +57,7 @@ def run_record(
     plan: Plan, released: Release, written: Sequence[Path], reports: Sequence[Path] = ()
 ) -> dict[str, object]:
     """The same for programs."""
-    steps = len(released.times)
+    steps = released.steps.stop
     return {
         "policy": plan.policy.name,
         "plan_digest": plan.digest,
@@ -66,7 +66,7 @@ def run_record(
         "of": plan.stream.horizon,
         "new": steps - released.before,
         "from_before": released.before,
-        "first": released.times[0] or None,
+        "first": released.begins or None,
         "last": released.times[-1] or None,
         "files": list(map(str, written)),
         "report": list(map(str, reports)),

@@ -75,7 +75,7 @@ def account_claims_of(plan: Plan, path: str | Path | None, ledger: Path, pin: Pa
 def _ledger_claim(plan: Plan, account: Account, ledger: Path, pin: Path) -> Claim:
     name = "the noise of this plan was entered in the account before it was drawn"
     with Ledger.open_read_only(ledger, pin) as book:
-        if not book.hashes or book.meta.get("generator") != SYSTEM:
+        if not book.state.entries or book.meta.get("generator") != SYSTEM:
             return Claim(name, True, "none was drawn for real events", str(ledger))
         found = any((entry.plan, entry.ledger) == (plan.digest, book.meta["ledger"]) for entry in account.spent)
     return Claim(name, found, "its ledger was looked up by name", str(account.path), "E0891")

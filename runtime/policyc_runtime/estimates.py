@@ -173,7 +173,8 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
 def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     """Laplace scales of the noise, (steps,), 0 without a value; of other noise, those of the same variance."""
     if release.schedule is not None:
-        return np.array([float(scale) for scale in release.schedule.scales(steps)])
+        each = np.array([float(scale) for segment in release.schedule.segments for scale in segment.scales])
+        return np.asarray(each[release.schedule.runs.places(np.arange(steps))])
     from policyc_runtime.noisy_values import own_stddevs
 
     return np.nan_to_num(own_stddevs(plan, release, steps) / math.sqrt(2))

@@ -24,6 +24,7 @@ from types import TracebackType
 
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import clear_drafts
+from policyc_runtime.ledger_checkpoint import Checkpoint
 from policyc_runtime.ledger_entry import AHEAD, Entry, chained, genesis
 from policyc_runtime.ledger_file import (
     APPLICATION,
@@ -47,6 +48,7 @@ from policyc_runtime.ledger_seal import (
     LEDGER,
     Seal,
     Seals,
+    State,
     another_ledger,
     file_sha256,
     left_beside,
@@ -59,9 +61,9 @@ from policyc_runtime.plan import Plan
 class Ledger:
     """An open ledger; use it in a `with` statement.
 
-    `entries` are those of released steps, in order, checked; `ahead` has those of steps whose noise was drawn because
-    earlier ones were to see it, before their own values could be published. `hashes` are those of all of them, as they
-    were stored; `sha256` is that of a file opened to look at it.
+    `entries` are those of released steps from `first` on, in order, checked; `ahead` has those of steps whose noise was
+    drawn because earlier ones were to see it, before their own values could be published. `state` is that of all of
+    them; `sha256` is that of the file when it was last looked at.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, pin: Path | None = None) -> None:
@@ -71,11 +73,13 @@ class Ledger:
         self.ahead: list[Entry] = []
         self.meta: dict[str, str] = {}
         self._connection = connection
-        self.hashes: list[str] = []
+        self.state = State()
+        self.first = 0
         self.sha256 = ""
         self._runs = False  # opened for a run, whose end puts a seal on the file
         self._expected: dict[str, str] = {}  # what a run wants the ledger to be of
         self._key = b""
+        self._trusted = 0  # so many entries are as a run left them that had checked them
         self._history = ("", "")
 
     @classmethod
@@ -87,6 +91,8 @@ class Ledger:
         generator: str = SYSTEM,
         outputs: Iterable[str | Path] = (),
         pin: Path | None = None,
+        checkpoint: Checkpoint | None = None,
+        latest: bool = False,
     ) -> Ledger:
         """Open a ledger for a run, or begin one.
 
@@ -97,6 +103,8 @@ class Ledger:
             outputs: releases of this plan, where there are any; one without a ledger means that the ledger was lost.
             pin: the file by which the plan's directory names its one ledger; default that of a ledger which lies in
                 such a directory.
+            checkpoint: what its last run noted; where the file is so to the byte, its entries need no check again.
+            latest: read entries from the last released step on, where that holds.
 
         Raises:
             LedgerError: lost, busy, damaged, altered, an older copy, of another plan, or the plan has another one.
@@ -115,8 +123,8 @@ class Ledger:
                 for place in (*ledger.seals.files, *private_files(file)):
                     clear_drafts(place)
                 with ledger._writing():
-                    ledger._begin_or_check(plan, generator)
-                if ledger.hashes:
+                    ledger._begin_or_check(plan, generator, checkpoint, latest=latest)
+                if ledger.state.entries:
                     ledger._load_key()
                 ledger._runs = True
         return ledger
@@ -164,25 +172,29 @@ class Ledger:
     ) -> None:
         try:
             if self._runs and kind is None:
-                self._seal()
+                self.seal()
             elif self._runs:
                 with suppress(LedgerError):  # the refusal that is under way is the one to tell
-                    self._seal()
+                    self.seal()
         finally:
             self._connection.close()
 
-    def _seal(self) -> None:
+    def seal(self) -> None:
         """Close the seals with the SHA-256 of the file, where this run or a killed one left them open."""
         with self.transaction(), guarded(self.path):
             open_seals = [seal for seal in map(read_seal, self.seals.files) if seal is not None and not seal.sha256]
             if open_seals:
-                sha256 = file_sha256(self._connection, self.path)
-                self.seals.write(Seal.of(self.meta["ledger"], self.hashes, len(self.hashes), sha256))
+                self.sha256 = file_sha256(self._connection, self.path)
+                self.seals.write(Seal.of(self.meta["ledger"], self.state, self.state, self.sha256))
+
+    def checkpoint(self, outputs: dict[str, str]) -> Checkpoint:
+        """What a run may note once it has sealed the file, and published files with these SHA-256."""
+        return Checkpoint(self.meta["ledger"], *self.state, self.sha256, outputs)
 
     @property
     def _hash(self) -> str:
         """Of the last entry, or of what is told before the first."""
-        return self.hashes[-1] if self.hashes else genesis(self.meta)
+        return self.state.hash or genesis(self.meta)
 
     @property
     def start(self) -> int | None:
@@ -197,7 +209,7 @@ class Ledger:
     @property
     def unspent(self) -> bool:
         """Whether nothing was ever drawn: such a ledger protects nothing, and the plan that runs next takes it."""
-        return not self.hashes and left_of_entries(self.path, self.seals.pin) is None
+        return not self.state.entries and left_of_entries(self.path, self.seals.pin) is None
 
     @property
     def history(self) -> tuple[str, str]:
@@ -206,7 +218,7 @@ class Ledger:
 
     def note_history(self, mark: str, coming: str) -> None:
         """Remember, inside a transaction, what mark the private history has, and which one it is about to have."""
-        self._announce(self.hashes)
+        self._announce(self.state)
         with guarded(self.path):
             self._connection.execute("UPDATE head SET history = ?, coming_history = ?", (mark, coming))
 
@@ -233,17 +245,17 @@ class Ledger:
             start: the moment of step 0, microseconds since 1970.
             ahead: of steps whose noise was drawn, and whose values have to wait.
         """
-        if not self.hashes:
+        if not self.state.entries:
             self._put_meta({"start": "" if start is None else str(start), "key": check_value(self._key)})
-        rows, known = [], len(self.hashes)
+        rows, was = [], self.state
         stored = [*entries, *(entry._replace(release=entry.release + AHEAD) for entry in ahead)]
-        for number, entry in enumerate(stored, known + 1):
-            self.hashes.append(chained(self._hash, number, entry))
+        for number, entry in enumerate(stored, was.entries + 1):
+            self.state = State(number, chained(self._hash, number, entry))
             rows.append((number, *entry, self._hash))
-        self._announce(self.hashes, known)
+        self._announce(was)
         with guarded(self.path):
             self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            self._connection.execute("UPDATE head SET entries = ?, hash = ?", (len(self.hashes), self._hash))
+            self._connection.execute("UPDATE head SET entries = ?, hash = ?", (self.state.entries, self._hash))
         for entry in stored:
             self._take(entry)
 
@@ -262,14 +274,14 @@ class Ledger:
     def _load_key(self) -> None:
         """The key is made in the transaction of the first entries, so that a lone key means a lost ledger."""
         with guarded(self.path):
-            self._key = load_key(self.path, self.meta["key"] if self.hashes else None)
+            self._key = load_key(self.path, self.meta["key"] if self.state.entries else None)
 
-    def _announce(self, hashes: list[str], known: int | None = None) -> None:
-        """Let the seals say what the transaction that is under way will leave; the first of `hashes` were `known`."""
+    def _announce(self, was: State) -> None:
+        """Let the seals say what the transaction that is under way found, and what it will leave."""
         with guarded(self.path):
-            self.seals.write(Seal.of(self.meta["ledger"], hashes, len(hashes) if known is None else known, ""))
+            self.seals.write(Seal.of(self.meta["ledger"], was, self.state, ""))
 
-    def _begin_or_check(self, plan: Plan, generator: str) -> None:
+    def _begin_or_check(self, plan: Plan, generator: str, checkpoint: Checkpoint | None, *, latest: bool) -> None:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         self._expected = {
             "format": FORMAT,
@@ -283,6 +295,11 @@ class Ledger:
                 raise lost(self.path, witness)
             self._begin()
             return
+        self.sha256 = file_sha256(self._connection, self.path)
+        if checkpoint is not None and self.sha256 and checkpoint.sha256 == self.sha256:
+            self._trusted = checkpoint.entries
+            if latest:
+                self._read_latest(checkpoint, len(plan.releases))
         self._read()
         mine = all(self.meta.get(name) == value for name, value in self._expected.items())
         if self.unspent:
@@ -291,14 +308,21 @@ class Ledger:
                     self._connection.execute(f"DROP TABLE {table}")
                 self._begin()
             else:
-                self._announce([])
+                self._announce(self.state)
             return
         check_owner(self.path, self.meta, self._expected)
-        self.seals.require(self.meta["ledger"], self.hashes, file_sha256(self._connection, self.path))
+        self.seals.require(self.meta["ledger"], self.state, self.sha256)
+
+    def _read_latest(self, checkpoint: Checkpoint, releases: int) -> None:
+        """The entries of the last released step, of a file in which all are known to be right and none wait."""
+        rows = self._connection.execute("SELECT * FROM entry WHERE number > ?", (checkpoint.entries - releases,))
+        for _, *fields, _ in rows.fetchall():
+            self._take(Entry(*fields))
+        self.state, self.first = checkpoint.state, max(self.steps - 1, 0)
 
     def _begin(self) -> None:
         self.meta = {"ledger": secrets.token_hex(16)}
-        self._announce([])  # before the ledger, so that a ledger without a seal is one that lost it
+        self._announce(self.state)  # before the ledger, so that a ledger without a seal is one that lost it
         for statement in STATEMENTS:
             self._connection.execute(statement)
         self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -319,26 +343,29 @@ class Ledger:
             raise damaged(
                 self.path, "it was written by another version", "use the version that wrote it, or a newer one"
             )
-        if not self.hashes:
+        if not self._trusted and not self.state.entries:
             fault = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if fault != "ok":
                 raise damaged(self.path, "parts of the file are damaged", RESTORE)
-        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (len(self.hashes),))
+        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (self.state.entries,))
+        last, digest, trusted = self.state.entries, self._hash, self._trusted
         for number, *fields, stored in rows:
             entry = Entry(*fields)
-            if number != len(self.hashes) + 1 or chained(self._hash, number, entry) != stored:
+            if number != last + 1 or (number > trusted and chained(digest, number, entry) != stored):
                 raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
             self._take(entry)
-            self.hashes.append(stored)
+            last, digest = number, stored
+        if last:
+            self.state = State(last, digest)
         head = self._connection.execute("SELECT entries, hash, history, coming_history FROM head").fetchall()
-        if [row[:2] for row in head] != [(len(self.hashes), self._hash if self.hashes else "")]:
-            raise altered(self.path, f"the end of the chain, after entry {len(self.hashes)}")
+        if [row[:2] for row in head] != [self.state]:
+            raise altered(self.path, f"the end of the chain, after entry {last}")
         self._history = head[0][2:]
         check_tables(self._connection, self.path)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        known = len(self.entries), len(self.ahead), len(self.hashes)
+        known, state = (len(self.entries), len(self.ahead)), self.state
         with guarded(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -346,7 +373,8 @@ class Ledger:
             with guarded(self.path):
                 self._connection.execute("COMMIT")
         except BaseException:
-            del self.entries[known[0] :], self.ahead[known[1] :], self.hashes[known[2] :]
+            del self.entries[known[0] :], self.ahead[known[1] :]
+            self.state = state
             with suppress(sqlite3.Error):  # where this fails, whoever opens the file next undoes what was begun
                 self._connection.execute("ROLLBACK")
             raise

@@ -66,9 +66,9 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         detail = "the run that was to begin it ended before; nothing was drawn, run the plan again"
         yield Claim("the ledger was begun", None, detail, where, "E0820")
         return
-    count = f"{len(ledger.hashes):,} entries"
+    count = f"{ledger.state.entries:,} entries"
     yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
-    yield from ledger.seals.claims(ledger.meta["ledger"], ledger.hashes, ledger.sha256)
+    yield from ledger.seals.claims(ledger.meta["ledger"], ledger.state, ledger.sha256)
     yield _private_files(ledger)
     same = ledger.meta["plan"] == plan.digest and ledger.meta["policy"] == policy_hash(plan)
     said = f"plan {ledger.meta['plan'][:16]}…"

@@ -42,9 +42,14 @@ def dropped_file(ledger: str | Path) -> Path:
     return private_file(ledger, "private.json")
 
 
+def checkpoint_file(ledger: str | Path) -> Path:
+    """Where a run notes what it left (`ledger_checkpoint.py`)."""
+    return private_file(ledger, "checkpoint")
+
+
 def private_files(ledger: str | Path) -> tuple[Path, ...]:
     """Where all of them lie."""
-    return key_file(ledger), history_file(ledger), dropped_file(ledger)
+    return key_file(ledger), history_file(ledger), dropped_file(ledger), checkpoint_file(ledger)
 
 
 def make_private(file: Path) -> Path:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,13 @@ from policyc_runtime.ledger_private import key_file
 PIN = "ledger.pin"
 LEDGER = "ledger.sqlite"
 OLDER = "it has fewer entries than were there: it is an older copy"
+
+
+class State(NamedTuple):
+    """How many entries a ledger has, and the hash of the last of them, "" without any."""
+
+    entries: int = 0
+    hash: str = ""
 
 
 class Seal(NamedTuple):
@@ -48,9 +55,9 @@ class Seal(NamedTuple):
     sha256: str
 
     @classmethod
-    def of(cls, ledger: str, hashes: Sequence[str], known: int, sha256: str) -> Seal:
-        """The seal of a ledger whose entries have these hashes, of which `known` were there before."""
-        return cls(ledger, *_state(hashes[:known]), *_state(hashes), sha256)
+    def of(cls, ledger: str, was: State, coming: State, sha256: str) -> Seal:
+        """The seal of a ledger in one of two states."""
+        return cls(ledger, *was, *coming, sha256)
 
     @property
     def text(self) -> str:
@@ -62,22 +69,18 @@ class Seal(NamedTuple):
         """Whether entries were there, or about to be."""
         return bool(self.entries or self.coming)
 
-    def fault(self, ledger: str, hashes: Sequence[str], sha256: str) -> str | None:
-        """Why a ledger with this name, these hashes and this file is not the sealed one; None when it is."""
+    def fault(self, ledger: str, state: State, sha256: str) -> str | None:
+        """Why a ledger with this name, these entries and this file is not the sealed one; None when it is."""
         if self.ledger != ledger:
             return "another ledger was there"
-        if len(hashes) < self.entries:
+        if state.entries < self.entries:
             return OLDER
         was, will_be = (self.entries, self.hash), (self.coming, self.coming_hash)
-        if _state(hashes) not in {was, will_be}:
+        if state not in {was, will_be}:
             return "it has not the entries that were there"
         if self.sha256 and (self.sha256 != sha256 or was != will_be):
             return "bytes that no entry uses were altered, or the seal was"
         return None
-
-
-def _state(hashes: Sequence[str]) -> tuple[int, str]:
-    return len(hashes), hashes[-1] if hashes else ""
 
 
 def seal_file(path: str | Path) -> Path:
@@ -154,13 +157,13 @@ class Seals:
             except FileExistsError:
                 raise another_ledger(self.path, file) from None
 
-    def require(self, ledger: str, hashes: Sequence[str], sha256: str) -> None:
+    def require(self, ledger: str, state: State, sha256: str) -> None:
         """Nothing when a ledger is as its seals say.
 
         Raises:
             LedgerError: E0809, the plan has another ledger; E0848, it is an older copy, or altered, or a seal is.
         """
-        for file, seal, fault in self._faults(ledger, hashes, sha256):
+        for file, seal, fault in self._faults(ledger, state, sha256):
             if file == self.pin and seal is not None and seal.ledger != ledger:
                 raise another_ledger(self.path, file)
             if fault is not None:
@@ -174,9 +177,9 @@ class Seals:
                     f"`{PIN}`; nothing was drawn",
                 )
 
-    def claims(self, ledger: str, hashes: Sequence[str], sha256: str) -> Iterator[Claim]:
+    def claims(self, ledger: str, state: State, sha256: str) -> Iterator[Claim]:
         """Whether a ledger's file is what its seal says, and the one that its plan's directory names."""
-        for file, seal, fault in self._faults(ledger, hashes, sha256):
+        for file, seal, fault in self._faults(ledger, state, sha256):
             name = "the ledger's file is to the byte as its last run left it"
             if file == self.pin:
                 name = "the ledger is the one that the plan's directory names, no older copy and no second one"
@@ -189,14 +192,12 @@ class Seals:
             else:
                 yield Claim(name, True, f"sha256 {sha256[:16]}…", str(file))
 
-    def _faults(
-        self, ledger: str, hashes: Sequence[str], sha256: str
-    ) -> Iterator[tuple[Path, Seal | None, str | None]]:
+    def _faults(self, ledger: str, state: State, sha256: str) -> Iterator[tuple[Path, Seal | None, str | None]]:
         for file in self.files:
             seal = read_seal(file)
             if seal is not None:
-                yield file, seal, seal.fault(ledger, hashes, sha256)
-            elif file != self.pin or hashes or file.exists():
+                yield file, seal, seal.fault(ledger, state, sha256)
+            elif file != self.pin or state.entries or file.exists():
                 yield file, None, "its seal is missing, emptied or altered: copy it along with the ledger"
 
 

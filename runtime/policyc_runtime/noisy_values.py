@@ -27,6 +27,7 @@ from policyc_runtime.planned_release import (
     Recorded,
     ReleasePlan,
 )
+from policyc_runtime.suppression_rule import ErrorAbove
 
 Array = NDArray[np.float64]
 
@@ -61,6 +62,22 @@ def waiting_steps(plan: Plan) -> int:
 def publishable_steps(plan: Plan, ready: int) -> int:
     """How many of the first `ready` steps may be published: the last ones wait where the stream goes on."""
     return ready if ready == plan.stream.horizon else max(ready - waiting_steps(plan), 0)
+
+
+def of_one_step(plan: Plan) -> bool:
+    """Whether what a step draws and publishes needs of earlier steps at most what the last one published.
+
+    Not where a mechanism or an estimator looks at earlier values, where totals are made of them, or where it depends
+    on how many steps there are which values are left out.
+    """
+    plain = (
+        isinstance(release, BudgetedRelease) or (isinstance(release, MeasuredRelease) and release.mechanism.of_one_step)
+        for release in plan.releases
+    )
+    alone = (release.estimator.of_one_step for release in plan.releases)
+    certain = (not isinstance(rule, ErrorAbove) for release in plan.releases for rule in release.suppressions)
+    waits = plan.delivery.kind == "offline" or waiting_steps(plan) > 0
+    return not waits and not plan.made and all(plain) and all(alone) and all(certain)
 
 
 def noisy_values(plan: Plan, release: ReleasePlan, records: Sequence[StepRecord]) -> Array:

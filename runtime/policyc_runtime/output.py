@@ -5,18 +5,27 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.files import draft, followed, is_full, place
+from policyc_runtime.ledger_checkpoint import FoundFile, way_to, write_checkpoint
 from policyc_runtime.output_place import output_paths, unwritable
-from policyc_runtime.published_values import NOT_A_RELEASE, MadeSeries, Release, Series
+from policyc_runtime.published_values import NOT_A_RELEASE, Earlier, MadeSeries, Release, Series
 from policyc_runtime.sources.moments import says_zone
 from policyc_runtime.sources.tables import connect, opened, quoted, reading
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 WRITER = "policyc_writer"
 
@@ -36,18 +45,28 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
     """
     with drafted_release(release, path) as drafts:
         put_in_place(drafts)
-    return list(output_paths(release.files, path).values())
+    if release.left is not None:
+        ledger, checkpoint = release.left
+        outputs = {way_to(draft.file, ledger): draft.sha256 for draft in drafts}
+        with suppress(OSError):  # the next run then reads everything
+            write_checkpoint(ledger, checkpoint._replace(outputs=outputs))
+    return [draft.file for draft in drafts]
+
+
+class Draft(NamedTuple):
+    """A new file beside its place, the file that it is for, and its SHA-256."""
+
+    new: Path
+    file: Path
+    sha256: str
 
 
 @contextmanager
-def drafted_release(release: Release, path: str | Path) -> Iterator[list[tuple[Path, Path]]]:
+def drafted_release(release: Release, path: str | Path) -> Iterator[list[Draft]]:
     """The same files beside their places, gone at the end of the block unless they were put there.
 
-    Returns:
-        Each draft with the file that it is for.
-
     Raises:
-        ReleaseError: they cannot be written.
+        ReleaseError: they cannot be written; or another run wrote to one that new steps are to be added to.
     """
     with ExitStack() as drafts:
         made = []
@@ -55,14 +74,31 @@ def drafted_release(release: Release, path: str | Path) -> Iterator[list[tuple[P
             series = release.files[name]
             with _written(file, is_release=release.is_release):
                 new = drafts.enter_context(draft(followed(file)))
-                write_rows(release, series, new, len(release.steps))
-                made.append((_as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new, file))
+                if release.earlier is not None and isinstance(series, Series):
+                    made.append(Draft(new, file, _added_to(release.earlier, release, series, new, file)))
+                    continue
+                write_rows(release, series, new, release.steps.stop)
+                new = _as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new
+                made.append(Draft(new, file, FoundFile(new).sha256))
         yield made
 
 
-def put_in_place(drafts: Sequence[tuple[Path, Path]]) -> None:
+def _added_to(earlier: Earlier, release: Release, series: Series, new: Path, file: Path) -> str:
+    """Write a file as an earlier run left it, and the rows of new steps; its SHA-256."""
+    found = earlier.files[series.name]
+    shutil.copyfile(followed(file), new)
+    if not found.is_still(file):
+        kept = "run again: the steps are in the ledger, and are written from it"
+        raise unwritable(file, "somebody wrote to it while this run was under way", kept)
+    more = "".join(_rows(release, series, range(earlier.steps, release.steps.stop))).encode()
+    with new.open("ab") as handle:
+        handle.write(more)
+    return found.sha256_with(more)
+
+
+def put_in_place(drafts: Sequence[Draft]) -> None:
     """Let readers see the new files; ReleaseError where the system refuses."""
-    for new, file in drafts:
+    for new, file, _ in drafts:
         with _written(file):
             place(new, followed(file))
 
@@ -132,24 +168,42 @@ def _writer(file: Path) -> str | None:
 
 def write_rows(release: Release, series: Series | MadeSeries, file: Path, steps: int) -> None:
     """The first `steps` steps of one release as CSV, in a file that is nobody's yet."""
-    mark = () if release.is_release else (NOT_A_RELEASE,)
     with file.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(file_columns(release, series))
-        if isinstance(series, MadeSeries):
-            count = series.rows(steps)
-            for step, values in zip(series.begins[:count], series.released[:count].tolist(), strict=True):
-                for cell, published in zip(series.cells, values, strict=True):  # None where there is none
-                    place = (step, release.times[step]) if series.column is None else (step, release.times[step], cell)
-                    writer.writerow((*place, published, *mark))
+        handle.write(_line(file_columns(release, series)))
+        if isinstance(series, Series):
+            handle.writelines(_rows(release, series, range(release.first, steps)))
             return
-        skipped = series.skipped.tolist()
-        rows = zip(series.noisy[:steps].tolist(), series.released[:steps].tolist(), strict=True)
-        for step, (noisy, released) in enumerate(rows):
-            time = release.times[step]
-            for cell, drawn, published in zip(series.cells, noisy, released, strict=True):
-                place = (step, time) if series.column is None else (step, time, cell)
-                writer.writerow((*place, "" if skipped[step] else drawn, published, *mark))
+        mark = () if release.is_release else (NOT_A_RELEASE,)
+        count = series.rows(steps)
+        for step, values in zip(series.begins[:count], series.released[:count].tolist(), strict=True):
+            for cell, published in zip(series.cells, values, strict=True):  # None where there is none
+                place = (step, release.times[step]) if series.column is None else (step, release.times[step], cell)
+                handle.write(_line((*place, published, *mark)))
+
+
+def _line(fields: Iterable[object]) -> str:
+    """One row of CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    return text.getvalue()
+
+
+def _rows(release: Release, series: Series, steps: range) -> Iterator[str]:
+    """The rows of some steps, a text a step."""
+    here = slice(steps.start - release.first, steps.stop - release.first)
+    cells = [""] if series.column is None else [_line([cell])[:-1] + "," for cell in series.cells]
+    end = "\n" if release.is_release else f",{NOT_A_RELEASE}\n"
+    columns = (release.times[here], series.skipped[here].tolist(), _fields(series.noisy[here]))
+    for step, time, skipped, noisy, released in zip(steps, *columns, _fields(series.released[here]), strict=True):
+        drawn = [""] * len(cells) if skipped else noisy
+        place = f"{step},{time},"
+        yield "".join([f"{place}{c}{z},{y}{end}" for c, z, y in zip(cells, drawn, released, strict=True)])
+
+
+def _fields(values: NDArray[Any]) -> list[list[Any]]:
+    """Numbers whose text is that of a field; an empty text where there are none."""
+    rows: list[list[Any]] = values.tolist()
+    return [["" if number is None else number for number in row] for row in rows] if np.ma.is_masked(values) else rows
 
 
 def _as_parquet(release: Release, series: Series | MadeSeries, file: Path) -> Path:

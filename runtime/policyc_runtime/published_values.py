@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 
+    from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile
     from policyc_runtime.released_table import ReleasedTable
 
 NOT_A_RELEASE = "NOT A RELEASE"
@@ -70,17 +73,35 @@ class MadeSeries:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """What lies in the files of an earlier run, which this one adds to.
+
+    Args:
+        steps: how many steps they hold.
+        begins: the moment of step 0, ISO; an empty text when nobody said.
+        files: as they were found, by name of the release.
+    """
+
+    steps: int
+    begins: str
+    files: dict[str, FoundFile]
+
+
+@dataclass(frozen=True)
 class Release:
-    """What a run published: steps 0, 1, ... of every release of a plan.
+    """What a run published: steps 0, 1, ... of every release of a plan, or the last of them.
 
     Args:
         series: by release name, in the plan's order.
         made: the same of what is made of released values.
-        times: the moment each step begins, ISO; empty texts when nobody said.
+        times: the moment each of these steps begins, ISO; empty texts when nobody said.
         is_release: False when the noise, or the events, came from a seed: such values protect nobody.
         before: how many of the steps were not released by this run, but before it, or by another at the same time.
         entries: how many the ledger had when this was read from it.
         head: the hash of the last of them.
+        first: the first step that is here; 0 but where a caller asked for new steps only.
+        earlier: where those before it lie; None where all are here.
+        left: the ledger's file, and what to note beside it once all this is written; None for nothing.
     """
 
     series: dict[str, Series]
@@ -90,6 +111,9 @@ class Release:
     made: dict[str, MadeSeries] = field(default_factory=dict)
     entries: int = 0
     head: str = ""
+    first: int = 0
+    earlier: Earlier | None = None
+    left: tuple[Path, Checkpoint] | None = None
 
     @property
     def files(self) -> dict[str, Series | MadeSeries]:
@@ -104,8 +128,13 @@ class Release:
 
     @property
     def steps(self) -> range:
-        """The released steps."""
-        return range(len(self.times))
+        """The released steps that are here."""
+        return range(self.first, self.first + len(self.times))
+
+    @property
+    def begins(self) -> str:
+        """The moment of step 0, ISO; an empty text when nobody said."""
+        return self.times[0] if self.earlier is None else self.earlier.begins
 
     @property
     def name(self) -> str:

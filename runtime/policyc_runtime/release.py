@@ -21,13 +21,15 @@ from policyc_check.errors import KernelError
 from policyc_runtime.account import spend
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile, read_checkpoint, way_to
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded
 from policyc_runtime.ledger_private import spill_folder, write_dropped
 from policyc_runtime.ledger_seal import PIN
+from policyc_runtime.noisy_values import of_one_step
 from policyc_runtime.output_place import own_outputs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MeasuredRelease, Scheduled
-from policyc_runtime.published_values import Release
+from policyc_runtime.published_values import Earlier, Release
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.refusal import verify
 from policyc_runtime.released_file import require_stored, stored_release
@@ -36,7 +38,7 @@ from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, re
 from policyc_runtime.sources.counts import Gaps
 from policyc_runtime.sources.engines.remote import Engine, RemoteTable, remote_table
 from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
-from policyc_runtime.sources.moments import agreed_start, says_zone
+from policyc_runtime.sources.moments import agreed_start, says_zone, step_times
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import connect, require_here, says_simulated
 
@@ -64,6 +66,7 @@ def release(
     progress: Progress | None = None,
     randomness: Randomness | None = None,
     steps_a_transaction: int = STEPS_A_TRANSACTION,
+    latest: bool = False,
 ) -> Release:
     """Release every step of the data that was not released yet, and return all of them.
 
@@ -91,6 +94,8 @@ def release(
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
+        latest: return the latest steps alone, which `write_release` adds to `output`, where that is all that is needed:
+            `continued`, CSV, no value made of earlier ones, and ledger and output as the last run left them.
 
     Raises:
         PlanRejectedError: the plan does not keep its promise.
@@ -101,18 +106,7 @@ def release(
         ReleaseError: the output cannot be written, or no values satisfy the constraints.
     """
     verify(plan)
-    for part in plan.releases:
-        if isinstance(part, MeasuredRelease):
-            skips = part.mechanism.leaves_gaps
-        else:
-            skips = isinstance(part, Scheduled) and any(0 in segment.scales for segment in part.schedule.segments)
-        if skips and not part.estimator.fills:
-            raise KernelError(
-                "E0829",
-                f"the schedule of `{part.name}` leaves steps without a release",
-                because=f"`{part.estimator.described()}` looks at every step on its own and cannot fill them",
-                help="use `filter` or `smoother`, or a schedule that releases every step",
-            )
+    _require_filled(plan)
     remote = _remote(events_or_counts, engine, counts=counts, continued=continued)
     if remote is None:
         _check_data(events_or_counts)
@@ -123,8 +117,22 @@ def release(
         simulated = isinstance(data, Rows) and says_simulated(data)
         outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
-        book = stack.enter_context(Ledger.open(ledger, plan, generator=drawn, outputs=outputs.values(), pin=pinned))
-        _check_outputs(plan, book, outputs)
+        checkpoint = read_checkpoint(ledger)
+        found = _as_left(checkpoint, ledger, outputs) if latest and continued and of_one_step(plan) else {}
+        book = stack.enter_context(
+            Ledger.open(
+                ledger,
+                plan,
+                generator=drawn,
+                outputs=outputs.values(),
+                pin=pinned,
+                checkpoint=checkpoint,
+                latest=bool(found),
+            )
+        )
+        shown = book.first + 1 if book.first else 0  # steps that the outputs are known to hold
+        if not shown:
+            _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
         with guarded(book.path):
@@ -137,15 +145,43 @@ def release(
             with guarded(book.path):
                 write_dropped(book.path, raw.steps, raw.dropped)
         if drawn == SYSTEM:
-            spend(plan, account, book.meta["ledger"], begun=bool(book.hashes))
+            spend(plan, account, book.meta["ledger"], begun=bool(book.state.entries))
         run = Run(plan, raw, book, source)
         while not run.advance(steps_a_transaction):
             if progress is not None:
                 progress(run.done, raw.steps)
         if progress is not None:
             progress(raw.steps, raw.steps)
+        book.seal()
         done = stored_release(plan, book, raw.steps)
-        return replace(done, before=len(done.times) - run.new)
+        left = (book.path, book.checkpoint({})) if done.steps.stop == book.steps and book.sha256 else None
+        earlier = Earlier(shown, step_times(plan, book.start, 1)[0], found) if shown else None
+        return replace(done, before=done.steps.stop - run.new, earlier=earlier, left=left)
+
+
+def _as_left(checkpoint: Checkpoint | None, ledger: str | Path, outputs: Mapping[str, Path]) -> dict[str, FoundFile]:
+    """The outputs, where all are CSV files and as the last run left them; none else."""
+    if checkpoint is None or not all(file.suffix.lower() == ".csv" and file.exists() for file in outputs.values()):
+        return {}
+    found = {name: FoundFile(file) for name, file in outputs.items()}
+    same = all(checkpoint.outputs.get(way_to(outputs[name], ledger)) == one.sha256 for name, one in found.items())
+    return found if same else {}
+
+
+def _require_filled(plan: Plan) -> None:
+    """Nothing when every step has a value: KernelError where an estimator cannot fill those without a release."""
+    for part in plan.releases:
+        if isinstance(part, MeasuredRelease):
+            skips = part.mechanism.leaves_gaps
+        else:
+            skips = isinstance(part, Scheduled) and any(0 in segment.scales for segment in part.schedule.segments)
+        if skips and not part.estimator.fills:
+            raise KernelError(
+                "E0829",
+                f"the schedule of `{part.name}` leaves steps without a release",
+                because=f"`{part.estimator.described()}` looks at every step on its own and cannot fill them",
+                help="use `filter` or `smoother`, or a schedule that releases every step",
+            )
 
 
 def _own_pin(plan: Plan, ledger: str | Path) -> Path:
@@ -252,7 +288,9 @@ def _carried_on(
             help="give the whole history from step 0 on, without `--continued`",
         )
     with guarded(book.path), History(book.path, plan, book) as history:
-        raw = history.read(data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill)
+        raw = history.read(
+            data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, first=book.first
+        )
         for entry in (*book.entries, *book.ahead):
             if entry.step >= history.steps:
                 raise changed(book.path, entry.step, gone=True, carries_on=True)

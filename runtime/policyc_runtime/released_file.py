@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,30 +32,36 @@ Values: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 
 
 def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
-    """The first steps of a ledger as a release; what is published comes from there alone."""
+    """The first steps of a ledger, as far as they were read, as a release; what is published comes from there alone."""
     steps = min(steps, book.steps)  # the last ones may wait for others
-    entries = book.entries[: steps * len(plan.releases)]
+    entries = book.entries[: (steps - book.first) * len(plan.releases)]
     rows = {part.name: [entry for entry in entries if entry.release == part.name] for part in plan.releases}
     noisy: dict[str, Values] = {}
     published: dict[str, Values] = {}
     for part in plan.releases:
-        values = [json.loads(entry.published) for entry in rows[part.name]]
+        values = _lists(entry.published for entry in rows[part.name])
         released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
         published[part.name] = released.reshape(len(values), len(part.cells))
-        noisy[part.name] = stored_noisy(plan, part, [json.loads(entry.noisy) for entry in rows[part.name]])
+        noisy[part.name] = stored_noisy(plan, part, _lists(entry.noisy for entry in rows[part.name]))
     series = {
         name: replace(one, processes=tuple(entry.process for entry in rows[name]))
         for name, one in as_written(plan, noisy, published).items()
     }
-    times = step_times(plan, book.start, steps)
     return Release(
         series,
-        times,
+        step_times(plan, book.start, steps, book.first),
         book.meta["generator"] == SYSTEM,
         made=made_series(plan, series),
-        entries=len(book.hashes),
-        head=book.hashes[-1] if book.hashes else "",
+        entries=book.state.entries,
+        head=book.state.hash,
+        first=book.first,
     )
+
+
+def _lists(texts: Iterable[str]) -> list[Any]:
+    """What JSON texts of one row each say, read as one."""
+    found: list[Any] = json.loads(f"[{','.join(texts)}]")
+    return found
 
 
 def as_written(plan: Plan, noisy: Mapping[str, Values], published: Mapping[str, Values]) -> dict[str, Series]:

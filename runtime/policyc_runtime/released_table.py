@@ -39,7 +39,7 @@ class ReleasedTable:
         connection = connect()
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.csv"
-            write_rows(self._release, self._series, file, len(self._release.steps))
+            write_rows(self._release, self._series, file, self._release.steps.stop)
             connection.execute(
                 f"CREATE TABLE released AS FROM read_csv({quoted(str(file))}, auto_detect = false, header = true, "
                 f"delim = ',', quote = '\"', escape = '\"', hive_partitioning = false, columns = {{{layout}}})"

@@ -37,7 +37,7 @@ _NOTHING = "null"
 
 
 class Run:
-    """Values of all steps so far, first those that the ledger had.
+    """Values of all steps so far, first those that the ledger had, from the first one on that was read.
 
     Args:
         plan: verified.
@@ -51,7 +51,7 @@ class Run:
     """
 
     def __init__(self, plan: Plan, raw: StepCounts, book: Ledger, randomness: Randomness) -> None:
-        self.done = 0
+        self.done = book.first
         self.new = 0  # of them those that this call released: others may run at the same time
         self._plan = plan
         self._raw = raw
@@ -59,7 +59,7 @@ class Run:
         self._randomness = randomness
         self._ready = _ready(plan, raw.steps, book.steps)
         self._end = min(max(publishable_steps(plan, self._ready), book.steps), raw.steps)
-        self._drawn = 0  # how many steps have noise, some of them ahead of their values
+        self._drawn = book.first  # how many steps have noise, some of them ahead of their values
         self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.scheduled}
         self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.scheduled}
         self._processes: dict[str, dict[int, str]] = {}  # of the block that is being released
@@ -104,14 +104,16 @@ class Run:
             raise overtaken(self._book.path, "fixed the start of the stream")
         releases = len(self._plan.releases)
         waiting = [entry for entry in self._book.ahead if self._book.steps <= entry.step < self._raw.steps]
-        for entry in [*self._book.entries[self.done * releases : self._raw.steps * releases], *waiting]:
+        first = self._book.first
+        known = slice((self.done - first) * releases, (self._raw.steps - first) * releases)
+        for entry in [*self._book.entries[known], *waiting]:
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
                 gone = not self._raw.digests[entry.step]
                 raise changed(self._book.path, entry.step, gone, carries_on=can_carry_on(self._plan))
             drawn = json.loads(entry.noisy)
             if not isinstance(self._plan.release_named(entry.release), Recorded):
                 self._noisy[entry.release][entry.step] = np.nan if drawn is None else drawn
-            elif entry.step == len(self._records[entry.release]):
+            elif entry.step == first + len(self._records[entry.release]):
                 self._records[entry.release].append(tuple(drawn))
             self._drawn = max(self._drawn, entry.step + 1)
             if entry.step >= self._book.steps:
@@ -142,7 +144,7 @@ class Run:
         if not block:
             return
         if not isinstance(part, BudgetedRelease):
-            self._noisy[part.name][: block.stop] = self._measure(part, block)
+            self._noisy[part.name][self._book.first : block.stop] = self._measure(part, block)
             return
         scales = self._scales[part.name]
         drawn = [step for step in block if scales[step] > 0]
@@ -150,14 +152,14 @@ class Run:
         self._noisy[part.name][drawn] = part.mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
 
     def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:
-        """Noisy values of all steps so far, for a release that is measured, or made of another."""
+        """Noisy values of all steps that are there, for a release that is measured, or made of another."""
         if isinstance(part, DerivedRelease):
             return derived_values(part, self._noisy[part.query.of][: block.stop])
         found = measured(self._plan, part)
         assert found is not None, "all others give away records"
         mechanism, setting = found
         records = self._records[part.name]
-        raw = self._raw.counts[source_release(self._plan, part).name][: block.stop]
+        raw = self._raw.counts[source_release(self._plan, part).name][self._book.first : block.stop]
         records += mechanism.measure(setting, raw, records, self._randomness)
         return noisy_values(self._plan, part, records)
 
@@ -184,7 +186,9 @@ class Run:
         rows = slice(steps.start, steps.stop)
         noisy, published = self._noisy[part.name][rows], self._published[part.name][rows]
         if isinstance(part, Recorded):
-            drawn = [json.dumps(record) for record in self._records[part.name][rows]]
+            first = self._book.first
+            records = self._records[part.name][steps.start - first : steps.stop - first]
+            drawn = [json.dumps(record) for record in records]
         else:
             drawn = _texts(noisy, whole=not isinstance(part, DerivedRelease))
         epsilons, scales = ([""] * len(steps),) * 2

@@ -53,6 +53,11 @@ class Estimator(Record):
         return False
 
     @property
+    def of_one_step(self) -> bool:
+        """Whether values follow from the noisy ones of their own step, and from what the step before published."""
+        return False
+
+    @property
     def fills(self) -> bool:
         """Whether it has values for steps without a release."""
         return False

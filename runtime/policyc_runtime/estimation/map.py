@@ -48,6 +48,11 @@ class Map(Estimator):
             return "no constraint says what the cells add up to"
         return None
 
+    @property
+    def of_one_step(self) -> bool:
+        """They do, unless step 0 says where users are."""
+        return self.prior != "frequency"
+
     def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array:
         """(len(steps), cells) probabilities of the cells at 0-based steps; the same for a step whatever the range.
 

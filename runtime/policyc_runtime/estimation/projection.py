@@ -27,6 +27,11 @@ class NearestValues(Estimator):
     Source: CAO23
     """
 
+    @property
+    def of_one_step(self) -> bool:
+        """They do."""
+        return True
+
     def law(self, chain: Chain | None, steps: range, cells: int, first_noisy: Array | None) -> Array | None:  # noqa: ARG002
         """No prior."""
         return None

@@ -14,11 +14,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from policyc_runtime.follow.released_lines import released_lines
-from policyc_runtime.output import drafted_release, put_in_place
+from policyc_runtime.output import Draft, drafted_release, put_in_place
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from policyc_runtime.published_values import Release
 
 
@@ -42,7 +40,7 @@ class FileSink:
 
     def __init__(self, path: str) -> None:
         self.name = path
-        self._drafts: list[tuple[Path, Path]] = []
+        self._drafts: list[Draft] = []
 
     def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
         """Write the files beside their places."""

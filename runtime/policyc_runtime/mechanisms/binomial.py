@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Binomial(checked.Binomial, LinearMechanism):
 
     Source: ZKL22, DKMMN06
     """
+
+    of_one_step: ClassVar[bool] = True
 
     @property
     def noise_size(self) -> float:

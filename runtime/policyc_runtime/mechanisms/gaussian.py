@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class Gaussian(checked.Gaussian, LinearMechanism):
 
     Source: BW18, CKS20
     """
+
+    of_one_step: ClassVar[bool] = True
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, (steps,)."""

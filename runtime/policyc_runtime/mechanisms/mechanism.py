@@ -82,6 +82,8 @@ class StreamMechanism(checked.StreamMechanism):
     estimates: ClassVar[bool] = False
     """Whether `values` are estimates, made of several records: their errors depend on each other and on how the stream
     moves, so `variances` cannot be compared with those of plain noise, nor an estimator be put on top."""
+    of_one_step: ClassVar[bool] = False
+    """Whether a step's record is its own values with noise of its own, so that no earlier step need be known."""
     independent: ClassVar[bool] = True
     """Whether the noise of a step is independent of that of others, where `values` are no estimates."""
 

@@ -35,6 +35,7 @@ class StreamLaplace(checked.StreamLaplace, LinearMechanism):
         return None
 
     noise_field: ClassVar[str] = "scale"
+    of_one_step: ClassVar[bool] = True
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The variance of the noise of every step, (steps,)."""

@@ -203,7 +203,7 @@ def count_events(
         present[at, code] = users
         digests[at].append(f"{code}:{users}:{low}:{high};")
     counts = {release.name: _of_release(plan, release, present, where, steps.start, first) for release in plan.releases}
-    return StepCounts(start, counts, tuple("".join(digests[at]) for at in range(steps.stop)))
+    return StepCounts(start, counts, ("",) * steps.start + tuple("".join(digests[at]) for at in steps))
 
 
 def _check_users(session: Session, where: str, plan: Plan, steps: range) -> None:

@@ -123,7 +123,7 @@ class History:
     @property
     def steps(self) -> int:
         """How many steps were taken in: 0, 1, ... without gaps."""
-        return int(self._file.execute("SELECT count(*) FROM step").fetchone()[0])
+        return int(self._file.execute("SELECT coalesce(max(step) + 1, 0) FROM step").fetchone()[0])
 
     def read(
         self,
@@ -134,6 +134,7 @@ class History:
         zoned: bool = False,
         simulated: bool = False,
         spill: Path | None = None,
+        first: int = 0,
     ) -> StepCounts:
         """All steps, those of earlier runs and those that the file brings.
 
@@ -144,6 +145,7 @@ class History:
             zoned: whether the start was said with its zone.
             simulated: whether the events come from a seed.
             spill: a folder for what does not fit into memory.
+            first: what steps before this one counted is not asked for: they have counts of 0, and no digest.
 
         Raises:
             DataError: the file cannot be used.
@@ -181,7 +183,7 @@ class History:
                 self._forget(calendar, new.steps)
         finally:
             connection.close()
-        return self._all(start, steps)
+        return self._from(first, start, steps)
 
     def keep(self) -> None:
         """Put what was taken in in the file's place, which the ledger is told before and after.
@@ -213,8 +215,9 @@ class History:
         return {int(at): f"{count}:{total}" for at, count, total in found}
 
     def _check_again(self, rows: dict[int, str], done: int) -> None:
-        for step, known in self._file.execute("SELECT step, rows FROM step ORDER BY step"):
-            if step in rows and rows[step] != known:
+        for step in sorted(step for step in rows if step < done):
+            ((known,),) = self._file.execute("SELECT rows FROM step WHERE step = ?", (step,)).fetchall()
+            if rows[step] != known:
                 raise LedgerError(
                     "E0825",
                     f"the data of step {step} changed after it was taken in",
@@ -283,23 +286,22 @@ class History:
             self._file.execute("DELETE FROM kept WHERE step < ?", (calendar.going_on(steps),))
             self._file.execute("DELETE FROM written WHERE person NOT IN (SELECT person FROM kept)")
 
-    def _all(self, start: int, steps: int | None) -> StepCounts:
-        rows = self._file.execute(
-            "SELECT counts, digest FROM step ORDER BY step LIMIT ?", (-1 if steps is None else steps,)
-        )
-        found = rows.fetchall()
+    def _from(self, first: int, start: int, steps: int | None) -> StepCounts:
+        asked = (first, self.steps if steps is None else steps)
+        found = self._file.execute(
+            "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step", asked
+        ).fetchall()
         parts = [json.loads(counts) for counts, _ in found]
-        counts = {
-            release.name: np.array([part[release.name] for part in parts], dtype=np.int64).reshape(
-                len(parts), len(release.cells)
-            )
-            for release in measured_releases(self._plan)
-        }
+        counts = {}
+        for release in measured_releases(self._plan):
+            counts[release.name] = np.zeros((first + len(parts), len(release.cells)), dtype=np.int64)
+            if parts:
+                counts[release.name][first:] = [part[release.name] for part in parts]
         dropped = None
         if "participations" in self._meta:
             users = int(self._file.execute("SELECT count(*) FROM cut").fetchone()[0])
             dropped = {"users": users, **{name: int(self._meta[name]) for name in ("participations", "events")}}
-        return StepCounts(start, counts, tuple(digest for _, digest in found), dropped)
+        return StepCounts(start, counts, ("",) * first + tuple(digest for _, digest in found), dropped)
 
     def _set(self, name: str, value: str) -> None:
         self._file.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

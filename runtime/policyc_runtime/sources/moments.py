@@ -164,9 +164,12 @@ def steps_in_calendar(plan: Plan) -> int:
     return steps
 
 
-def step_times(plan: Plan, start: int | None, steps: int) -> tuple[str, ...]:
-    """The moment each step begins, ISO; empty texts without a start."""
+def step_times(plan: Plan, start: int | None, steps: int, first: int = 0) -> tuple[str, ...]:
+    """The moment each step from `first` on begins, ISO; empty texts without a start."""
     if start is None:
-        return ("",) * steps
-    begins = calendar_of(plan, start).steps.begin(np.arange(steps)).tolist()
-    return tuple(iso_moment(moment, plan) for moment in begins)
+        return ("",) * (steps - first)
+    begins = calendar_of(plan, start).steps.begin(np.arange(first, steps))
+    if plan.stream.clock is not None:
+        return tuple(iso_moment(moment, plan) for moment in begins.tolist())
+    shown = np.datetime_as_string(begins.astype("M8[us]")).tolist()
+    return tuple(text.removesuffix(".000000") for text in shown)

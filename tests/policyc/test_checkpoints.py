@@ -1,0 +1,284 @@
+"""One more step of a long stream: what the last run noted spares reading all of it, and never decides what is drawn."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policyc import compile_policy
+from policyc_check.errors import KernelError
+from policyc_runtime import load_plan
+from policyc_runtime.errors import ReleaseError
+from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_checkpoint import read_checkpoint
+from policyc_runtime.ledger_private import checkpoint_file
+from policyc_runtime.noisy_values import of_one_step
+from policyc_runtime.output import write_release
+from policyc_runtime.published_values import Release
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.release import release
+
+STREAM = """
+policy visits "visitors"
+stream seen {{
+  user person
+  time at
+  cell place in {{"A", "B"}}{away}
+  step 1h
+  horizon 24 steps
+  start "2026-01-01"
+{users}
+}}
+release there = count(seen) by place
+{second}
+{promise}
+deliver {deliver}
+objective mean_squared_error
+{more}
+"""
+WINDOW = "target w_event(epsilon = 4.0, window = 4 steps)"
+USER = """target user_level(epsilon = 4.0, delta = 1e-4, neighbors = add_remove)
+participation at_most(5 steps, enforced = keep_first)"""
+CHAIN = """target alpha_dpt(alpha = 4.0)
+correlation markov(
+  forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary, evidence = "x")"""
+SUM = "postprocess there { sum(there) == population, there >= 0 }"
+RISING = "postprocess all { all >= previous(all) - 3, suppress(all, below = 4) }"
+LATEST = {
+    "window": (WINDOW, "realtime", "budget uniform()\nestimate none()"),
+    "constraints": (WINDOW, "realtime", f"estimate mle()\n{SUM}"),
+    "the step before": (WINDOW, "realtime", f"estimate mle()\n{RISING}"),
+    "gaussian": (USER, "realtime", "mechanism gaussian()\nestimate none()"),
+    "binomial": (USER, "realtime", "mechanism binomial()\nestimate none()"),
+    "prior": (CHAIN, "realtime", f"budget uniform()\nestimate map(prior = uniform)\n{SUM}"),
+}
+WHOLE = {
+    "filter": (CHAIN, "realtime", f"budget uniform()\nestimate filter()\n{SUM}"),
+    "offline": (WINDOW, "offline", "estimate none()"),
+    "absorption": (WINDOW, "realtime", "mechanism budget_absorption()\nestimate none()"),
+    "tree": (USER, "realtime", "mechanism toeplitz()\nestimate none()"),
+    "frequency": (CHAIN, "realtime", f"budget uniform()\nestimate map(prior = frequency)\n{SUM}"),
+}
+CUTS = [1, 2, 5, 5, 9, 12]
+
+
+def compiled(folder: Path, promise: str, deliver: str, more: str) -> Path:
+    """The directory of a plan."""
+    public = {"away": "", "users": ""} if promise == USER else {"away": ' otherwise "away"', "users": "  population 30"}
+    second = "" if promise == CHAIN else "release all = count(seen)"
+    text = STREAM.format(promise=promise, deliver=deliver, more=more, second=second, **public)
+    (folder / "visits.policy").write_text(text)
+    return compile_policy(folder / "visits.policy").save(folder / "visits.plan")
+
+
+def events(folder: Path, first: int, stop: int) -> Path:
+    """Rows of some steps."""
+    rows = [
+        f"u{n % 29},2026-01-01T{hour:02}:{n:02}:00,{'AB'[n * hour % 3 % 2]}" for hour in range(24) for n in range(9)
+    ]
+    path = folder / "events.csv"
+    path.write_text("\n".join(["person,at,place", *rows[9 * first : 9 * stop]]) + "\n")
+    return path
+
+
+def stepwise(folder: Path, *, latest: bool) -> list[Release]:
+    """A stream released in pieces on new rows, with noise from a seed; what every run returned."""
+    plan, done = load_plan(folder / "visits.plan"), []
+    randomness = SimulationRandomness(3)
+    for before, stop in zip([0, *CUTS], CUTS, strict=False):
+        done.append(
+            release(
+                plan,
+                events(folder, min(before, stop - 1), stop),
+                folder / "visits.plan" / "ledger.sqlite",
+                continued=True,
+                steps=stop,
+                output=folder / "out.csv",
+                randomness=randomness,
+                latest=latest,
+            )
+        )
+        write_release(done[-1], folder / "out.csv")
+    return done
+
+
+def entries(folder: Path) -> list[tuple[object, ...]]:
+    """What the ledger says was drawn and published."""
+    with Ledger.open_read_only(folder / "visits.plan" / "ledger.sqlite") as book:
+        return [(e.step, e.release, e.noisy, e.published, e.epsilon, e.scale, e.process, e.known) for e in book.entries]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", [*LATEST, *WHOLE])
+def test_the_latest_steps_alone_are_drawn_and_published_as_with_all_before_them(name: str, tmp_path: Path) -> None:
+    """The same noise gives the same ledger and the same bytes, whether earlier steps are read or not."""
+    found = {}
+    compiled(tmp_path, *{**LATEST, **WHOLE}[name])
+    assert of_one_step(load_plan(tmp_path / "visits.plan")) == (name in LATEST)
+    for latest in (True, False):
+        folder = Path(shutil.copytree(tmp_path, tmp_path / str(latest), ignore=shutil.ignore_patterns("True", "False")))
+        done = stepwise(folder, latest=latest)
+        files = {file.name: file.read_bytes() for file in folder.glob("out*.csv")}
+        assert files
+        found[latest] = files, entries(folder)
+        begins = [0, 0, 1, 4, 4, 8] if latest and name in LATEST else [0] * len(CUTS)
+        assert [one.first for one in done] == begins
+        assert [one.before for one in done] == [0, 1, 2, 5, 5, 9]
+    assert found[True] == found[False]
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("once")
+    compiled(folder, *LATEST["window"])
+    for stop in (4, 6):
+        assert run(folder, stop).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def folder(once: Path, tmp_path: Path) -> Path:
+    """A plan of which six steps were released in two runs by the command line."""
+    return Path(shutil.copytree(once, tmp_path / "here"))
+
+
+def policyc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "policyc", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def run(folder: Path, stop: int, *more: str) -> subprocess.CompletedProcess[str]:
+    events(folder, 0 if stop < 5 else stop - 1, stop)
+    given = ("--input", "events.csv", "--continued", "--output", "out.csv", "--steps", str(stop), *more)
+    return policyc("run", "visits.plan", *given, cwd=folder)
+
+
+def ledger(folder: Path) -> Path:
+    return folder / "visits.plan" / "ledger.sqlite"
+
+
+def lines(folder: Path) -> int:
+    return len((folder / "out-all.csv").read_text().splitlines())
+
+
+@pytest.mark.law
+def test_a_checkpoint_that_is_cut_altered_or_gone_makes_a_run_read_everything(folder: Path) -> None:
+    """Whatever becomes of the note, the run goes on, and leaves one again."""
+    note = checkpoint_file(ledger(folder))
+    kept = note.read_bytes()
+    other = json.loads(kept)
+    other["outputs"] = dict.fromkeys(other["outputs"], "0" * 64)
+    for stop, content in enumerate((b"", kept[:-9], kept[:-1] + b" }", json.dumps(other).encode(), None, kept), 7):
+        note.unlink() if content is None else note.write_bytes(content)
+        done = run(folder, stop)
+        assert done.returncode == 0, done.stderr
+        assert f"1 new, {stop - 1} from before" in done.stdout
+        assert lines(folder) == stop + 1
+        assert read_checkpoint(ledger(folder)) is not None
+    assert policyc("verify", "visits.plan", "--release", "out.csv", cwd=folder).returncode == 0
+
+
+def rewritten(folder: Path, statement: str) -> None:
+    """Alter an entry behind the rules of its table, and let seal, pin and note name the file as it is then."""
+    path = ledger(folder)
+    book = sqlite3.connect(path)
+    ((rule,),) = book.execute("SELECT sql FROM sqlite_master WHERE name = 'entry_fixed'").fetchall()
+    book.execute("DROP TRIGGER entry_fixed")
+    book.execute(statement)
+    book.execute(rule)
+    book.commit()
+    book.close()
+    sha256 = subprocess.run(["sha256sum", path], capture_output=True, text=True, check=True).stdout.split()[0]
+    for file in (path.with_name("ledger.sqlite.seal"), path.with_name("ledger.pin"), checkpoint_file(path)):
+        said = {**json.loads(file.read_text()), "sha256": sha256}
+        file.write_text(json.dumps(said, sort_keys=True) + ("" if file == checkpoint_file(path) else "\n"))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("step", [0, 5])
+def test_an_altered_entry_is_refused_though_every_file_around_it_names_the_altered_one(step: int, folder: Path) -> None:
+    """Without the key nobody can write a note that fits, and the chain is read."""
+    rewritten(folder, f"UPDATE entry SET published = '[1]' WHERE step = {step} AND release = 'all'")
+    for done in (run(folder, 7), policyc("verify", "visits.plan", cwd=folder)):
+        assert done.returncode == 1
+        assert "error[E0823]" in done.stderr
+    assert lines(folder) == 7
+
+
+@pytest.mark.law
+def test_whoever_has_the_key_deceives_a_run_and_not_verify(folder: Path) -> None:
+    """A note that fits an altered ledger spares the chain in a run; `verify` reads it, and names the entry."""
+    rewritten(folder, "UPDATE entry SET published = '[1]' WHERE step = 0 AND release = 'all'")
+    from policyc_runtime import ledger_checkpoint
+
+    path = ledger(folder)
+    said = json.loads(checkpoint_file(path).read_text())
+    said.pop("hmac")
+    ledger_checkpoint.write_checkpoint(path, ledger_checkpoint.Checkpoint(**said))
+    assert run(folder, 7).returncode == 0
+    done = policyc("verify", "visits.plan", cwd=folder)
+    assert "error[E0823]" in done.stderr
+    assert "entry 2, step 0 of `all`" in done.stderr
+
+
+@pytest.mark.law
+def test_an_older_copy_of_the_ledger_is_refused_with_its_own_checkpoint(folder: Path) -> None:
+    """Ledger and note put back together fit each other, and not the seal."""
+    older = [ledger(folder), checkpoint_file(ledger(folder))]
+    kept = [file.read_bytes() for file in older]
+    assert run(folder, 7).returncode == 0
+    for file, content in zip(older, kept, strict=True):
+        file.write_bytes(content)
+    assert "error[E0848]" in run(folder, 8).stderr
+    assert lines(folder) == 8
+
+
+@pytest.mark.law
+def test_an_altered_output_is_refused_and_one_that_is_gone_is_written_whole(folder: Path) -> None:
+    """New steps are added to nothing but what the last run wrote."""
+    file = folder / "out-all.csv"
+    kept = file.read_text()
+    file.write_text(kept.replace(kept.splitlines()[2], kept.splitlines()[2] + "1"))
+    assert "error[E0827]" in run(folder, 7).stderr
+    file.unlink()
+    assert run(folder, 7).returncode == 0
+    assert lines(folder) == 8
+    assert policyc("verify", "visits.plan", "--release", "out.csv", cwd=folder).returncode == 0
+
+
+def test_an_output_that_another_run_wrote_meanwhile_is_not_added_to(folder: Path) -> None:
+    """It is refused, with nothing lost: the next run writes it whole."""
+    plan, out = load_plan(folder / "visits.plan"), folder / "out.csv"
+    given = {"continued": True, "output": out, "latest": True}
+    first = release(plan, events(folder, 6, 7), ledger(folder), steps=7, **given)
+    second = release(plan, events(folder, 7, 8), ledger(folder), steps=8, **given)
+    assert (first.first, second.first) == (5, 0)
+    write_release(second, out)
+    with pytest.raises(ReleaseError, match="cannot be written") as refused:
+        write_release(first, out)
+    assert "wrote to it" in (refused.value.because or "")
+    assert run(folder, 9).returncode == 0
+    assert lines(folder) == 10
+
+
+@pytest.mark.law
+def test_changed_rows_of_the_last_step_are_refused(folder: Path) -> None:
+    """What a run on new rows is given again is compared, as ever."""
+    (folder / "events.csv").write_text("person,at,place\nu1,2026-01-01T05:00:00,A\nu1,2026-01-01T06:00:00,A\n")
+    given = ("--input", "events.csv", "--continued", "--output", "out.csv", "--steps", "7")
+    assert "error[E0825]" in policyc("run", "visits.plan", *given, cwd=folder).stderr
+
+
+@pytest.mark.law
+def test_a_lost_key_is_refused(folder: Path) -> None:
+    """A note that nobody can check is none, and the ledger says what is missing."""
+    (folder / "visits.plan" / "private" / "ledger.sqlite.key").unlink()
+    assert "error[E0822]" in run(folder, 7).stderr
+    with pytest.raises(KernelError):
+        Ledger.open(ledger(folder), load_plan(folder / "visits.plan"))
