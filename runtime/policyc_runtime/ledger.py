@@ -249,9 +249,12 @@ class Ledger:
             self._put_meta({"start": "" if start is None else str(start), "key": check_value(self._key)})
         rows, was = [], self.state
         stored = [*entries, *(entry._replace(release=entry.release + AHEAD) for entry in ahead)]
+        digest = self._hash
         for number, entry in enumerate(stored, was.entries + 1):
-            self.state = State(number, chained(self._hash, number, entry))
-            rows.append((number, *entry, self._hash))
+            digest = chained(digest, number, entry)
+            rows.append((number, *entry, digest))
+        if rows:
+            self.state = State(len(rows) + was.entries, digest)
         self._announce(was)
         with guarded(self.path):
             self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import NamedTuple
 
 from policyc_check.plan.plan import canonical_json
 
-_QUOTED = json.JSONEncoder(ensure_ascii=False).encode  # a text, in canonical JSON
+_QUOTED = encode_basestring  # a text, in canonical JSON
 AHEAD = " ahead"  # of a release's name, where a step's noise is stored before its values can be published
 
 

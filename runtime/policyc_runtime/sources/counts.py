@@ -181,10 +181,8 @@ def _assembled(
     check_steps(plan, length, where, start)
     for release in measured_releases(plan):
         check_population(plan, release, arrays[release.name], where)
-    digests = tuple(
-        "counts|" + "|".join(",".join(map(str, array[step].tolist())) for array in arrays.values())
-        for step in range(length)
-    )
+    rows = zip(*(array.tolist() for array in arrays.values()), strict=True)
+    digests = tuple("counts|" + "|".join(",".join(map(str, row)) for row in step) for step in rows)
     return StepCounts(start, arrays, digests)
 
 
