@@ -183,7 +183,7 @@ class History:
                 self._forget(calendar, new.steps)
         finally:
             connection.close()
-        return self._from(first, start, steps)
+        return self.counted(start, steps, first)
 
     def keep(self) -> None:
         """Put what was taken in in the file's place, which the ledger is told before and after.
@@ -286,7 +286,8 @@ class History:
             self._file.execute("DELETE FROM kept WHERE step < ?", (calendar.going_on(steps),))
             self._file.execute("DELETE FROM written WHERE person NOT IN (SELECT person FROM kept)")
 
-    def _from(self, first: int, start: int, steps: int | None) -> StepCounts:
+    def counted(self, start: int, steps: int | None, first: int = 0) -> StepCounts:
+        """What steps from `first` on counted, those before them 0."""
         asked = (first, self.steps if steps is None else steps)
         found = self._file.execute(
             "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step", asked

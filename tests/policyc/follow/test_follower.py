@@ -61,7 +61,7 @@ def whole(plan: Plan, folder: Path, found: list[tuple[int, dict[str, str]]]) -> 
 def counted(plan: Plan, folder: Path) -> dict[str, np.ndarray]:
     """What was taken in over all steps."""
     with History(folder / "l", plan) as history:
-        return history._all(0, None).counts
+        return history.counted(0, None).counts
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
