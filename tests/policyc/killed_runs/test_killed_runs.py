@@ -319,6 +319,7 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
 SOME = [
     pytest.param(["second run", "followed"], 4, id="some"),
     pytest.param(list(SCENARIOS), 25, id="every scenario", marks=pytest.mark.law),
+    pytest.param(["more new rows"], 20, id="the latest step", marks=pytest.mark.law),
 ]
 
 
