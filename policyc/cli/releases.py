@@ -80,7 +80,7 @@ def run(
     policyc run fleet.plan --engine postgres --input "postgresql://host/city?table=public.seen" --output parked.csv
     """
     from policyc.emit import require_signed, require_unchanged
-    from policyc.emit.run_report import require_places
+    from policyc.emit.run_report import MOST_STEPS, require_places
     from policyc.emit.run_summary import render_run, run_record
     from policyc_runtime.ledger_seal import LEDGER, PIN
     from policyc_runtime.output import write_release
@@ -107,7 +107,7 @@ def run(
             pin=directory / PIN,
             account=account,
             progress=progress,
-            latest=True,
+            latest=1 if no_report else MOST_STEPS,
         )
     written = write_release(released, output)
     reports = () if no_report else put_report(directory, plan, released, Path(output), account)

@@ -62,7 +62,7 @@ def run_report(
         message, remedy = "nothing is released yet, so there is nothing to report", "run the plan first: `policyc run`"
         raise KernelError("E0827", message, where=str(output), help=remedy)
     files = output_paths(released.files, output)
-    horizon, steps = plan.stream.horizon, len(released.times)
+    horizon, steps = plan.stream.horizon, released.steps.stop
     return {
         "kind": KIND,
         "policy": plan.policy.name,
@@ -74,7 +74,7 @@ def run_report(
             "released": steps,
             "of": horizon,
             "left": None if horizon is None else horizon - steps,
-            "first": released.times[0] or None,
+            "first": released.begins or None,
             "last": released.times[-1] or None,
         },
         "files": [{"release": name, "file": file.name, "sha256": _sha256(file)} for name, file in files.items()],
@@ -89,7 +89,7 @@ def run_report(
 
 def _pictures(plan: Plan, released: Release) -> Iterator[dict[str, Any]]:
     """One picture a series, as far as a page takes them; none of what is left out altogether."""
-    shown = range(max(0, len(released.times) - MOST_STEPS), len(released.times))
+    shown = released.steps[-MOST_STEPS:]
     bounds: dict[str, Array | None] = {}
     for series, cell in islice(_series(released), MOST_PICTURES):
         if series.name not in bounds:
@@ -107,16 +107,17 @@ def _series(released: Release) -> Iterator[tuple[Series, int]]:
 def _picture(plan: Plan, series: Series, cell: int, shown: range, bounds: Array | None) -> dict[str, Any]:
     """Noisy and published values of a cell, and the band that the true value is in but for a chance of `CHANCE`."""
     steps = shown.stop
-    published = _with_gaps(series.released[:, cell])
-    noisy = np.where(series.skipped, np.nan, _with_gaps(series.noisy[:, cell]))
+    here = slice(-len(shown), None)
+    published = _with_gaps(series.released[here, cell])
+    noisy = np.where(series.skipped[here], np.nan, _with_gaps(series.noisy[here, cell]))
     columns = {"published": published}
     if not np.array_equal(noisy, published, equal_nan=True):
         columns["noisy"] = noisy
-    lines = [_line(name, values, shown) for name, values in columns.items() if not np.isnan(values[shown]).all()]
+    lines = [_line(name, values, shown) for name, values in columns.items() if not np.isnan(values).all()]
     band: list[list[str]] = []
     if bounds is not None:
-        reach = dict(zip(shown, bounds.tolist(), strict=True))
-        ends = [(t, published[t] - reach[t], published[t] + reach[t]) for t in shown if not np.isnan(published[t])]
+        reach = zip(shown, published, bounds.tolist(), strict=True)
+        ends = [(t, value - bound, value + bound) for t, value, bound in reach if not np.isnan(value)]
         band = [[str(t), about(low, 6), about(high, 6)] for t, low, high in ends]
     of = f", {series.column} {series.cells[cell]}" if series.column is not None else ""
     last = f" The last {grouped(len(shown))} of {grouped(steps)} steps are shown." if len(shown) < steps else ""
@@ -145,7 +146,7 @@ def _picture(plan: Plan, series: Series, cell: int, shown: range, bounds: Array 
 
 
 def _line(name: str, values: Array, shown: range) -> dict[str, Any]:
-    points = [[str(t), about(float(values[t]), 6)] for t in shown if not np.isnan(values[t])]
+    points = [[str(t), about(value, 6)] for t, value in zip(shown, values.tolist(), strict=True) if not np.isnan(value)]
     return {"name": name, "points": points, **({"gaps": True} if len(points) < len(shown) else {})}
 
 

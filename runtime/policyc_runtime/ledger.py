@@ -92,7 +92,7 @@ class Ledger:
         outputs: Iterable[str | Path] = (),
         pin: Path | None = None,
         checkpoint: Checkpoint | None = None,
-        latest: bool = False,
+        latest: int | None = None,
     ) -> Ledger:
         """Open a ledger for a run, or begin one.
 
@@ -104,7 +104,7 @@ class Ledger:
             pin: the file by which the plan's directory names its one ledger; default that of a ledger which lies in
                 such a directory.
             checkpoint: what its last run noted; where the file is so to the byte, its entries need no check again.
-            latest: read entries from the last released step on, where that holds.
+            latest: of so many released steps, >= 1, are entries read where that holds; default all.
 
         Raises:
             LedgerError: lost, busy, damaged, altered, an older copy, of another plan, or the plan has another one.
@@ -123,7 +123,7 @@ class Ledger:
                 for place in (*ledger.seals.files, *private_files(file)):
                     clear_drafts(place)
                 with ledger._writing():
-                    ledger._begin_or_check(plan, generator, checkpoint, latest=latest)
+                    ledger._begin_or_check(plan, generator, checkpoint, latest)
                 if ledger.state.entries:
                     ledger._load_key()
                 ledger._runs = True
@@ -284,7 +284,7 @@ class Ledger:
         with guarded(self.path):
             self.seals.write(Seal.of(self.meta["ledger"], was, self.state, ""))
 
-    def _begin_or_check(self, plan: Plan, generator: str, checkpoint: Checkpoint | None, *, latest: bool) -> None:
+    def _begin_or_check(self, plan: Plan, generator: str, checkpoint: Checkpoint | None, latest: int | None) -> None:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         self._expected = {
             "format": FORMAT,
@@ -301,8 +301,8 @@ class Ledger:
         self.sha256 = file_sha256(self._connection, self.path)
         if checkpoint is not None and self.sha256 and checkpoint.sha256 == self.sha256:
             self._trusted = checkpoint.entries
-            if latest:
-                self._read_latest(checkpoint, len(plan.releases))
+            if latest is not None:
+                self._read_latest(checkpoint, latest, len(plan.releases))
         self._read()
         mine = all(self.meta.get(name) == value for name, value in self._expected.items())
         if self.unspent:
@@ -316,12 +316,14 @@ class Ledger:
         check_owner(self.path, self.meta, self._expected)
         self.seals.require(self.meta["ledger"], self.state, self.sha256)
 
-    def _read_latest(self, checkpoint: Checkpoint, releases: int) -> None:
-        """The entries of the last released step, of a file in which all are known to be right and none wait."""
-        rows = self._connection.execute("SELECT * FROM entry WHERE number > ?", (checkpoint.entries - releases,))
+    def _read_latest(self, checkpoint: Checkpoint, steps: int, releases: int) -> None:
+        """The entries of the last released steps, of a file in which all are known to be right and none wait."""
+        self.state, self.first = checkpoint.state, max(checkpoint.entries // releases - steps, 0)
+        rows = self._connection.execute(
+            "SELECT * FROM entry WHERE number > ? ORDER BY number", (self.first * releases,)
+        )
         for _, *fields, _ in rows.fetchall():
             self._take(Entry(*fields))
-        self.state, self.first = checkpoint.state, max(self.steps - 1, 0)
 
     def _begin(self) -> None:
         self.meta = {"ledger": secrets.token_hex(16)}

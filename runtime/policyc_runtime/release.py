@@ -66,7 +66,7 @@ def release(
     progress: Progress | None = None,
     randomness: Randomness | None = None,
     steps_a_transaction: int = STEPS_A_TRANSACTION,
-    latest: bool = False,
+    latest: int | None = None,
 ) -> Release:
     """Release every step of the data that was not released yet, and return all of them.
 
@@ -94,8 +94,9 @@ def release(
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
-        latest: return the latest steps alone, which `write_release` adds to `output`, where that is all that is needed:
-            `continued`, CSV, no value made of earlier ones, and ledger and output as the last run left them.
+        latest: return no more than so many earlier steps (>= 1) beside the new ones, which `write_release` adds to
+            `output`, where that is all that is needed: `continued`, CSV, no value made of earlier ones, and ledger and
+            output as the last run left them. Default: all.
 
     Raises:
         PlanRejectedError: the plan does not keep its promise.
@@ -118,7 +119,7 @@ def release(
         outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
         checkpoint = read_checkpoint(ledger)
-        found = _as_left(checkpoint, ledger, outputs) if latest and continued and of_one_step(plan) else {}
+        found = _as_left(checkpoint, ledger, outputs) if latest is not None and continued and of_one_step(plan) else {}
         book = stack.enter_context(
             Ledger.open(
                 ledger,
@@ -127,10 +128,10 @@ def release(
                 outputs=outputs.values(),
                 pin=pinned,
                 checkpoint=checkpoint,
-                latest=bool(found),
+                latest=latest if found else None,
             )
         )
-        shown = book.first + 1 if book.first else 0  # steps that the outputs are known to hold
+        shown = book.steps if book.first else 0  # steps that the outputs are known to hold
         if not shown:
             _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
