@@ -290,7 +290,7 @@ def _carried_on(
         )
     with guarded(book.path), History(book.path, plan, book) as history:
         raw = history.read(
-            data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, first=book.first
+            data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, since=book.first
         )
         for entry in (*book.entries, *book.ahead):
             if entry.step >= history.steps:

@@ -134,7 +134,7 @@ class History:
         zoned: bool = False,
         simulated: bool = False,
         spill: Path | None = None,
-        first: int = 0,
+        since: int = 0,
     ) -> StepCounts:
         """All steps, those of earlier runs and those that the file brings.
 
@@ -145,7 +145,7 @@ class History:
             zoned: whether the start was said with its zone.
             simulated: whether the events come from a seed.
             spill: a folder for what does not fit into memory.
-            first: what steps before this one counted is not asked for: they have counts of 0, and no digest.
+            since: what steps before this one counted is not asked for: they have counts of 0, and no digest.
 
         Raises:
             DataError: the file cannot be used.
@@ -183,7 +183,7 @@ class History:
                 self._forget(calendar, new.steps)
         finally:
             connection.close()
-        return self.counted(start, steps, first)
+        return self.counted(start, steps, since)
 
     def keep(self) -> None:
         """Put what was taken in in the file's place, which the ledger is told before and after.
@@ -286,23 +286,23 @@ class History:
             self._file.execute("DELETE FROM kept WHERE step < ?", (calendar.going_on(steps),))
             self._file.execute("DELETE FROM written WHERE person NOT IN (SELECT person FROM kept)")
 
-    def counted(self, start: int, steps: int | None, first: int = 0) -> StepCounts:
-        """What steps from `first` on counted, those before them 0."""
-        asked = (first, self.steps if steps is None else steps)
+    def counted(self, start: int, steps: int | None, since: int = 0) -> StepCounts:
+        """What steps from `since` on counted, those before them 0."""
+        asked = (since, self.steps if steps is None else steps)
         found = self._file.execute(
             "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step", asked
         ).fetchall()
         parts = [json.loads(counts) for counts, _ in found]
         counts = {}
         for release in measured_releases(self._plan):
-            counts[release.name] = np.zeros((first + len(parts), len(release.cells)), dtype=np.int64)
+            counts[release.name] = np.zeros((since + len(parts), len(release.cells)), dtype=np.int64)
             if parts:
-                counts[release.name][first:] = [part[release.name] for part in parts]
+                counts[release.name][since:] = [part[release.name] for part in parts]
         dropped = None
         if "participations" in self._meta:
             users = int(self._file.execute("SELECT count(*) FROM cut").fetchone()[0])
             dropped = {"users": users, **{name: int(self._meta[name]) for name in ("participations", "events")}}
-        return StepCounts(start, counts, ("",) * first + tuple(digest for _, digest in found), dropped)
+        return StepCounts(start, counts, ("",) * since + tuple(digest for _, digest in found), dropped)
 
     def _set(self, name: str, value: str) -> None:
         self._file.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
