@@ -114,7 +114,9 @@ def one_ledger(plan: Plan) -> Json:
         "title": "One ledger" if others is None else "One ledger, one account",
         "statement": f"{statement}.",
         "vouched_by": vouched,
-        "if_it_fails": "Budgets of all runs and plans add up, step by step.",
+        "if_it_fails": "Budgets of all runs and plans add up, step by step."
+        if plan.scheduled
+        else "What all runs and plans tell adds up.",
     }
 
 

@@ -189,12 +189,12 @@ def told_of_results(plan: Plan, index: int, other: str) -> str:
 def in_odds(plan: Plan, index: int, span: str) -> str:
     """What a promise says about odds, and how often it does not."""
     target, point = promised_user_level(plan)[index], first_point(plan, index)
-    believed = "Whatever is believed before, and however a user's steps depend on each other, the odds"
+    believed = "Whatever is believed before, and however a user's steps are connected, the odds"
     if target.window is not None:
         believed = "Whatever is believed before, as long as the steps of one user tell nothing of each other, the odds"
     if point is None:
-        return f"{believed} between the two have no limit that could be told, over {span}."
-    told = f"{believed} between the two change by a factor of at most {likelihood_factor(point[0])} over {span}"
+        return f"{believed} between these two cases have no limit that could be told, over {span}."
+    told = f"{believed} between these two cases change by a factor of at most {likelihood_factor(point[0])} over {span}"
     if point[1] == 0:
         return f"{told}. There is no result, however rare, that changes them by more."
     weighs = " (Delta is less: it weighs every such result by how far it goes beyond.)"

@@ -88,6 +88,15 @@ def glossary(plan: Plan) -> list[JsonValue]:
             "What is left to chance: an amount that the probability of any set of results may differ by beyond the "
             "factor."
         )
+    if plan.scheduled:
+        entries["budgets"] = (
+            "How many nats each step may tell by itself; the noise of a step follows from its budget. They are printed "
+            "below, under the mechanism."
+        )
+    entries["ledger"] = (
+        "The file in which a run writes down the noisy values before anything is published, so that no step is drawn "
+        "twice."
+    )
     return [{"term": term, "meaning": meaning} for term, meaning in entries.items()]
 
 

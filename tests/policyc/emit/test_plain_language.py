@@ -19,6 +19,8 @@ TERMS = {  # what is no everyday word, as pages write it, and the entry that exp
     r"\bdelta\b": "delta",
     r"\bthe stated chains?\b": "the stated chain",
     r"\brho\b": "rho",
+    r"\b[Bb]udgets?\b": "budgets",
+    r"\b[Ll]edger\b": "ledger",
 }
 
 
