@@ -121,10 +121,13 @@ def test_events_and_counts_are_told_apart(tmp_path: Path) -> None:
     assert counts.value.help == "run again with `--counts`"
 
 
-def test_releases_with_different_cells_need_events(tmp_path: Path) -> None:
-    """One table cannot have rows by cell and rows without."""
+def test_counts_by_cell_say_how_many_are_in_any(tmp_path: Path) -> None:
+    """Where everybody is in one cell at a step; how many are in any does not say where."""
     plan = make_plan(releases=(make_release("present", by=None), make_release("parked")))
-    assert refusal(write(tmp_path, GOOD), plan).code == "E0818"
+    found = read_counts(write(tmp_path, GOOD), plan).counts
+    assert found["parked"].tolist() == [[1, 2, 3, 14], [0, 0, 0, 20]]
+    assert found["present"].tolist() == [[6], [0]]
+    assert refusal(write(tmp_path, ["0,6", "1,0"], "step,count"), plan).code == "E0811"
 
 
 def test_arrays_are_checked_like_files() -> None:
