@@ -61,6 +61,8 @@ def test_records_say_what_the_words_say(fleet):
     table = policyc("simulate", "fleet.plan", "--repeat", 1, cwd=fleet).stdout
     (chosen,) = (error for error in simulated["errors"] if error["chosen"])
     (line,) = (line for line in table.splitlines() if line.endswith("<- the plan's"))
-    assert f"{chosen['mean_squared_error']:.4g}" in line
+    words = line.split()
+    typical = words.index(f"{chosen['mean_squared_error'] ** 0.5:.4g}")
+    assert words[typical + 1] == f"{chosen['mean_squared_error']:.4g}"
     assert chosen["mean_squared_error_stderr"] is None
     assert simulated["simulated"] is True

@@ -93,19 +93,22 @@ class SimulationResult:
             width = max(28, *(len(error.estimator) + 2 for error in errors))
             follows = any(error.impossible is not None for error in errors)
             last = f"{'cannot follow':>16}" if follows else ""
-            lines.append(f"  {'estimator':<{width}}{'mean squared error':>24}{'mean absolute error':>24}{last}")
+            names = f"{'typical error':>16}{'mean squared error':>24}{'mean absolute error':>24}"
+            lines.append(f"  {'estimator':<{width}}{names}{last}")
             for error in errors:
                 squared = _with_stderr(error.mean_squared_error, error.mean_squared_error_stderr)
                 absolute = _with_stderr(error.mean_absolute_error, error.mean_absolute_error_stderr)
                 mark = "  <- the plan's" if error.chosen else ""
                 share = "" if error.impossible is None else f"{100 * error.impossible:.3g} %"
                 last = f"{share:>16}" if follows else ""
-                lines.append(f"  {error.estimator:<{width}}{squared:>24}{absolute:>24}{last}{mark}")
+                typical = f"{math.sqrt(error.mean_squared_error):.4g}"
+                lines.append(f"  {error.estimator:<{width}}{typical:>16}{squared:>24}{absolute:>24}{last}{mark}")
             if (shown := self.shown.get(release)) is not None:
                 title = f"shown, {100 * shown.share:.3g} % of values"
-                errors_shown = (shown.mean_squared_error, shown.mean_absolute_error)
+                typical_shown = math.sqrt(shown.mean_squared_error) if shown.share else 0.0
+                errors_shown = (typical_shown, shown.mean_squared_error, shown.mean_absolute_error)
                 told = [f"{error:.4g}" if shown.share else "-" for error in errors_shown]
-                lines.append(f"  {title:<{width}}{told[0]:>24}{told[1]:>24}  (the others are left out)")
+                lines.append(f"  {title:<{width}}{told[0]:>16}{told[1]:>24}{told[2]:>24}  (the others are left out)")
         if any(error.impossible is not None for error in self.errors):
             lines += ["", FOLLOWING]
         return lines
@@ -127,7 +130,11 @@ class SimulationResult:
         if release not in self.predicted:
             return "no error: it depends on how large values are, which the policy does not say"
         unit, least = self.objective.replace("_", " "), self.bounds[release]
-        return f"a {unit} of {least}{self.predicted[release]:.4g}{self.limits[release]}"
+        error = self.predicted[release]
+        typical = (
+            f"typical error of {least}{math.sqrt(error):.4g}, a " if self.objective == "mean_squared_error" else ""
+        )
+        return f"a {typical}{unit} of {least}{error:.4g}{self.limits[release]}"
 
 
 def _finite(fields: dict[str, Any]) -> dict[str, Any]:
