@@ -137,8 +137,8 @@ class Accounting:
         if self.width > 1 or not any(entry.pairs for entry in self.plan.claims.inherited):
             return math.inf
         inside, ends = most_spent(self.budgets, endless=self.plan.stream.horizon is None)
-        known = float(self.plan.claims.total_leakage or math.inf)
-        pairs = settled(record.chain(), known, inside, ends, fixed=True, rho=row_tolerance)
+        steps = None if self.plan.stream.horizon is None else self.plan.stream.horizon - 1
+        pairs = settled(record.chain(), inside, ends, steps, row_tolerance)
         return math.inf if pairs is None else pairs.largest(inside, *ends)
 
     def _by_recursion(self, record: ChainRecord, steps: int, row_tolerance: float) -> float:

@@ -144,7 +144,7 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
     group = GroupLeakage(np.resize(budgets, len(before[0])), before[0], after[0], steps is None)
     by_pairs = None
     if alphas and group.largest()[0] > min(alphas):
-        by_pairs = shown_by_pairs(chain, budgets, min(alphas), endless=steps is None, group=record.group)
+        by_pairs = shown_by_pairs(chain, budgets, endless=steps is None, group=record.group)
     return by_pairs or (stated_inheritance(record.group, before, after), group)
 
 

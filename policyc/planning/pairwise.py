@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from policyc.planning.leakage.pairs import settled
+from policyc.planning.leakage.pairs import largest_budget
 from policyc.planning.promise import Promise
 from policyc.planning.schedules import Allocation, Group, Run
 
@@ -31,9 +31,9 @@ def allocate_by_pairs(
     if max(window for _, window in promise.limits) > 1 or (horizon is not None and horizon < 3):
         return None
     least = 0.0 if found is None else max(run.epsilon for run in sorted(found.runs, key=_length)[-1:])
-    begin = 2.0 ** round(math.log2(least or promise.nats / 20))  # the same for schedules that are nearly the same
+    steps = horizon - 1 if horizon is not None and name == "uniform" else None
     for slack in _SLACK:
-        sides = [settled(group.chain, promise.nats * (1 - slack), begin) for group in groups]
+        sides = [largest_budget(group.chain, promise.nats * (1 - slack), steps) for group in groups]
         kept = [side for side in sides if side is not None]
         if len(kept) < len(groups):
             return None

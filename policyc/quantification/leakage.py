@@ -233,7 +233,7 @@ def _by_pairs(budgets: Floats, chain: Chain | None, *, endless: bool) -> GroupLe
     """What pairs of states show."""
     if chain is None or not budgets.any():
         return None
-    found = shown_by_pairs(chain, budgets, float(budgets.max()), endless=endless)
+    found = shown_by_pairs(chain, budgets, endless=endless)
     return None if found is None else found[1]
 
 

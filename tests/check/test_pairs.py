@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from policyc.pipeline import Compilation
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.losses import losses_of
-from policyc.planning.leakage.pairs import Settled, settled
+from policyc.planning.leakage.pairs import Settled, inherited, largest_budget, settled
 from policyc.planning.leakage.recursion import supremum
 from policyc.planning.leakage.witness import found_attack
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, PairBounds
 from policyc_check.steps.chains import Chain
 from policyc_check.steps.inheritance import GroupLeakage, audited_leakage, leakage_of_group
+from policyc_check.steps.pairs import inherited_by_pairs
 from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.witness import witnesses_of
@@ -65,13 +66,53 @@ def chains(draw: st.DrawFn, most: int = 3) -> Chain:
     return Chain(matrix / matrix.sum(axis=1, keepdims=True), relative_error=1.2e-16)
 
 
+@settings(max_examples=30, deadline=None)
+@given(chains(), st.sampled_from([0.05, 0.3, 1.0]), st.sampled_from([0.0, 0.7]), st.integers(0, 5))
+def test_every_pair_s_bound_is_reached(chain: Chain, epsilon: float, first: float, steps: int) -> None:
+    """By one of all sets of cells of so many earlier steps: no more, no less; and the check takes a hair more alone."""
+    steps = min(steps, 5 if chain.states == 2 else 3)
+    found = inherited(chain.backward, epsilon, first, steps)
+    budgets = [max(first, epsilon), *[epsilon] * steps][: steps + 1]
+    true = max_ratios(chain.backward, budgets[:steps])
+    assert found == pytest.approx(true, rel=1e-10, abs=1e-13)
+    if steps:
+        for factor, shown in ((1 + 1e-9, True), (1 - 1e-6, False)):
+            entry = PairBounds(nats=tuple((found * factor + (1e-13 if shown else 0.0)).ravel().tolist()))
+            if found.max() > 0:
+                assert accepted(entry, budgets, chain) is shown
+
+
+def max_ratios(law: np.ndarray, budgets: list[float]) -> np.ndarray:
+    """The largest log ratio of every pair after steps with these budgets, over all sets of cells, and longer streams.
+
+    A stream that ends sooner began with the first budget later.
+    """
+    n = len(law)
+    corners = np.array([cells for cells in product((0.0, 1.0), repeat=n) if 0 < sum(cells) < n])
+    most = np.zeros((n, n))
+    for begun in range(len(budgets)):
+        seen = np.ones((1, n))
+        for epsilon in [budgets[0], *budgets[begun + 1 :]]:
+            seen = np.unique((seen[:, None, :] * np.exp(epsilon * corners)).reshape(-1, n) @ law.T, axis=0)
+        most = np.maximum(most, (np.log(seen)[:, :, None] - np.log(seen)[:, None, :]).max(axis=0))
+    return most
+
+
+def accepted(entry: PairBounds, budgets: list[float], chain: Chain) -> bool:
+    try:
+        inherited_by_pairs(entry, np.array(budgets), chain.backward_side(), "before", len(budgets) - 1)
+    except PlanRejectedError:
+        return False
+    return True
+
+
 @settings(max_examples=20, deadline=None)
 @given(chains(), st.sampled_from([0.05, 0.3, 1.0]), st.data())
 def test_what_is_shown_lies_between_the_truth_and_the_recursion(
     chain: Chain, epsilon: float, data: st.DataObject
 ) -> None:
     """Of the stated budgets and of all that are smaller, steps without a release too: exact over all outputs."""
-    found = settled(chain, 4.0, epsilon, fixed=True)
+    found = settled(chain, epsilon)
     if found is None:
         return
     steps = data.draw(st.integers(1, 6 if chain.states == 2 else 4))
@@ -89,7 +130,7 @@ def test_what_is_shown_lies_between_the_truth_and_the_recursion(
 def test_rows_known_roughly(chain: Chain, rho: float, epsilon: float, seed: int) -> None:
     """Whatever rows are within rho, others at every step and both ways: exact over all outputs, larger ends too."""
     ends = (epsilon, 3 * epsilon)
-    found = settled(chain, 4.0, epsilon, ends, fixed=True, rho=rho)
+    found = settled(chain, epsilon, ends, rho=rho)
     if found is None:
         return
     bound = found.largest(epsilon, *ends)
@@ -116,7 +157,7 @@ def test_of_two_states_known_roughly_the_bound_is_reached(rho: float) -> None:
     """By rows that lie as far apart as they may, at every step: to six digits, where the recursion says the same."""
     chain = Chain([[0.8, 0.2], [0.2, 0.8]])
     worst = Chain([[0.8 + rho, 0.2 - rho], [0.2 - rho, 0.8 + rho]])
-    found = settled(chain, 1.0, 0.05, fixed=True, rho=rho)
+    found = settled(chain, 0.05, rho=rho)
     assert found is not None
     attack = found_attack(worst, np.full(4001, 0.05), [2000])
     assert attack is not None
@@ -130,7 +171,7 @@ def test_of_two_states_known_roughly_the_bound_is_reached(rho: float) -> None:
 @given(chains(2))
 def test_of_two_states_the_bound_is_reached(chain: Chain) -> None:
     """To six digits, after so many steps that no more are felt."""
-    found = settled(chain, 1.0, 0.1)
+    found = largest_budget(chain, 1.0)
     assert found is not None
     budgets = np.full(4001, found.epsilon)
     attack = found_attack(chain, budgets, [2000])
@@ -141,9 +182,9 @@ def test_of_two_states_the_bound_is_reached(chain: Chain) -> None:
 
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_no_number_can_be_made_smaller(side: str) -> None:
-    """A bound lowered by a part in a hundred thousand, weights taken away, changed or said twice, other laws."""
+    """A bound lowered by a part in a hundred thousand, one too few, larger budgets, other laws."""
     chain = Chain(SPARSE)
-    found = settled(chain, 1.0, 0.05)
+    found = largest_budget(chain, 1.0)
     assert found is not None
     budgets = [found.epsilon] * 9
     assert held(chain, found, budgets).largest()[0] == pytest.approx(1.0, abs=1e-6)
@@ -151,26 +192,18 @@ def test_no_number_can_be_made_smaller(side: str) -> None:
 
     def refused(**fields: tuple[float, ...]) -> None:
         with pytest.raises((PlanRejectedError, ValueError)):
-            held(chain, found, budgets, **{side: PairBounds(**{**dict(stated), **fields})})
+            held(chain, found, budgets, endless=True, **{side: PairBounds(**{**dict(stated), **fields})})
 
     for place, nats in enumerate(stated.nats):
         if nats:
             refused(nats=(*stated.nats[:place], nats * (1 - 1e-5), *stated.nats[place + 1 :]))
-    for place, weight in enumerate(stated.weights):
-        for factor in (0.0, 0.99, 1.01):
-            if weight > 1e-3:
-                refused(weights=(*stated.weights[:place], weight * factor, *stated.weights[place + 1 :]))
-    refused(places=stated.places[:-1], weights=stated.weights[:-1])
-    refused(places=(*stated.places, stated.places[-1]), weights=(*stated.weights, stated.weights[-1]))
-    refused(places=stated.places[::-1], weights=stated.weights[::-1])
-    refused(places=(*stated.places[:-1], 4**4))
     refused(nats=stated.nats[:-1])
     for more in ([*budgets[:4], found.epsilon * 1.001, *budgets[5:]], [1.0, *budgets], [*budgets, 1.0]):
         with pytest.raises(PlanRejectedError):
-            held(chain, found, more)
+            held(chain, found, more, endless=True)
     for other in (Chain(SPARSE[::-1]), Chain(SPARSE, initial=[0.25] * 4)):
         with pytest.raises(PlanRejectedError):
-            held(other, found, budgets)
+            held(other, found, budgets, endless=True)
 
 
 def test_a_plan_spends_what_pairs_leave(compiled_gallery: Callable[[str], Compilation]) -> None:
@@ -184,7 +217,7 @@ def test_a_plan_spends_what_pairs_leave(compiled_gallery: Callable[[str], Compil
     assert audited_total_leakage(np.full(200, budget), record.chain(), record.lags).max() > 0.8
     assert 0.79 < bound <= 0.8
     (witness,) = (witness for witness in witnesses_of(plan) if witness.group == entry.group)
-    assert bound / float(witness.nats) < 1.05
+    assert bound / float(witness.nats) < 1 + 1e-8
     assert not all(claim.holds for claim in verified_claims(more(plan)))
 
 
@@ -213,6 +246,6 @@ def test_wards_of_before(compiled_gallery: Callable[[str], Compilation]) -> None
         middle = (low + high) / 2
         leaked = audited_total_leakage(np.full(400, middle), chain).max()
         low, high = (middle, high) if leaked <= 0.8 else (low, middle)
-    found = settled(chain, 0.8, low, fixed=True)
+    found = settled(chain, low)
     assert found is not None
     assert held(chain, found, [low], endless=True).largest()[0] <= 0.51

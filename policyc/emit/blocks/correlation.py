@@ -118,8 +118,8 @@ def _reversal(record: ChainRecord) -> str:
 
 
 PAIRS = (
-    "every ordered pair of states by itself, one step at a time: what tells two states apart is bounded by what told "
-    "any two apart at the step before, by linear programs whose dual solutions the plan carries"
+    "every ordered pair of states by itself, through all steps before and after: what the worst outputs of all of them "
+    "tell together, not more, where noise can show every set of cells"
 )
 
 

@@ -82,19 +82,18 @@ def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: b
 
 
 def shown_by_pairs(
-    chain: Chain, budgets: Floats, alpha: float, *, endless: bool, group: str | None = None
+    chain: Chain, budgets: Floats, *, endless: bool, group: str | None = None
 ) -> tuple[Inheritance, GroupLeakage] | None:
     """What pairs of states show of budgets, and how, as the check accepts it; None for nothing.
 
     Args:
         chain: how users move.
         budgets: of all steps, or of one period of an endless stream, nats, (T,).
-        alpha: about what they leak.
         endless: whether they repeat for ever.
         group: of users.
     """
     inside, ends = most_spent(budgets, endless=endless)
-    found = settled(chain, alpha, inside, ends, fixed=True)
+    found = settled(chain, inside, ends, None if endless else len(budgets) - 1)
     if found is None:
         return None
     entry = Inheritance(group=group, before=(), after=(), pairs=found.stated)

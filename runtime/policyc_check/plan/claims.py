@@ -77,11 +77,11 @@ class InheritedRun(Record):
 
 
 class PairBounds(Record):
-    """What any step inherits from one side, nats, (n, n), row by row; and what shows it, by place in (n, n, n, n)."""
+    """What any step inherits from one side, nats, (n, n), row by row. `places`, `weights`: of an earlier version."""
 
     nats: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(max_length=4096)]
-    places: tuple[Count, ...]
-    weights: tuple[Annotated[float, Field(ge=0)], ...]
+    places: Opaque = NOTHING
+    weights: Opaque = NOTHING
 
 
 class Inheritance(Record):

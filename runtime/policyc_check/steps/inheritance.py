@@ -125,8 +125,9 @@ def audited_leakage(
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")
     if stated.pairs is not None:
-        past = inherited_by_pairs(stated.pairs[0], budgets, backward, "before", endless=endless)
-        future = inherited_by_pairs(stated.pairs[1], budgets[::-1], forward, "after", endless=endless)
+        earlier = None if endless else int(steps[-1]) if steps is not None else len(budgets) - 1
+        past = inherited_by_pairs(stated.pairs[0], budgets, backward, "before", earlier)
+        future = inherited_by_pairs(stated.pairs[1], budgets[::-1], forward, "after", earlier)
         before, after = np.full((2, len(budgets)), [[past.max()], [future.max()]])
         before[0], after[-1] = before[0] * endless, after[-1] * endless  # before the first, after the last: nothing
         both = np.minimum(all_up(past, future).max(), all_up(before, after))
