@@ -31,11 +31,15 @@ def allocate_by_pairs(
     if max(window for _, window in promise.limits) > 1 or (horizon is not None and horizon < 3):
         return None
     least = 0.0 if found is None else max(run.epsilon for run in sorted(found.runs, key=_length)[-1:])
-    steps = horizon - 1 if horizon is not None and name == "uniform" else None
+    ended = None if horizon is None else horizon - 1
+    steps = {"uniform": (ended,), "bounded": (None,), "quantified": (None, ended)}[name]
     for slack in _SLACK:
-        sides = [largest_budget(group.chain, promise.nats * (1 - slack), steps) for group in groups]
-        kept = [side for side in sides if side is not None]
-        if len(kept) < len(groups):
+        for most in steps:  # larger ends need bounds that hold after any number of steps, where there are any
+            sides = [largest_budget(group.chain, promise.nats * (1 - slack), most) for group in groups]
+            kept = [side for side in sides if side is not None]
+            if len(kept) == len(groups):
+                break
+        else:
             return None
         epsilon = min(side.epsilon for side in kept)
         first = last = epsilon

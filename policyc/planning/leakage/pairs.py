@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from policyc_check.plan.claims import PairBounds
 from policyc_check.steps.chains import Chain
-from policyc_check.steps.pairs import LONGEST
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
 MOST_STATES = 20
+_PATIENCE = 4_000  # steps in which outputs are expected to be forgotten
 _ROUNDS = 100  # of Dinkelbach's method
 _NEAR = 1e-13  # relative change of a ratio at which it is found
 _FAINT = 1e-13  # of a difference that gains or loses, beside what is told, when no more steps are followed
@@ -144,7 +144,7 @@ def inherited(
     off = ~np.eye(len(law), dtype=np.bool_)
     i, j = np.nonzero(off)
     ratio, open_ = np.ones(len(i)) if near is None else np.exp(near[off]), np.arange(len(i))
-    count = LONGEST if steps is None else min(steps, LONGEST)
+    count = math.inf if steps is None else steps
     for _ in range(_ROUNDS if count else 0):
         at = i[open_], j[open_], ratio[open_]
         found = _told(law, at, (max(first, epsilon), epsilon), count, math.exp(largest), rough)
@@ -163,18 +163,18 @@ def _told(
     law: Floats,
     at: tuple[Whole, Whole, Floats],
     budgets: tuple[float, float],
-    steps: int,
+    steps: float,
     largest: float,
     rough: Rough | None,
 ) -> Floats:
-    """The ratios that outputs reach which are best for given ones, of some pairs, (m,), some beyond `largest`."""
+    """The ratios that outputs reach which are best for given ones, of some pairs, (m,); inf for none known."""
     i, j, ratio = at
     x, y = law[i], law[j]
     left = x - ratio[:, None] * y
     if rough:
         x, y, left = rough.moved((x, y, left), (np.ones(len(i)), -np.ones(len(i)), 1 + ratio))
     best, rows = np.ones(len(i)), np.arange(len(i))
-    for _ in range(steps):
+    for _ in range(int(min(steps, _PATIENCE))):
         begun, grown = (np.where(left > 0, math.exp(told), 1.0) for told in budgets)
         reached, scale = (x * begun).sum(axis=1), (y * begun).sum(axis=1)
         if best.max() > largest or not (scale > 0).all():
@@ -190,6 +190,9 @@ def _told(
         x, y, left = (form @ law for form in forms)
         if rough:
             x, y, left = rough.moved((x, y, left), tuple((form * signs).sum(axis=1) for form in forms))
+    else:
+        if steps > _PATIENCE:
+            return np.full(len(i), np.inf)
     return best
 
 
@@ -250,7 +253,7 @@ def _free_end(law: Floats, nats: Floats, epsilon: float, steps: int | None) -> f
     """The largest budget of the first step that tells no more than `nats` of any pair, nats."""
     left = (np.exp(nats)[:, :, None] * law - law[:, None])[~np.eye(len(law), dtype=np.bool_)]
     least, apart = math.inf, math.exp(float(nats.max()) + epsilon)
-    for _ in range(LONGEST if steps is None else min(steps, LONGEST)):
+    for _ in range(_PATIENCE if steps is None else min(steps, _PATIENCE)):
         has, owed = np.maximum(left, 0.0).sum(axis=1), np.maximum(-left, 0.0).sum(axis=1)
         more = has < owed * apart
         if not more.any():

@@ -1,0 +1,77 @@
+"""How much of the leakage that is promised is caution: the bound that the check shows, over what an attack reaches.
+
+`pytest -m law -s -k tightness` prints it; `--tables DIR` writes Markdown; `--full` takes more chains of each kind.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from policyc.planning.leakage.inheritance import audited_group, shown_by_pairs
+from policyc.planning.leakage.witness import found_attack
+from policyc.planning.pairwise import allocate_by_pairs
+from policyc.planning.promise import Promise
+from policyc.planning.schedules import Allocation, Group, ScheduleError, allocate_quantified, allocate_uniform, expand
+from policyc_check.steps.chains import Chain
+
+pytestmark = pytest.mark.law
+
+STEPS = 300
+
+
+def moves(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Of these kinds: any, nine tenths stay, two fifths of the ways are open, only to neighboring states."""
+    rows = rng.dirichlet(np.ones(n), n)
+    if kind == "lazy":
+        return 0.9 * np.eye(n) + 0.1 * rows
+    if kind == "sparse":
+        rows = rows * (rng.random((n, n)) < 0.4) + 0.3 * np.eye(n) + 0.1 * np.roll(np.eye(n), 1, axis=1)
+    if kind == "banded":
+        rows = np.where(np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= 1, rng.random((n, n)) + 0.05, 0.0)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def allocated(name: str, alpha: float, group: Group) -> Allocation | None:
+    """As a plan spends it: by pairs of states, or by the recursion."""
+    promise = Promise(((alpha, 1),))
+    by_recursion = {"uniform": allocate_uniform, "quantified": allocate_quantified}[name]
+    found = None
+    with suppress(ScheduleError):
+        found = by_recursion(alpha, STEPS, [group])
+    return allocate_by_pairs(name, promise, STEPS, [group], found) or found
+
+
+def ratio(chain: Chain, budgets: np.ndarray) -> float:
+    """The largest leakage that is shown over the largest that an attack is found to reach."""
+    shown = [audited_group(budgets, chain).largest()[0]]
+    if (pairs := shown_by_pairs(chain, budgets, endless=False)) is not None:
+        shown.append(pairs[1].largest()[0])
+    attack = found_attack(chain, budgets, [0, STEPS // 2, STEPS - 1])
+    assert attack is not None
+    assert attack.nats <= min(shown) * (1 + 1e-12)
+    return min(shown) / attack.nats
+
+
+def test_tightness(full, table):
+    """Of two states equal to six digits; of up to 20 at most 1.05, but where a chain forgets in hundreds of steps."""
+    rng, rows, worst = np.random.default_rng(14), [], {}
+    for kind in ("random", "lazy", "sparse", "banded"):
+        for n in (2, 3, 5, 10, 20):
+            ratios = []
+            for _ in range(5 if full else 1):
+                chain = Chain(moves(kind, n, rng))
+                for alpha in (0.2, 1.0, 3.0):
+                    for name in ("uniform", "quantified"):
+                        found = allocated(name, alpha, Group(None, chain))
+                        if found is not None:
+                            ratios.append(ratio(chain, expand(found.runs)))
+            worst[kind, n] = max(ratios)
+            rows.append([kind, n, len(ratios), float(np.median(ratios)), max(ratios)])
+            print(rows[-1], flush=True)
+    about = f"Leakage shown over leakage reached, {STEPS} steps, `uniform` and `quantified`, alpha .2, 1 and 3."
+    table("tightness", about, ["chains", "states", "plans", "median", "largest"], rows)
+    assert all(value <= 1 + 1e-6 for (_, n), value in worst.items() if n == 2)
+    assert all(value <= 1.05 for (kind, _), value in worst.items() if kind != "banded")
