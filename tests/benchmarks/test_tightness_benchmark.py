@@ -56,7 +56,7 @@ def ratio(chain: Chain, budgets: np.ndarray) -> float:
 
 
 def test_tightness(full, table):
-    """Of two states equal to six digits; of up to 20 at most 1.05, but where a chain forgets in hundreds of steps."""
+    """Of two states equal to six digits; of up to 20 at most 1.05, but where chains forget over hundreds of steps."""
     rng, rows, worst = np.random.default_rng(14), [], {}
     for kind in ("random", "lazy", "sparse", "banded"):
         for n in (2, 3, 5, 10, 20):
