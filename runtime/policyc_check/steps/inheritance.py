@@ -165,11 +165,10 @@ def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where:
             shown[here] = _shown(nats, budgets, here, lag, side)
     if not shown.all():
         first = int(np.argmin(shown))
+        at = f"claims.inherited, {where}: {float(nats[first])!r} nats by lag {lags[first]}"
+        said = "leakage passed on between steps is larger than the plan says"
         raise PlanRejectedError(
-            "E0801",
-            "leakage passed on between steps is larger than the plan says",
-            where=f"claims.inherited, {where}: {float(nats[first])!r} nats by lag {lags[first]}",
-            help="compile the policy again; if it persists, report it with the chain",
+            "E0801", said, where=at, help="compile the policy again; if it persists, report the chain"
         )
 
 
