@@ -89,8 +89,7 @@ def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLe
     """
     stated = [entry for entry in plan.claims.inherited if entry.group == record.group]
     if len(stated) != 1:
-        missing = "what steps inherit is not stated, as an earlier version did not"
-        raise PlanRejectedError("E0801", missing, where="claims.inherited", help="compile the policy again")
+        raise PlanRejectedError("E0801", _UNSTATED, where="claims.inherited", help="compile the policy again")
     horizon, chain = plan.stream.horizon, record.chain()
     sides = chain.backward_side(), chain.forward_side()
     if horizon is not None:

@@ -22,8 +22,7 @@ def inherited_by_pairs(stated: PairBounds, budgets: Floats, side: Side, where: s
     """What steps inherit from one side, nats, (n, n), of at most `earlier` steps; E0801 where that is not shown."""
     law = side.law(1, 1)
     n, inside = len(law.matrix), float((budgets if earlier is None else budgets[1:-1]).max(initial=0.0))
-    first = inside if earlier is None else max(inside, float(budgets[0]))
-    error = law.relative_error + (n + 24) * UNIT  # of an entry, of exp, which is off by 4 units, and of sums of n
+    first, error = max(inside, float(budgets[0])), law.relative_error + (n + 24) * UNIT  # entries, exp, sums of n
     least, most, nats = law.matrix * (1 - error), law.matrix * (1 + error), np.array(stated.nats).reshape(n, n)
     refused = PlanRejectedError(
         "E0801", "what pairs of states pass on is not shown", where=f"claims.inherited, {where}"
