@@ -3,8 +3,8 @@
 `pytest -m law -s tests/benchmarks/test_events_benchmark.py` prints medians of three runs each, for ten million events
 of half a million users who are kept in their first ten days: processor seconds (user and system), the largest
 resident memory, and the ratio pair by pair. `--full` adds CSV, gzipped CSV, and a hundred million events as Parquet,
-once each; it writes 7 GB into the tests' temporary folder. The bare query has 4 GB as well; of the most events it took
-17 GB without a limit.
+once each; it writes 7 GB into the tests' temporary folder. The bare query has no limit of memory: of the most events it
+took 17 GB, and held to 4 GB it filled a disk of 40.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ duckdb.execute(f'''COPY (SELECT 'user-' || hash(i * 2) % {users} AS person,
 COUNTED = """
 import duckdb, sys
 duckdb.execute("SET preserve_insertion_order = false; SET enable_progress_bar = false")
-duckdb.execute(f"SET temp_directory = '{sys.argv[2]}'; SET memory_limit = '4GB'")
+duckdb.execute(f"SET temp_directory = '{sys.argv[2]}'")
 print(duckdb.execute(f'''
 WITH part AS (SELECT person, date_diff('day', TIMESTAMP '2026-01-01', moment) AS step, arg_max(place, moment) AS place
   FROM '{sys.argv[1]}' GROUP BY ALL),
