@@ -25,7 +25,7 @@ def inherited_by_pairs(stated: PairBounds, budgets: Floats, side: Side, where: s
     first, error = max(inside, float(budgets[0])), law.relative_error + (n + 24) * UNIT  # entries, exp, sums of n
     least, most, nats = law.matrix * (1 - error), law.matrix * (1 + error), np.array(stated.nats).reshape(n, n)
     refused = PlanRejectedError(
-        "E0801", "what pairs of states pass on is not shown", where=f"claims.inherited, {where}"
+        "E0801", "leakage passed on between states is not shown", where=f"claims.inherited, {where}"
     )
     with np.errstate(over="ignore", invalid="ignore"):
         begun, apart = np.exp([first, max(float(nats.max()) + inside, first)]) * (1 + error)
