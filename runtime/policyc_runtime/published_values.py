@@ -113,7 +113,7 @@ class Release:
     head: str = ""
     first: int = 0
     earlier: Earlier | None = None
-    left: tuple[Path, Checkpoint] | None = None
+    left: tuple[Path, Checkpoint] | None = field(default=None, repr=False)
 
     @property
     def files(self) -> dict[str, Series | MadeSeries]:

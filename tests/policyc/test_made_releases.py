@@ -242,9 +242,9 @@ def test_an_altered_row_is_found(make: Make, tmp_path: Path, suffix: str) -> Non
     assert all(claim.holds for claim in release_claims(plan, tmp_path / "l.sqlite", output))
     series = done.made["share"]
     for change in (series.released + np.eye(8, 2) * 1e-6, series.released[:0:-1], np.ma.vstack([series.released] * 2)):
-        altered = {**done.made, "share": type(series)(**{**vars(series), "released": change})}
-        times = done.times * 2
-        write_release(type(done)(done.series, times, done.is_release, made=altered), output)
+        altered = {"share": type(series)(**{**vars(series), "released": change})}
+        alone = type(done)({}, done.times * 2, done.is_release, made=altered)
+        write_release(alone, output.with_stem("out-share"))
         found = next(release_claims(plan, tmp_path / "l.sqlite", output))
         assert found.holds is False
         assert found.code == "E0827"

@@ -251,15 +251,18 @@ def closed(bounds: Floats) -> Floats:
 
 def _free_end(law: Floats, nats: Floats, epsilon: float, steps: int | None) -> float:
     """The largest budget of the first step that tells no more than `nats` of any pair, nats."""
-    left = (np.exp(nats)[:, :, None] * law - law[:, None])[~np.eye(len(law), dtype=np.bool_)]
-    least, apart = math.inf, math.exp(float(nats.max()) + epsilon)
-    for _ in range(_PATIENCE if steps is None else min(steps, _PATIENCE)):
-        has, owed = np.maximum(left, 0.0).sum(axis=1), np.maximum(-left, 0.0).sum(axis=1)
-        more = has < owed * apart
-        if not more.any():
-            break
-        least, left = min(least, float((has[more] / owed[more]).min())), left[more]
-        left = np.where(left < 0, left * math.exp(epsilon), left) @ law
+    least = math.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart, grown = np.exp([float(nats.max()) + epsilon, epsilon])
+        left = (np.exp(nats)[:, :, None] * law - law[:, None])[~np.eye(len(law), dtype=np.bool_)]
+        for _ in range(_PATIENCE if steps is None else min(steps, _PATIENCE)):
+            has, owed = np.maximum(left, 0.0).sum(axis=1), np.maximum(-left, 0.0).sum(axis=1)
+            more = has < owed * apart
+            if not more.any():
+                break
+            least, left = min(least, float((has[more] / owed[more]).min())), left[more]
+            left = np.where(left < 0, left * grown, left) @ law
+            left /= np.abs(left).max(axis=1, keepdims=True)  # ratios alone matter, and else it overflows
     return math.log(max(least, 1.0)) * (1 - 1e-12)
 
 
