@@ -180,10 +180,21 @@ def _assembled(
     length = len(next(iter(arrays.values())))
     check_steps(plan, length, where, start)
     for release in measured_releases(plan):
-        check_population(plan, release, arrays[release.name], where)
+        arrays[release.name] = counts = _left_over(plan, release, arrays[release.name], begun=at_least > 0)
+        if at_least == 0 or release.query.by is not None:
+            check_population(plan, release, counts, where)
     rows = zip(*(array.tolist() for array in arrays.values()), strict=True)
     digests = tuple("counts|" + "|".join(",".join(map(str, row)) for row in step) for step in rows)
     return StepCounts(start, arrays, digests)
+
+
+def _left_over(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], *, begun: bool) -> NDArray[np.int64]:
+    """Counts of a stream that has begun, where nobody is elsewhere: `otherwise` is what is left, below 0 if need be."""
+    cell, population = plan.stream.cell, plan.stream.population
+    if not begun or release.query.by is None or cell is None or cell.otherwise is None or population is None:
+        return counts
+    left = population - counts[:, :-1].sum(axis=1)
+    return np.column_stack([counts[:, :-1], np.where(counts[:, -1] == 0, np.minimum(left, 0), counts[:, -1])])
 
 
 def _told_by_cells(plan: Plan) -> ReleasePlan | None:

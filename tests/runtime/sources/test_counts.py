@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,25 @@ def test_a_count_that_is_none_is_named(tmp_path: Path, change: tuple[int, str], 
     error = refusal(write(tmp_path, rows))
     assert error.code == code
     assert (error.where or "").endswith(place)
+
+
+def test_once_a_step_is_out_more_users_than_the_population_end_nothing(tmp_path: Path) -> None:
+    """They count like all others, in a total and in cells, where `otherwise` is what is left: who moves changes two."""
+    present = make_plan(releases=(make_release("present", by=None),))
+    total = write(tmp_path, ["0,20", "1,21"], "step,count")
+    assert refusal(total, present).code == "E0817"
+    assert read_counts(total, present, at_least=1).counts["present"].tolist() == [[20], [21]]
+    steps = []
+    for here, away in ((19, 1), (20, 0), (21, 0), (22, 0)):
+        path = write(tmp_path, [*GOOD[:5], f"1,JFK,{here}", "1,LGA,0", f"1,away,{away}"])
+        steps.append(read_counts(path, make_plan(), at_least=1).counts["parked"][1])
+        array = np.array([[1, 2, 3, 14], [0, here, 0, away]])
+        assert counts_of_array(array, make_plan(), at_least=1).counts["parked"][1].tolist() == steps[-1].tolist()
+    assert [step[-1] for step in steps] == [1, 0, -1, -2]
+    assert all(abs(one - other).sum() == 2 and one.sum() == 20 for one, other in pairwise(steps))
+    for wrong in ("1,away,21", "1,away,19"):
+        with pytest.raises(DataError, match="do not add up"):
+            read_counts(write(tmp_path, [*GOOD[:7], wrong]), make_plan(), at_least=1)
 
 
 def test_counts_add_up_to_the_population(tmp_path: Path) -> None:
