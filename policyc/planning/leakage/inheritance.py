@@ -92,6 +92,8 @@ def shown_by_pairs(
         endless: whether they repeat for ever.
         group: of users.
     """
+    if chain.states == 1:  # no two values to tell apart
+        return None
     inside, ends = most_spent(budgets, endless=endless)
     found = settled(chain, inside, ends, None if endless else len(budgets) - 1)
     if found is None:

@@ -143,6 +143,14 @@ def test_groups_and_their_largest(folder):
     assert f"`{names[largest.index(max(largest))]}`" in found["meaning"]
 
 
+def test_a_chain_of_one_state_tells_of_one_step_what_it_spends(folder):
+    """There is no other value to tell apart, and no pair of states to account for."""
+    (folder / "one.csv").write_text("a\n1\n")
+    done = policyc("leakage", "--budgets", "spent.csv", "--forward", "one.csv", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "0.100001" in policyc("leakage", "--budgets", "spent.csv", "--forward", "one.csv", cwd=folder).stdout
+
+
 def test_a_group_without_correlation(folder):
     """Its steps leak what they spend, beside a group with a chain."""
     page = PAGE.replace(")\n", ") for some\n") + 'correlation none(evidence = "drawn by lot") for others\n'
