@@ -18,6 +18,7 @@ REMEDIES = {  # by what the system says
     errno.ENOENT: "check the name, and make the directory first",
     errno.ENOTDIR: "check the name: a part of it before the last is no directory",
     errno.EISDIR: "name a file: there is a directory of that name",
+    errno.EFBIG: "lift the limit on the size of files (`ulimit -f`), or name another place, then run again",
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +25,7 @@ NAMED_BLOCK = re.compile(r"^```(\S+) (\S+)$", re.MULTILINE)
 FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`[^`\n]+`|\b[EW][0-9]{4}\b")
 READ = re.compile(r"`policyc guide (\w+)`")
+REFUSED = re.compile(r"\(os error ([0-9]+)\)")  # as the generator passes on what the system says
 EXPLAINED = re.compile(r"`?(?:policyc explain )?([EW][0-9]{4})`?")
 
 
@@ -32,17 +35,31 @@ def write_site(directory: Path) -> int:
     Raises:
         FileExistsError: the directory has something in it, or is a file.
         KernelError: E0871, the extra is not installed.
+        OSError: the system refused, this program or the generator; the directory is as it was.
     """
     if find_spec("zensical") is None:
         raise KernelError("E0871", "the site needs a library that is not installed", help="pip install 'policyc[site]'")
-    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+    if directory.exists() and not directory.is_dir():
+        raise FileExistsError(f"{directory} is no directory")
+    if directory.is_dir() and any(directory.iterdir()):
         raise FileExistsError(f"{directory} is not empty")
+    try:
+        return _build(Path(os.path.realpath(directory)))  # where a link leads, which stays
+    except OSError as error:  # whose own name is of a place that is gone
+        number = errno.ENOTDIR if error.errno == errno.EEXIST else error.errno
+        raise OSError(number, os.strerror(number or errno.EIO), str(directory)) from None
+
+
+def _build(directory: Path) -> int:
+    """Build the site beside its place, then put it there; how many pages it has, OSError when the system refuses."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=directory.parent, prefix=".site-") as work:
         written = _write_sources(Path(work) / "docs")
         Path(work, "mkdocs.yml").write_text(json.dumps(_settings()), encoding="utf-8")  # JSON is YAML
         command = [sys.executable, "-P", "-m", "zensical", "build", "--strict", "--config-file", f"{work}/mkdocs.yml"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the extra's own
+        if refused := REFUSED.search(done.stderr):
+            raise OSError(int(refused[1]), os.strerror(int(refused[1])), work)
         if done.returncode:
             raise RuntimeError(f"the generator fails: {done.stdout}{done.stderr}")
         if directory.exists():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from subprocess import CompletedProcess
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -117,6 +120,25 @@ def test_a_directory_with_something_in_it_stays_as_it_is(tmp_path: Path, monkeyp
     for more in (["tutorial"], ["--files", "."]):
         assert policyc("guide", "--site", "new", *more, cwd=tmp_path).returncode == 2
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_what_the_system_refuses_the_generator_is_no_mistake_of_policyc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said of the directory that was named, and nothing is left; any other failure is a mistake."""
+    said = [f"RuntimeError: {os.strerror(errno.ENOSPC)} (os error {errno.ENOSPC})\n", "RuntimeError: no such page\n"]
+    monkeypatch.setattr(building, "find_spec", lambda _: object())
+    monkeypatch.setattr(building.subprocess, "run", lambda *_, **__: CompletedProcess([], 1, "", said.pop(0)))
+    with pytest.raises(OSError) as refused:
+        building.write_site(tmp_path / "guide")
+    assert (refused.value.errno, refused.value.filename) == (errno.ENOSPC, str(tmp_path / "guide"))
+    with pytest.raises(RuntimeError, match="no such page"):
+        building.write_site(tmp_path / "guide")
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(NotADirectoryError) as refused:
+        building.write_site(tmp_path / "file" / "guide")
+    assert refused.value.filename == str(tmp_path / "file" / "guide")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_without_the_extra_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
