@@ -183,10 +183,10 @@ def require_places(plan: Plan, output: str) -> None:
 def _require_own(output: Path) -> None:
     for path in report_paths(output):
         require_writable(path)
-        if path.exists() and not _is_report(path):
+        if path.is_dir() or (path.exists() and not _is_report(path)):
             raise unwritable(
                 path,
-                "another file is there, which is no report",
+                "a directory is there" if path.is_dir() else "another file is there, which is no report",
                 "move it away, name another output, or run with `--no-report`",
             )
 

@@ -108,6 +108,11 @@ def test_other_files_are_not_written_over(ran, tmp_path):
     assert (done.returncode, "error[E0826]" in done.stderr) == (1, True)
     assert (folder / "parked.report.json").read_text() == "mine"
     assert (folder / "parked.report.html").read_bytes() == before
+    (folder / "parked.report.json").unlink()
+    (folder / "parked.report.json").mkdir()
+    done = policyc("report", "fleet.plan", "--release", "parked.csv", "--quick", cwd=folder)
+    assert (done.returncode, "error[E0826]" in done.stderr, "a directory is there" in done.stderr) == (1, True, True)
+    assert (folder / "parked.report.html").read_bytes() == before
 
 
 def run_again(folder: Path, *words: str) -> str:
