@@ -206,6 +206,17 @@ def test_no_number_can_be_made_smaller(side: str) -> None:
             held(other, found, budgets, endless=True)
 
 
+def test_all_steps_of_a_long_stream_are_shown_from_few_budgets() -> None:
+    """Where alike steps are left out, bounds that hold of so many steps as stay are refused."""
+    chain, budgets = Chain([[0.99, 0.01], [0.01, 0.99]]), np.full(6, 0.05)
+    nats = max_ratios(chain.backward, budgets[:-1].tolist()) * (1 + 1e-9) + 1e-12
+    few = PairBounds(nats=tuple(nats.ravel().tolist()))
+    entry, sides = Inheritance(group=None, before=(), after=(), pairs=(few, few)), (chain.backward_side(),) * 2
+    assert audited_leakage(entry, budgets, *sides, endless=False, steps=np.arange(6), horizon=6).budgets.size
+    with pytest.raises(PlanRejectedError):
+        audited_leakage(entry, budgets, *sides, endless=False, steps=np.arange(6), horizon=500)
+
+
 def test_a_plan_spends_what_pairs_leave(compiled_gallery: Callable[[str], Compilation]) -> None:
     """Wards: its own budgets are shown by pairs alone, nearly all is reached, and nothing more may be spent."""
     plan = compiled_gallery("wards").plan

@@ -96,8 +96,8 @@ def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLe
         stated_runs = () if stated[0].pairs else (stated[0].before, stated[0].after)
         rows = [release.schedule.runs for release in plan.scheduled] + [_runs(runs) for runs in stated_runs]
         lag = max((lag for runs in stated_runs for run in runs for lag in run.lags), default=1)
-        steps = enough(rows, max(width, lag + 1), sides[0].settled + lag)
-        return audited_leakage(stated[0], total_budgets(plan, steps), *sides, endless=False, steps=steps)
+        kept = enough(rows, max(width, lag + 1), sides[0].settled + lag)
+        return audited_leakage(stated[0], total_budgets(plan, kept), *sides, endless=False, steps=kept, horizon=horizon)
     budgets = repeating_budgets(plan)
     if budgets is None:
         detail = f"an endless plan must repeat one pattern of at most {LONGEST_PERIOD} budgets"
@@ -106,17 +106,17 @@ def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLe
 
 
 def audited_leakage(
-    stated: Inheritance, budgets: Floats, backward: Side, forward: Side, *, endless: bool, steps: Whole | None = None
+    stated: Inheritance, budgets: Floats, *sides: Side, endless: bool, steps: Whole | None = None, horizon: int = 0
 ) -> GroupLeakage:
     """What follows from the numbers that a plan states, once every inequality between them is shown.
 
     Args:
         stated: by the plan, about one chain.
         budgets: of all steps, or of one period of an endless stream, nats, rounded up, (T,).
-        backward: the chain's laws of earlier states.
-        forward: its laws of later states.
+        sides: the chain's laws of earlier states, and of later ones.
         endless: whether the budgets repeat for ever.
         steps: which steps these are, where not all are there.
+        horizon: then, of how many.
 
     Raises:
         PlanRejectedError: E0801, naming a number whose inequality is not shown.
@@ -124,9 +124,9 @@ def audited_leakage(
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")
     if stated.pairs is not None:
-        earlier = None if endless else int(steps[-1]) if steps is not None else len(budgets) - 1
-        past = inherited_by_pairs(stated.pairs[0], budgets, backward, "before", earlier)
-        future = inherited_by_pairs(stated.pairs[1], budgets[::-1], forward, "after", earlier)
+        earlier = None if endless else (horizon or len(budgets)) - 1
+        past = inherited_by_pairs(stated.pairs[0], budgets, sides[0], "before", earlier)
+        future = inherited_by_pairs(stated.pairs[1], budgets[::-1], sides[1], "after", earlier)
         before, after = np.full((2, len(budgets)), [[past.max()], [future.max()]])
         before[0], after[-1] = before[0] * endless, after[-1] * endless  # before the first, after the last: nothing
         both = np.minimum(all_up(past, future).max(), all_up(before, after))
@@ -138,8 +138,8 @@ def audited_leakage(
         raise PlanRejectedError("E0801", _UNSTATED, where="claims.inherited")
     (before, lags), (after, later) = _at(stated.before, steps), _at(stated.after, steps)
     whole = np.resize(budgets, len(steps))
-    require_shown(before, lags, budgets if backward.settled else whole, backward, "before", endless=endless)
-    require_shown(after[::-1], later[::-1], whole[::-1], forward, "after", endless=endless)
+    require_shown(before, lags, budgets if sides[0].settled else whole, sides[0], "before", endless=endless)
+    require_shown(after[::-1], later[::-1], whole[::-1], sides[1], "after", endless=endless)
     return GroupLeakage(whole, before, after, endless, steps)
 
 
