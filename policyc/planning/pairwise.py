@@ -7,13 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from policyc.planning.leakage.pairs import Settled, largest_budget
+from policyc.planning.leakage.inheritance import shown_by_pairs
+from policyc.planning.leakage.pairs import largest_budget
 from policyc.planning.promise import Promise
 from policyc.planning.schedules import Allocation, Group, Run, expand
-from policyc_check.errors import PlanRejectedError
-from policyc_check.plan.claims import Inheritance
 from policyc_check.steps.chains import Chain
-from policyc_check.steps.inheritance import audited_leakage
 
 WORTH = 1e-3  # relative gain of budgets from which pairs are accounted for
 _SLACK = (1e-8, 1e-6, 1e-4)  # of the promise, for what bounds are raised by
@@ -62,21 +60,17 @@ def allocate_by_pairs(
         runs = (Run(first, 1), Run(epsilon, horizon - 2), Run(last, 1))
     if epsilon <= least * (1 + WORTH) or (found is not None and _power(runs) >= _power(found.runs)):
         return None
-    if not all(_shown(runs, group.chain, side) for group, side in zip(groups, kept, strict=True)):
+    if not all(_shown(runs, group.chain, promise.nats) for group in groups):
         return None  # of dozens of nats: bounds differ by less than what is rounded
     return Allocation(name, runs, tuple(group.with_lags((1,)) for group in groups), leakage)
 
 
-def _shown(runs: Sequence[Run], chain: Chain, found: Settled) -> bool:
-    """Whether the check accepts these bounds of these budgets."""
+def _shown(runs: Sequence[Run], chain: Chain, nats: float) -> bool:
+    """Whether the check accepts bounds by which these budgets leak no more."""
     endless = runs[-1].steps is None
     budgets = np.array([run.epsilon for run in runs]) if endless else expand(runs)
-    entry = Inheritance(group=None, before=(), after=(), pairs=found.stated)
-    try:
-        audited_leakage(entry, budgets, chain.backward_side(), chain.forward_side(), endless=endless)
-    except PlanRejectedError:
-        return False
-    return True
+    found = shown_by_pairs(chain, budgets, endless=endless)
+    return found is not None and float(found[1].windows(1).max()) <= nats
 
 
 def _length(run: Run) -> float:

@@ -28,7 +28,7 @@ def inherited_by_pairs(stated: PairBounds, budgets: Floats, side: Side, where: s
         "E0801", "leakage passed on between states is not shown", where=f"claims.inherited, {where}"
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        begun, apart = np.exp([first, max(float(nats.max()) + inside, first)]) * (1 + error)
+        begun, apart = np.exp([first, max(float(nats.max()) + inside, first)]) * (1 + error + 800 * UNIT)  # of the sum
         left = (np.exp(nats)[:, :, None] * least - most[:, None])[~np.eye(n, dtype=np.bool_)]
         for steps in range(1, 20_001):
             paid, owed = np.maximum(left, 0.0), np.maximum(-left, 0.0)
