@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.pipeline import Compilation
+from policyc.pipeline import Compilation, compile_policy
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.pairs import Settled, inherited, largest_budget, settled
@@ -206,15 +207,24 @@ def test_no_number_can_be_made_smaller(side: str) -> None:
             held(other, found, budgets, endless=True)
 
 
-def test_all_steps_of_a_long_stream_are_shown_from_few_budgets() -> None:
-    """Where alike steps are left out, bounds that hold of so many steps as stay are refused."""
-    chain, budgets = Chain([[0.99, 0.01], [0.01, 0.99]]), np.full(6, 0.05)
-    nats = max_ratios(chain.backward, budgets[:-1].tolist()) * (1 + 1e-9) + 1e-12
-    few = PairBounds(nats=tuple(nats.ravel().tolist()))
-    entry, sides = Inheritance(group=None, before=(), after=(), pairs=(few, few)), (chain.backward_side(),) * 2
-    assert audited_leakage(entry, budgets, *sides, endless=False, steps=np.arange(6), horizon=6).budgets.size
-    with pytest.raises(PlanRejectedError):
-        audited_leakage(entry, budgets, *sides, endless=False, steps=np.arange(6), horizon=500)
+def test_bounds_of_a_few_steps_are_none_of_a_long_stream(gallery: Path, tmp_path: Path) -> None:
+    """Traffic, 288 steps alike: what holds of the few steps that the check looks at does not hold of all of them."""
+    text = (gallery / "traffic.policy").read_text(encoding="utf-8")
+    (tmp_path / "traffic.policy").write_text(f"{text}\nbudget uniform()\n", encoding="utf-8")
+    plan = compile_policy(tmp_path / "traffic.policy").plan
+    (record,) = plan.correlation.chains
+    (segment,) = plan.releases[0].schedule.segments  # type: ignore[union-attr]
+
+    def altered(steps: int) -> Plan:
+        found = settled(record.chain(), float(segment.epsilons[0]), steps=steps)
+        assert found is not None
+        content = plan.model_dump(mode="json")
+        content["claims"]["inherited"][0]["pairs"] = [side.model_dump(mode="json") for side in found.stated]
+        return Plan.model_validate(content).sealed()
+
+    assert all(claim.holds for claim in verified_claims(altered(287)))
+    for steps in (1, 2, 3, 5, 8):
+        assert not all(claim.holds for claim in verified_claims(altered(steps)))
 
 
 def test_a_plan_spends_what_pairs_leave(compiled_gallery: Callable[[str], Compilation]) -> None:
