@@ -152,8 +152,10 @@ def test_one_more_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("states", [100, 200, 400])
-def test_many_states(states: int, tmp_path: Path) -> None:
+def test_many_states(states: int, full: bool, tmp_path: Path) -> None:
     """Chains of hundreds of states over 300 steps: compile, verify, check and leakage; and one value of the loss."""
+    if states > 100 and not full:
+        pytest.skip("takes minutes: with --full")
     written(tmp_path, 300, "alpha_dpt", cells=states)
     matrix = np.loadtxt(tmp_path / "chain.csv", delimiter=",")
     start = time.process_time()
