@@ -112,11 +112,14 @@ class Newton:
         before = spread[0]
         for t in range(len(weight)):
             towards = before if self._alike else before @ self._belongs  # covariances of all counts with what is seen
-            np.multiply(pair[t], np.linalg.inv(eye + pair[t] * self._sums(towards)), out=self._inverse[t])
+            damped = np.linalg.inv(eye + pair[t] * self._sums(towards))
+            np.multiply(pair[t], damped, out=self._inverse[t])
             np.matmul(towards, self._inverse[t], out=gain[t])
-            if t < len(moves):
-                after = before - gain[t] @ np.swapaxes(towards, 1, 2)
-                before = np.swapaxes(moves[t], 1, 2) @ after @ moves[t] + spread[t + 1]
+            if t < len(moves):  # Joseph's form, a sum of squares: rounding never makes a variance negative
+                seen = np.swapaxes(gain[t], 1, 2) @ moves[t]
+                kept = moves[t] - (seen if self._alike else self._belongs @ seen)
+                noise = np.swapaxes(towards @ (root[t][..., None] * damped), 1, 2) @ moves[t]
+                before = np.swapaxes(kept, 1, 2) @ before @ kept + np.swapaxes(noise, 1, 2) @ noise + spread[t + 1]
         back = np.swapaxes(moves, 2, 3)
         self._enter = back @ gain[:-1]
         self._stay = back - (self._enter if self._alike else self._enter @ self._belongs.T)

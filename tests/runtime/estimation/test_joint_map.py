@@ -14,7 +14,7 @@ from policyc_check.steps.chains import Chain
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.count_process import CountProcess, marginals
-from policyc_runtime.estimation.flows import GAP, Group, most_probable_flows, tilted_paths
+from policyc_runtime.estimation.flows import DAMPING, GAP, Group, Newton, most_probable_flows, tilted_paths
 from policyc_runtime.estimation.joint_map import JointMap
 
 Array = NDArray[np.float64]
@@ -169,6 +169,24 @@ def test_tilted_paths_are_the_law_of_all_paths() -> None:
     assert np.exp(paths.log_mass[0]) == pytest.approx(marginals[0].sum())
     assert paths.laws[:, 0] == pytest.approx(marginals / marginals[0].sum())
     assert paths.laws[:-1, 0, :, None] * paths.moves[:, 0] == pytest.approx(pairs / marginals[0].sum())
+
+
+def test_a_round_is_solved_where_nothing_pushes_back() -> None:
+    """Where prices are far from their bounds, only the damping keeps the curvature from being flat."""
+    steps, cells, size = 80, 4, 200.0
+    paths = tilted_paths(np.full(cells, 0.25), lazy(0.9), np.zeros((steps, 1, cells)))
+    right = np.random.default_rng(3).normal(size=(steps, 1, cells))
+    right -= right.mean(axis=2, keepdims=True)
+    found = Newton([size], [paths], np.full(right.shape, 1.0 / (DAMPING * size))).solve(right)
+    laws, away = paths.laws[:, 0], DAMPING * size * found[:, 0]
+    for first in range(steps):  # the covariances of a user's whereabouts at any two steps
+        reach = np.eye(cells)
+        for last in range(first, steps):
+            together = size * laws[first][:, None] * (reach - laws[last])
+            away[first] += together @ found[last, 0]
+            away[last] += together.T @ found[first, 0] if last > first else 0.0
+            reach = reach @ paths.moves[min(last, steps - 2), 0]
+    assert np.allclose(away, right[:, 0], atol=1e-5)
 
 
 def test_noise_without_end_leaves_the_chain_and_noise_without_size_the_values() -> None:
