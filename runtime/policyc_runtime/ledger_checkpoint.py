@@ -14,6 +14,7 @@ import json
 import os
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote_from_bytes
 
 from policyc_check.plan.plan import canonical_json
 from policyc_runtime.files import PRIVATE_MODE, followed, write_bytes
@@ -67,8 +68,11 @@ def read_checkpoint(ledger: str | Path) -> Checkpoint | None:
 
 
 def way_to(file: Path, ledger: str | Path) -> str:
-    """From the directory of a ledger to a file: it stays the same where both are moved together."""
-    return os.path.relpath(file.absolute(), Path(ledger).absolute().parent)
+    """From the directory of a ledger to a file, percent-encoded since names may hold any bytes.
+
+    It stays the same where both are moved together.
+    """
+    return quote_from_bytes(os.fsencode(os.path.relpath(file.absolute(), Path(ledger).absolute().parent)))
 
 
 class FoundFile:
