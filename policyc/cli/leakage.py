@@ -146,7 +146,9 @@ def leakage(
         if output is not None:
             written = write_report(report, output)
     if as_json:
-        typer.echo(json.dumps(report.json(), ensure_ascii=False))
+        from policyc.quantification.record import record
+
+        typer.echo(json.dumps(record(report), ensure_ascii=False))
     else:
         from policyc.quantification.text import render_report
 

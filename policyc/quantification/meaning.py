@@ -6,7 +6,8 @@ import math
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING
 
-from policyc.emit.numbers import about, counted, round_up, sentence_case
+from policyc.emit.numbers import counted, round_up, sentence_case
+from policyc.quantification.report import times
 
 if TYPE_CHECKING:
     from policyc.quantification.leakage import Adversary
@@ -73,13 +74,6 @@ def _going_on(report: Report) -> str:
     return (
         f"{sentence_case(report.going_on)}, it never exceeds {report.nats(limit)} (50 % becomes at most {sure(limit)})."
     )
-
-
-def times(value: float, of: float) -> str:
-    """How many times as large a leakage is, to three digits."""
-    if value == math.inf:
-        return "no limit"
-    return "1" if of == 0 else about(value / of)
 
 
 def sure(loss: float) -> str:

@@ -13,6 +13,7 @@ from policyc.emit.pdf import standalone_svg
 from policyc.quantification.files import ForeignFileError
 from policyc.quantification.meaning import meaning
 from policyc.quantification.pictures import pictures
+from policyc.quantification.record import record
 from policyc.quantification.report import HEADS, Report
 from policyc.quantification.text import tolerance
 from policyc_runtime.files import followed, write_bytes, write_together
@@ -68,7 +69,7 @@ def write_report(report: Report, directory: Path) -> list[str]:
     """Write page, numbers and table of steps, all or none; their names."""
     contents = {
         PAGE: render_page(report),
-        NUMBERS: json.dumps(report.json(), ensure_ascii=False, indent=1) + "\n",
+        NUMBERS: json.dumps(record(report), ensure_ascii=False, indent=1) + "\n",
         STEPS: render_table(report),
     }
     directory.mkdir(parents=True, exist_ok=True)

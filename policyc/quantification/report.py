@@ -1,4 +1,4 @@
-"""What is said about the leakage of a given release: one content, from which text, page, pictures and JSON are made.
+"""What is said about the leakage of a given release: one content, of which text, page, pictures and record are made.
 
 Numbers of leakage are rounded up to six digits where people read them, and are the bounds themselves in JSON.
 """
@@ -10,20 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from policyc.emit.numbers import counted, round_up
+from policyc.emit.numbers import about, counted, round_up
 from policyc.quantification.leakage import (
     ADVERSARIES,
     Adversary,
-    ChainLeakage,
     Floats,
     GivenLeakage,
     steps_kept,
 )
-from policyc.quantification.meaning import meaning, times
 from policyc_check.rounding import rounded_down, rounded_up
 
 HEADS: dict[Adversary, str] = {"none": "no chain", "backward": "backward", "forward": "forward", "both": "both"}
@@ -188,50 +185,9 @@ class Report:
         found = self.found
         return {"none": found.budgets, "backward": found.backward, "forward": found.forward, "both": found.total}
 
-    def json(self) -> dict[str, Any]:
-        """For programs: nats as floats, rounded up; null where no bound is known or none was computed."""
-        found = self.found
-        spent = found.spent
 
-        def chain(one: ChainLeakage) -> dict[str, Any]:
-            of_step = {a: _largest(one.at_step(a)) for a in self.knows}
-            limits = None if one.limits is None else {a: _finite(one.limits[a]) for a in self.knows}
-            return {"name": one.name, "lags": list(one.lags), "about_one_step": of_step, "if_budgets_go_on": limits}
-
-        tolerance = None
-        if self.alpha is not None:
-            tolerance = {"alpha": str(self.alpha), "kept": not self.exceeded, "steps_kept": self.kept or None}
-        return {
-            "format": "policyc-leakage",
-            "version": 1,
-            "unit": "nats, rounded up; null: no bound is known",
-            "budgets": {"source": spent.source, "steps": len(spent.budgets), "endless": spent.endless,
-                        "in_all": None if (whole := found.spent_in_all) is None else rounded_up(whole)},
-            "chains": {"source": found.knowledge.source, "count": len(found.chains)},
-            "meaning": meaning(self),
-            "tolerance": tolerance,
-            "windows": [{"steps": w, **{a: _largest(found.window(a, w)) for a in self.knows}} for w in found.widths],
-            "horizons": [{"steps": n, **{a: _finite(by[a]) for a in self.knows}} for n, by in found.horizons.items()],
-            "if_budgets_go_on": {a: None if (b := found.limit(a)) is None else _finite(b) for a in self.knows},
-            "budgets_that_repeat": found.pattern or None,
-            "of_each_chain": [chain(one) for one in found.chains],
-            "steps": {
-                "first": spent.first,
-                "epsilon": found.budgets.tolist(),
-                "backward_leakage": _list(found.backward),
-                "forward_leakage": _list(found.forward),
-                "total_leakage": _list(found.total),
-            },
-        }  # fmt: skip
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _largest(found: Any) -> dict[str, Any]:
-    return {"nats": _finite(found.nats), "step": found.step}
-
-
-def _list(values: Floats) -> list[float | None]:
-    return values.tolist() if np.isfinite(values).all() else [_finite(value) for value in values.tolist()]
+def times(value: float, of: float) -> str:
+    """How many times as large a leakage is, to three digits."""
+    if value == math.inf:
+        return "no limit"
+    return "1" if of == 0 else about(value / of)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.plan.stream import CellRecord
-
-if TYPE_CHECKING:
-    from policyc_runtime.made_release import Quotient
-    from policyc_runtime.plan import Plan
 
 Indices = NDArray[np.int64]
 
@@ -59,18 +55,3 @@ def reason_against_levels(cell: CellRecord) -> str | None:
         if len(level.of) != len(cell.cells) or {*level.of} != {*range(len(level.cells))}:
             return f"the level `{level.column}` does not say what every cell belongs to"
     return None
-
-
-def beside(plan: Plan, query: Quotient, values: NDArray[Any]) -> NDArray[Any]:
-    """For every cell of a quotient what belongs to its denominator, of whose cells are the columns of `values`.
-
-    That is the column of the same cell, or of what the cell belongs to. One column is for all cells.
-    """
-    cell, by = plan.stream.cell, {one.name: one.query.by for one in plan.releases}
-    by |= {one.name: one.query.by for one in plan.made}
-    over = query.by if query.over is None else by[query.over]
-    if values.shape[1] == 1 or cell is None or query.by is None or over in (None, query.by):
-        return values
-    above = parents(cell, query.by, str(over))
-    assert above is not None, "checked when the plan was read"
-    return values[:, above if cell.otherwise is None else np.append(above, values.shape[1] - 1)]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.users.noise import DiscreteLaplace
-from policyc_runtime.ancestors import beside
+from policyc_runtime.denominators import denominators
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.noise_tails import laws_of_steps, publishes_true_and_noise
 from policyc_runtime.noisy_values import noise_stddevs
@@ -70,8 +70,8 @@ def _of_quotient(
     over = _of(plan, query.over, known)
     if over is None or _roots(plan, query.of) & _roots(plan, query.over):
         return None
-    divisors = np.maximum(np.asarray(np.ma.getdata(beside(plan, query, known[query.over])), np.float64), 1.0)
-    spread = data / times * beside(plan, query, over.stddevs)
+    divisors = np.maximum(np.asarray(np.ma.getdata(denominators(plan, query, known[query.over])), np.float64), 1.0)
+    spread = data / times * denominators(plan, query, over.stddevs)
     return Noise(times / divisors * np.hypot(base.stddevs, spread), laplace=False)
 
 

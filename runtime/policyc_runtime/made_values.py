@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_runtime.ancestors import beside
+from policyc_runtime.denominators import denominators
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MadeRelease
@@ -60,7 +60,7 @@ def _values(plan: Plan, made: MadeRelease, known: Mapping[str, Values]) -> Maske
     if query.over is None:
         over: Values = np.full((len(base), 1), float(plan.stream.population or 0))
     else:
-        over = beside(plan, query, known[query.over])
+        over = denominators(plan, query, known[query.over])
     return quotients(base, over, float(query.times))
 
 
