@@ -30,6 +30,7 @@ from policyc.planning.schedules import (
     exact,
 )
 from policyc.planning.users_beside import cut
+from policyc.progress import counted
 from policyc.semantics.policy import Policy
 from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, WEventTarget
 from policyc_check.rounding import rounded_up
@@ -67,9 +68,9 @@ def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation 
         found = Allocation(name, runs, (), runs[0].epsilon)
         yield found if wish in ("auto", name) else Refused(wish, "independent steps get the same each")
         return
-    for name in SCHEDULES:
-        if wish in ("auto", name):
-            yield _tried(policy, name, partial(_allocate, name, promise, horizon, groups), caps)
+    names = [name for name in SCHEDULES if wish in ("auto", name)]
+    for name in counted("schedules", names, len(names)):
+        yield _tried(policy, name, partial(_allocate, name, promise, horizon, groups), caps)
 
 
 def adaptive(policy: Policy, groups: Sequence[Group], rule: WindowMechanism) -> Allocation | Refused:

@@ -12,6 +12,7 @@ from policyc.offers.calibration import gaussian_epsilon, least, least_near, log_
 from policyc.planning.assemble import round_up
 from policyc.planning.draft import Draft
 from policyc.planning.expected_errors import PlannedRelease
+from policyc.progress import counted
 from policyc_check.mechanisms import StreamMechanism
 from policyc_check.plan.claims import Claims, CurvePoint, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
 from policyc_check.plan.targets import AnyUserPromise, UserRho
@@ -36,7 +37,7 @@ def user_level_claims(draft: Draft, planned: Sequence[PlannedRelease]) -> Claims
 def _claim(draft: Draft, planned: Sequence[PlannedRelease], target: AnyUserPromise) -> UserLevelClaim | UserRhoClaim:
     bounds = beyond_bounds(draft)
     parts = [_parts(draft, planned, target, bound) for bound in (None, *bounds)]
-    beyond = zip(bounds, parts[1:], strict=True)
+    beyond = counted("what is left beyond the bound", zip(bounds, parts[1:], strict=True), len(bounds))
     if isinstance(target, UserRho):
         left = tuple(
             RhoLeft(participation=bound, rho=_added(Rho(target.rho), more), curve=_curve(_profile(more).coarse))

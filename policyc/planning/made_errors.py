@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from policyc.planning.courses import Courses, courses, still
 from policyc.planning.measurements import Measurement
 from policyc.planning.trials import SEED, Estimated, Trial
+from policyc.progress import counted
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import SumQuery
 from policyc_check.users.claims import promised_user_level, setting_of, unit_of
@@ -206,8 +208,9 @@ def _of_users(plan: Plan) -> dict[str, Estimated]:
     errors: dict[str, list[float]] = {made.name: [] for made in plan.made}
     found: dict[str, Estimated] = {}
     count, most = 0, max(LEAST_STREAMS, MOST_STEPS // steps)
+    numbers = counted("simulated streams, at most", range(most), most)
     while count < most and not (found and all(one.accurate for one in found.values())):
-        for number in range(count, min(most, max(LEAST_STREAMS, 2 * count))):
+        for number in islice(numbers, max(LEAST_STREAMS, 2 * count) - count):
             drawn = simulate(plan, SEED + number, 1, (), steps=steps)
             true = made_values(plan, drawn.truth)
             for name, values in errors.items():

@@ -27,6 +27,7 @@ from policyc.planning.shown import require_known_errors, shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
 from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
+from policyc.progress import counted
 from policyc.semantics.policy import Policy, Release, Wish
 from policyc.semantics.targets import UserLevelTarget, WEventTarget
 from policyc_check.errors import KernelError
@@ -78,7 +79,7 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
     )
     rule = _rule(policy, policy.releases[0])
     schedules = list(allocations(policy, groups)) if rule is None else [adaptive(policy, groups, rule)]
-    for schedule in schedules:
+    for schedule in counted("schedules compared", schedules, len(schedules)):
         sharing.add(schedule)
     filled = all(
         any(isinstance(entry, Estimator) and entry.fills for entry in (*table.estimators, *table.late))

@@ -8,6 +8,7 @@ from functools import cache
 from policyc.planning.candidates import Refused, sparse
 from policyc.planning.schedules import Allocation, Group
 from policyc.planning.sharing import Sharing
+from policyc.progress import counted
 from policyc.semantics.policy import Policy
 
 PERIODS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -45,7 +46,7 @@ def _best_period(error: Callable[[int], float], horizon: int | None) -> int | No
     if not periods:
         return None
     best, worse = periods[0], 0
-    for every in periods[1:]:
+    for every in counted("sparse schedules, at most", periods[1:], len(periods) - 1):
         if error(every) < error(best):
             best, worse = every, 0
         else:

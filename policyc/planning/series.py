@@ -20,6 +20,7 @@ from policyc.planning.candidates import Refused
 from policyc.planning.courses import Courses, courses, declared_signal
 from policyc.planning.measurements import Measurement, Objective
 from policyc.planning.trials import FEW_STEPS, Estimated, Trial, known_errors
+from policyc.progress import counted
 from policyc.semantics.policy import Policy, Signal
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
@@ -173,7 +174,7 @@ def _with_errors(found: Sequence[Pair], constraints: ConstraintSet, objective: O
     """Pairs with what each is expected to err, accurately enough to tell those that may be the best apart."""
     trials = [Trial(pair.measurement, pair.estimator, constraints, objective, given) for pair in found]
     seen = []
-    for pair, trial in zip(found, trials, strict=True):
+    for pair, trial in counted("mechanisms and estimators", zip(found, trials, strict=True), len(found)):
         known = known_errors(pair.measurement, pair.estimator, constraints, objective, given)
         quick = _quick(pair.estimator, given)
         if known is not None:
@@ -184,7 +185,7 @@ def _with_errors(found: Sequence[Pair], constraints: ConstraintSet, objective: O
         least = min((pair.error or 0.0 for pair in seen), default=0.0)
         seen = [
             _of(pair, trial.settled(steps)) if pair.errors is None and (pair.error or 0.0) <= enough * least else pair
-            for pair, trial in zip(seen, trials, strict=True)
+            for pair, trial in counted("those that may be best", zip(seen, trials, strict=True), len(found))
         ]
     return _on_the_same_courses(seen, trials)
 

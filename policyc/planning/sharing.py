@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from policyc.planning.candidates import Refused
 from policyc.planning.comparison import Choice, Comparison
 from policyc.planning.schedules import Allocation
+from policyc.progress import counted
 from policyc_runtime.estimation import Estimator
 
 Array = NDArray[np.float64]
@@ -65,7 +66,7 @@ class Sharing:
             parts,
             self.weights,
         )
-        for schedule in self.schedules:
+        for schedule in counted("schedules, shared", self.schedules, len(self.schedules)):
             again.add(schedule)
         return again if min(again._errors) < min(self._errors) else self
 

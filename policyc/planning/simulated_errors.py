@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from policyc.planning.comparison import Choice
 from policyc.planning.courses import FAR, declared_signal
 from policyc.planning.expected_errors import BOUNDED, COUPLED, GAINS
 from policyc.planning.trials import Estimated, controlled
+from policyc.progress import counted
 from policyc.semantics.policy import Policy
 from policyc_runtime.estimation.count_process import marginals
 from policyc_runtime.estimation.projection import NearestValues
@@ -115,8 +117,9 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
     alone: dict[str, list[float]] = {part.name: [] for part in tried}
     count = 0
     found: dict[str, Estimated] = {}
+    numbers = counted("simulated streams, at most", range(most), most)
     while count < most and not (found and all(one.accurate for one in found.values())):
-        for number in range(count, min(most, max(LEAST_STREAMS, 2 * count))):
+        for number in islice(numbers, max(LEAST_STREAMS, 2 * count) - count):
             drawn = simulate(plan, SEED + number, 1, (), steps=steps)
             for part in tried:
                 series, true = drawn.example.series[part.name], drawn.truth[part.name]

@@ -30,6 +30,7 @@ from policyc.planning.series import Pair, pairs, series_estimators
 from policyc.planning.shown import shown_warnings
 from policyc.planning.total_errors import least_together, weights
 from policyc.planning.usefulness import user_level_warnings
+from policyc.progress import counted
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.targets import AnyUserPromise
@@ -58,7 +59,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
     plain = [_estimator(policy, part.constraint_set, notices) for part in draft.releases]
     planned = [
         _measured(policy, promise, draft, part, estimator, notices)
-        for part, estimator in zip(draft.releases, plain, strict=True)
+        for part, estimator in counted("releases", zip(draft.releases, plain, strict=True), len(plain))
     ]
     planned = _composed(policy, draft, goal, _measuring_totals(policy, goal, planned))
     measured = {one.draft.name: one.measurement for one in planned if one.measurement is not None}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from policyc.progress import counted, time_left
+
 COUNTED = """
 import time
 from policyc.progress import shown_progress
@@ -75,6 +77,64 @@ def test_without_colour_there_is_none():
     assert not re.search(r"\x1b\[(?:[0-9]+;)*(?:3[0-9]|38;[0-9;]+|9[0-7])m", said)
 
 
+STAGES = """
+import time
+from policyc.progress import counted, shown_progress
+with shown_progress("compiling"):
+    for schedule in counted("schedules", iter("abcd"), 4):
+        for trial in counted("trials", range(3), 3):
+            time.sleep(0.2)
+        time.sleep(0.3)
+    time.sleep(0.3)
+"""
+
+
+@pytest.mark.law
+def test_a_stage_says_how_many_are_done_and_how_long_the_rest_takes():
+    """Nothing is said of the time that is left before something of it was done; a stage in a stage is seen instead."""
+    said, _ = on_a_terminal(sys.executable, "-c", STAGES)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said)
+    shown = re.findall(r"compiling: (\w+)\W+(\d) of [34], (0:0\d(?: left of these)?)", plain)
+    seen = [(stage, int(done), left) for stage, done, left in shown]
+    assert {(stage, done) for stage, done, _ in seen} == {
+        *(("schedules", done) for done in range(4)),
+        *(("trials", done) for done in range(3)),
+    }
+    assert all(("left" in left) == (done > 0) for _, done, left in seen)
+    first = next(left for stage, done, left in seen if (stage, done) == ("schedules", 1))
+    assert "0:02" <= first[:4] <= "0:09"  # one took 0.9 s at least, and three are left
+    assert re.search(r"compiling [^:\w]+0:0\d", plain)  # after its last stage, how long it took
+
+
+def test_one_thing_that_takes_long_makes_the_rest_longer():
+    """Nothing is promised that the pace so far does not bear out."""
+    assert time_left(0, 4, 9.0) is None
+    assert time_left(1, 4, 1.0) == 3.0
+    assert time_left(1, 4, 5.0) == 15.0
+    assert time_left(4, 4, 5.0) == 0.0
+
+
+def test_a_stage_that_ends_in_an_error_leaves_nothing_behind():
+    """And where nothing is shown, things are counted out as they are."""
+    assert list(counted("things", "abc", 3)) == ["a", "b", "c"]
+    failed = """
+from policyc.progress import counted, shown_progress
+for _ in range(2):
+    try:
+        with shown_progress("planning"):
+            for thing in counted("things", range(2), 2):
+                raise ValueError
+    except ValueError:
+        pass
+with shown_progress("again") as told:
+    told(1, 2)
+"""
+    said, output = on_a_terminal(sys.executable, "-c", failed)
+    assert "Traceback" not in said
+    assert "ignored" not in said
+    assert output == ""
+
+
 POLICY = """
 policy there "people"
 stream seen { user person time at step 1h horizon 24 steps start "2026-01-01" }
@@ -95,3 +155,13 @@ def test_commands_show_it_unless_they_are_told_to_be_quiet(tmp_path, quiet):
     assert ("compiling" in said) is not quiet
     assert "compiling" not in output
     assert bool(output) is not quiet
+
+
+@pytest.mark.law
+def test_compiling_names_its_stages(tmp_path):
+    """Schedules are counted, with what the rest of them takes."""
+    gallery = Path(__file__).parents[2] / "policies"
+    command = (sys.executable, "-m", "policyc", "compile", str(gallery / "fleet.policy"))
+    said, _ = on_a_terminal(*command, cwd=tmp_path)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said)
+    assert re.search(r"compiling: schedules\W+[1-3] of 4, 0:0\d left of these", plain)
