@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from policyc.emit.blocks.accuracy import alone_words, dropped, stretch_words, typical_error, unit_words, where_released
@@ -37,7 +38,7 @@ def render_summary(plan: Plan, directory: Path) -> str:
         lines += [f"  made       {made.name} = {formula(made)}, of released values: no cost"]
         lines += [f"  expected   {made_error(plan, made)['sentence']}"]
     for release in plan.releases:
-        lines += ["", *([f"  {release.name}"] if plan.sharing else []), *_candidates(release)]
+        lines += ["", *([f"  {release.name}"] if plan.sharing else []), *_candidates(plan, release)]
     lines.append("")
     lines.append(f"{directory}/: plan.json, map_model.py, certificate.html, certificate.md, certificate.json")
     lines.append(f"next: read {directory}/certificate.html, then `policyc run {directory} --input DATA --output OUT`")
@@ -123,20 +124,33 @@ def _release_lines(plan: Plan, release: ReleasePlan) -> list[str]:
     if isinstance(release, Scheduled):
         patterns = [epsilon for segment in release.schedule.segments for epsilon in segment.epsilons]
         budgets = [float(epsilon) for epsilon in patterns if epsilon > 0]
-        spread = f"{min(budgets):.4g}" if min(budgets) == max(budgets) else f"{min(budgets):.4g} to {max(budgets):.4g}"
+        spread = " to ".join(dict.fromkeys(f"{nats:.4g}" for nats in (min(budgets), max(budgets))))
         where = "" if 0 not in patterns else " with a release"
         lines.insert(2, f"  budget     {release.schedule.name}: {spread} nats a step{where}")
     return lines
 
 
-def _candidates(release: ReleasePlan) -> list[str]:
+def _candidates(plan: Plan, release: ReleasePlan) -> list[str]:
+    """Everything that was compared: the typical error first, then the mean squared one, where that is compared."""
     budgets = isinstance(release, Scheduled)
-    header = HEADERS.get(release.predicted.kind, "predicted error")
-    rows = [("schedule" if budgets else "mechanism", "estimator", header, "")]
+    squared = plan.objective == "mean_squared_error"
+    usual = "typical error" if squared else "mean absolute error"
+    heading = ["schedule" if budgets else "mechanism", "estimator", HEADERS.get(release.predicted.kind, usual)]
+    rows = [[*heading, *(["mean squared error", "compared by mean squared error"] if squared else [""])]]
     for candidate in release.candidates:
-        error = "-" if candidate.predicted_error is None else f"{candidate.predicted_error:.4g}"
+        error = candidate.predicted_error
+        told = ["-" if error is None else typical_error(plan, error)]
+        if squared:
+            told.append("-" if error is None else f"{error:.4g}")
         refused_mechanism = candidate.schedule == candidate.estimator == "any"
         name = candidate.schedule if budgets and not refused_mechanism else candidate.mechanism
-        rows.append((name, candidate.estimator, error, candidate.reason))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
+        rows.append([name, candidate.estimator, *told, candidate.reason])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return ["  " + "  ".join(_cells(row, widths)).rstrip() for row in rows]
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Words to the left, numbers to the right, the reason as long as it is."""
+    words = [f"{word:<{width}}" for word, width in zip(row[:2], widths[:2], strict=True)]
+    numbers = [f"{number:>{width}}" for number, width in zip(row[2:-1], widths[2:], strict=True)]
+    return [*words, *numbers, row[-1]]
