@@ -13,6 +13,7 @@ from prompt import policyc
 
 from policyc import PolicyError, compile_policy
 from policyc.emit import verify_directory
+from policyc.emit.blocks.public_numbers import unprotected
 from policyc_check.steps.chains import Chain
 from policyc_check.verify import verified_claims
 from policyc_runtime.estimation.count_process import CountProcess, Mixture
@@ -55,6 +56,9 @@ def test_levels_share_every_step(tmp_path):
     assert all(claim.holds for claim in verified_claims(plan))
     places, regions = plan.releases
     assert (places.cells, regions.cells) == (("north", "lake", "south", "bay", "away"), ("Alps", "Coast", "away"))
+    listed = [entry["words"] for entry in unprotected(plan) if entry["name"] in ("cells", "level")]
+    assert listed[0] == "the list of 5 values of `place`"  # `away` is a value of each
+    assert listed[1].startswith("the list of 3 values of `region`, and which `place` belongs")
     spent = [sum(pair) for pair in zip(*(one.schedule.epsilons(12) for one in plan.releases), strict=True)]
     assert float(max(spent)) == pytest.approx(float(plan.claims.largest_budget), rel=1e-12)
     assert float(plan.claims.total_leakage) == pytest.approx(2.0, rel=1e-6)

@@ -40,7 +40,8 @@ def unprotected(plan: Plan) -> list[Json]:
         count = len(stream.cell.states)
         entries.append(_entry("cells", f"the list of {count:,} values of {quoted(stream.cell.column)}", count))
         for level in stream.cell.levels:
-            count, words = len(level.cells), f"values of {quoted(level.column)}, and which {quoted(stream.cell.column)}"
+            count = len(stream.cell.states_by[level.column])
+            words = f"values of {quoted(level.column)}, and which {quoted(stream.cell.column)}"
             entries.append(_entry("level", f"the list of {count:,} {words} belongs to which", count))
     for release in plan.releases:
         if isinstance(release.query, SumQuery):
