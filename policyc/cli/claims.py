@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from policyc_check.claims import Claim
 
 FINDINGS = 1
+OF_OTHER_CODE = ("E0803", "E0855")  # which fail where another version words something otherwise
 MARKS = {True: "holds", False: "FAILS", None: "not checked"}
 
 
@@ -67,8 +68,14 @@ def claims_of(
         yield from account_claims_of(plan, account, book, pin)
 
 
-def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:
-    """Print one line a claim; exit 1 when one fails, or could not be checked and that is not allowed."""
+def show_claims(claims: Iterable[Claim], allow_unchecked: bool, directory: Path | None = None) -> None:
+    """Print one line a claim; exit 1 when one fails, or could not be checked and that is not allowed.
+
+    Args:
+        claims: of a plan, say.
+        allow_unchecked: whether what could not be checked is success, too.
+        directory: of the plan. Where other code made it, what to do about words that differ is said.
+    """
     from policyc.diagnostics.text import visible
 
     made = []
@@ -81,6 +88,9 @@ def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:
         where = f" in {failed.where}" if failed.where else ""
         line = f"error[{failed.code}]: this claim fails{where}: {failed.name}: {failed.detail}"
         typer.echo(visible(line), err=True)
+        if directory is not None and failed.code in OF_OTHER_CODE and (maker := _other_maker(directory)):
+            remedy = f"{maker} made this plan; where nobody altered it since, compile it again with this version"
+            typer.echo(visible(f"  = help: {remedy}"), err=True)
         raise typer.Exit(FINDINGS)
     held = f"{len(made) - len(unchecked)} claims hold"
     say(held + (f", {len(unchecked)} not checked" if unchecked else ""))
@@ -88,6 +98,18 @@ def show_claims(claims: Iterable[Claim], allow_unchecked: bool) -> None:
         typer.echo(visible(f"error[E0856]: this could not be checked: {unchecked[0].name}"), err=True)
         typer.echo("  = help: the line above says why; with `--allow-unchecked` the rest is enough", err=True)
         raise typer.Exit(FINDINGS)
+
+
+def _other_maker(directory: Path) -> str | None:
+    """The code that is said to have made a plan, where it is not this one; None where the plan cannot be read."""
+    from policyc.emit.stored_policy import other_maker
+    from policyc_check.errors import KernelError
+    from policyc_runtime.plan import load_plan
+
+    try:
+        return other_maker(directory, load_plan(directory))
+    except KernelError:
+        return None
 
 
 def claim_records(claims: Iterable[Claim]) -> list[dict[str, object]]:

@@ -151,4 +151,4 @@ def verify(
     if as_json:
         show_claims_as_json(claims, allow_unchecked)
     else:
-        show_claims(claims, allow_unchecked)
+        show_claims(claims, allow_unchecked, directory)

@@ -132,7 +132,7 @@ def of_matrices(forward: Path | None, backward: Path | None) -> tuple[Knowledge,
     Raises:
         PolicyError: a file holds no transition matrix.
         ForeignFileError: E0899, the two are of different states.
-        InvalidMatrixError: E0805, the one cannot be turned around.
+        InvalidMatrixError: E0805, the one cannot be turned around; names its file.
     """
     from policyc.semantics.movement import matrix_of
 
@@ -146,7 +146,12 @@ def of_matrices(forward: Path | None, backward: Path | None) -> tuple[Knowledge,
             help="give both matrices of the same states, in the same order",
         )
     source = " and ".join(str(path) for path in (forward, backward) if path is not None)
-    return Knowledge((Known(None, _chain(ahead, back, "stationary", as_they_are=True)),), source), names
+    try:
+        chain = _with_laws(_chain(ahead, back, "stationary", as_they_are=True))
+    except InvalidMatrixError as error:
+        error.where = source
+        raise
+    return Knowledge((Known(None, chain),), source), names
 
 
 def _chain(forward: Matrix | None, backward: Matrix | None, initial: Any, *, as_they_are: bool = False) -> Chain:
@@ -282,13 +287,17 @@ def _kept(
 
 
 def _told(file: Foreign, user: str, make: Callable[[], Chain]) -> Chain:
-    """A chain, or the refusal of whose it is; its laws backward and forward are looked at once."""
+    """A chain, or the refusal of whose it is."""
     try:
-        chain = make()
-        for side in (chain.backward_side(), chain.forward_side()):
-            side.law(1, 1)
+        return _with_laws(make())
     except InvalidMatrixError as error:
         raise file.refused(error.message, _of(user), help=error.help) from None
+
+
+def _with_laws(chain: Chain) -> Chain:
+    """The same chain, once its laws backward and forward are seen to be there; InvalidMatrixError E0805 if not."""
+    for side in (chain.backward_side(), chain.forward_side()):
+        side.law(1, 1)
     return chain
 
 

@@ -53,7 +53,9 @@ def matrix_of(path: Path, what: str, states: tuple[str, ...] | None = None) -> t
     nowhere = Span(0, 0)
     scope = Scope(Source(str(path), ""), path.parent)
     call = Call(nowhere, Name(nowhere, "file"), (Argument(nowhere, None, Text(nowhere, path.name)),))
-    found = read_named_matrix(scope, call, what, states)
+    if path.is_dir():  # it may have no name, as `.` has none
+        scope.refuse("E0212", "this is a folder", nowhere, hint="name a file in it")
+    found = None if scope.findings else read_named_matrix(scope, call, what, states)
     if found is None or scope.findings:
         raise PolicyError(scope.source, scope.findings)
     return found

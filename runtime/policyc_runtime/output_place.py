@@ -20,9 +20,15 @@ LONGER_DRAFT = len("..01234567.new.parquet")  # than the name of the file that i
 
 
 def output_paths(
-    names: Iterable[str], path: str | Path, suffixes: tuple[str, ...] = OUTPUT_SUFFIXES
+    names: Iterable[str], path: str | Path, suffixes: tuple[str, ...] = OUTPUT_SUFFIXES, problem: str = UNWRITABLE
 ) -> dict[str, Path]:
     """Where each release is written: the path itself, or with several releases one file each, named after them.
+
+    Args:
+        names: of what is written.
+        path: what the run was given.
+        suffixes: of files that can be written.
+        problem: what is said of another path.
 
     Raises:
         ReleaseError: an unknown suffix, or no such directory.
@@ -35,9 +41,14 @@ def output_paths(
         raise ReleaseError(OUTPUT, UNWRITABLE, where=error.where, because=reason, help=remedy) from None
     file = Path(path)
     if not file.name.lower().endswith(suffixes):
-        raise unwritable(file, f"its suffix is none of {', '.join(suffixes)}", "name a CSV or Parquet file")
+        reason, remedy = f"its suffix is none of {', '.join(suffixes)}", "name a CSV or Parquet file"
+        raise ReleaseError(OUTPUT, problem, where=str(file), because=reason, help=remedy)
     if not file.parent.is_dir() or file.is_dir():
-        raise unwritable(file, "there is no such directory, or it is one itself", "make the directory first")
+        reason, remedy = (
+            "there is no such directory, or it is one itself",
+            "check the name, and make the directory first",
+        )
+        raise ReleaseError(OUTPUT, problem, where=str(file), because=reason, help=remedy)
     names = list(names)
     if len(names) == 1:
         return {names[0]: file}

@@ -111,7 +111,7 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
         if not book.meta:
             raise LedgerError("E0820", "there is no ledger here", where=str(ledger), help="name the ledger of the run")
         stored = stored_release(plan, book, book.steps)
-    files = output_paths(stored.files, path)
+    files = output_paths(stored.files, path, problem="no run writes values to such a file")
     marked = not stored.is_release
     compared = [require_stored(stored.files[name], stored.times, file, marked) for name, file in files.items()]
     same = [

@@ -75,6 +75,9 @@ def test_a_number_in_an_empty_field_is_found(sparse_policy, tmp_path):
     with pytest.raises(Exception, match="the file and the ledger differ") as caught:
         verify_release(plan, ledger, output)
     assert caught.value.code == "E0827"
+    for other in (tmp_path / "lv", tmp_path / "nowhere" / "out.csv"):
+        with pytest.raises(Exception, match="no run writes values to such a file"):  # nothing is to be written
+            verify_release(plan, ledger, other)
 
 
 def test_realtime_values_do_not_depend_on_later_steps(sparse_policy, tmp_path):

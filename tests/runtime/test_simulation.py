@@ -86,7 +86,10 @@ def test_several_groups_and_releases_are_said() -> None:
         releases=(make_release("present", by=None, horizon=5), make_release(horizon=5)),
     )
     result = simulate(plan, 1, 2)
-    assert any("split evenly among 2 groups" in line for line in result.table_lines())
+    lines = result.table_lines()
+    assert any("split evenly among 2 groups" in line for line in lines)
+    groups = [record.group for record in plan.correlation.chains]
+    assert [line.partition(": ")[0] for line in lines if "smoothing level" in line] == [f"group `{n}`" for n in groups]
     assert result.truth["present"].tolist() == result.truth["parked"][:, :3].sum(axis=1, keepdims=True).tolist()
 
 

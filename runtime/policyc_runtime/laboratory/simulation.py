@@ -209,7 +209,9 @@ def _of_chains(plan: Plan, length: int, estimators: Sequence[Estimator] | None) 
         steps=length,
         priors={part.name: expected_counts(plan, part, chains, sizes, length) for part in plan.releases},
         said=("users move as the policy says", *(() if plan.one_law else (split,))),
-        strengths=tuple(map(_strength, chains)),
+        strengths=tuple(
+            _strength(one.group, chain) for one, chain in zip(plan.correlation.chains, chains, strict=True)
+        ),
         moves=chains[0].forward if len(chains) == 1 and chains[0].states <= MOST_STATES else None,
         variants={part.name: _variants(plan, part, estimators) for part in plan.scheduled},
         draw=draw,
@@ -289,11 +291,12 @@ def _variants(plan: Plan, part: Scheduled, estimators: Sequence[Estimator] | Non
     return dict(sorted(titles.items()))
 
 
-def _strength(chain: Chain) -> str:
-    """How strong the correlation of a chain is, in the papers' terms."""
+def _strength(group: str | None, chain: Chain) -> str:
+    """How strong the correlation of a chain is, in the papers' terms, and whose chain it is."""
     level = smoothing_level(chain.forward)
     told = "states say nothing of each other" if level == math.inf else f"smoothing level s = {level:.3g}"
-    return f"{told} over {chain.states} states (0: where one is says where one is next; CAO17, CAO23)"
+    whose = "" if group is None else f"group `{group}`: "
+    return f"{whose}{told} over {chain.states} states (0: where one is says where one is next; CAO17, CAO23)"
 
 
 def _error(

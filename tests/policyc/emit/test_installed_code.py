@@ -12,17 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 import policyc
 import policyc_check
 import policyc_grammar
 import policyc_runtime
+from policyc.cli.claims import show_claims
 from policyc.emit import sign, signature_claims, signing_keys, verify_directory
 from policyc.emit.blocks import operation
 from policyc.emit.directory import rewrite_certificate
 from policyc.emit.installed_code import SUFFIXES, code_of, installed_code
 from policyc.emit.signatures import Signer
 from policyc.guide import DATA
+from policyc_check.claims import Claim
 from policyc_runtime.plan import Plan
 
 Save = Callable[[Path, Plan], Path]
@@ -138,6 +141,29 @@ def test_what_this_code_says_otherwise_fails_and_is_named_anew(elsewhere: Path) 
     assert content["integrity"]["code_sha256"] == installed_code()
     assert all(claim.holds for claim in verify_directory(elsewhere))
     assert not (elsewhere / "certificate.dsse.json").exists()
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_what_fails_of_other_code_says_to_compile_again(
+    other: bool,
+    save_plan: Save,
+    traffic: Plan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not of a plan that this code made: there somebody altered something."""
+    with monkeypatch.context() as elsewhere:
+        if other:
+            elsewhere.setattr(operation, "installed_code", lambda: OTHER)
+        directory = save_plan(tmp_path / "traffic.plan", traffic)
+    for claim, helped in ((Claim("pages", False, "differ", None, "E0803"), other), (Claim("sum", False, "1"), False)):
+        with pytest.raises(typer.Exit):
+            show_claims([claim], False, directory)
+        said = capsys.readouterr().err
+        assert said.startswith(f"error[{claim.code}]: this claim fails: ")
+        assert ("compile it again with this version" in said) is helped
+        assert (f"sha256 {OTHER[:16]}" in said) is helped
 
 
 @pytest.mark.sampled(2)

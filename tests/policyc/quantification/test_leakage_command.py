@@ -392,6 +392,9 @@ def test_bad_matrices_and_policies_are_findings(folder):
         assert done.stdout == ""
         assert "= help: " in done.stderr
     assert numbers(folder, "--budgets", "spent.csv", "--forward", "eye.csv", "--backward", "eye.csv")
+    for given, said in (("eye.csv", "--> eye.csv\n"), (".", "this is a folder\n  --> .\n")):
+        for side in ("--forward", "--backward"):
+            assert said in policyc(*spent, side, given, cwd=folder).stderr
 
 
 def test_wrong_usage_exits_2(folder):
