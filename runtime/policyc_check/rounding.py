@@ -6,6 +6,11 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 UNIT = 2.0**-53  # the relative error of one rounding
 
 

@@ -26,8 +26,8 @@ from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.queries import CountQuery
 from policyc_check.records import Label, NonNegativeInteger, PositiveDecimal, Record, Steps
-from policyc_check.rounding import UNIT
-from policyc_check.steps.budgets import LARGEST_HORIZON, Floats
+from policyc_check.rounding import UNIT, Floats
+from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_check.steps.chains import Law
 from policyc_check.verify import NONSENSE
 

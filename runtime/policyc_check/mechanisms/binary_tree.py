@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from policyc_check.mechanisms.linear import GridMechanism, NonNegative, Numbers
+from policyc_check.runs import Whole
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_check.users.strategies import Whole
 
 
 @dataclass(frozen=True)

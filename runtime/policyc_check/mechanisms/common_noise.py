@@ -19,9 +19,9 @@ from pydantic import Field
 
 from policyc_check.mechanisms.linear import GridMechanism, Numbers, Strategy
 from policyc_check.records import UNSAID, PositiveDecimal, Steps
+from policyc_check.runs import Whole
 from policyc_check.users.noise import DiscreteGaussian, Law
 from policyc_check.users.setting import Moves, Setting
-from policyc_check.users.strategies import Whole
 
 GRID = 2**16  # of the values, to a unit
 FINE = 2**6  # of eta, to a user

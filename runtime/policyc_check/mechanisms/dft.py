@@ -13,10 +13,10 @@ import numpy as np
 
 from policyc_check.mechanisms.linear import GridMechanism, Numbers, Strategy
 from policyc_check.records import Steps
-from policyc_check.users.composition import Floats
+from policyc_check.rounding import Floats
+from policyc_check.runs import Whole
 from policyc_check.users.noise import DiscreteLaplace, Law
 from policyc_check.users.setting import Moves, Setting
-from policyc_check.users.strategies import Whole
 
 ROWS = 256  # of a transform at a time
 

@@ -10,9 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from policyc_check.mechanisms.linear import GridMechanism, NonNegative, Numbers
+from policyc_check.runs import Whole
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_check.users.strategies import Whole, general_l2_square, largest_sum, row_bounds
+from policyc_check.users.strategies import general_l2_square, largest_sum, row_bounds
 
 SHORT = 256  # steps, whose matrix is looked at as a whole
 

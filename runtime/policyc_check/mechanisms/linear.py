@@ -17,10 +17,10 @@ import numpy as np
 
 from policyc_check.mechanisms.mechanism import StreamMechanism
 from policyc_check.records import PositiveDecimal
+from policyc_check.runs import Whole
 from policyc_check.users.noise import DiscreteGaussian, Law
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Moves, Setting
-from policyc_check.users.strategies import Whole
 
 Numbers = tuple[Whole, Whole]
 

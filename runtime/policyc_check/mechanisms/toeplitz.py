@@ -19,9 +19,9 @@ from pydantic import Field
 
 from policyc_check.mechanisms.linear import GridMechanism, NonNegative, Numbers
 from policyc_check.records import LARGEST_COUNT
+from policyc_check.runs import Whole
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
-from policyc_check.users.strategies import Whole
 
 Part = Annotated[Decimal, Field(ge=0, le=1)]
 PIECE = 4096  # steps that are measured together

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.records import NOTHING, UNSAID, Label, Matrix, PositiveDecimal, Record
-from policyc_check.rounding import UNIT
+from policyc_check.rounding import UNIT, Floats
 from policyc_check.steps.chains import Chain
 
 SMALLEST_PROBABILITY = Decimal("1e-100")
@@ -39,13 +39,17 @@ class ChainRecord(Record):
 
     def chain(self) -> Chain:
         """The chain as arrays; InvalidMatrixError when it is none."""
-        forward = None if self.forward is None else _laws(self.forward)
-        backward = None if self.backward is None or self.forward is not None else _laws(self.backward)
-        initial = None if self.initial is None or self.initial == "stationary" else _laws([self.initial])[0]
-        return Chain(forward, backward, initial, relative_error=1.01 * UNIT)
+        return _chain(self.forward, None if self.forward is not None else self.backward, self.initial)
 
 
-def _laws(rows: Sequence[Sequence[Decimal]]) -> NDArray[np.float64]:
+@lru_cache(maxsize=8)  # it keeps the powers and the laws that it was asked for
+def _chain(forward: Matrix | None, backward: Matrix | None, initial: str | tuple[Decimal, ...] | None) -> Chain:
+    ahead, back = (None if rows is None else _laws(rows) for rows in (forward, backward))
+    start = None if initial is None or isinstance(initial, str) else _laws([initial])[0]
+    return Chain(ahead, back, start, relative_error=1.01 * UNIT)
+
+
+def _laws(rows: Sequence[Sequence[Decimal]]) -> Floats:
     """Each row divided by its sum, as near as floats come; InvalidMatrixError E0805 for one that is no law."""
     laws = []
     for number, row in enumerate(rows, start=1):

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.release import AdaptiveRelease, BudgetedRelease, Scheduled
-from policyc_check.rounding import rounded_up
+from policyc_check.rounding import Floats, rounded_up
 from policyc_check.runs import Whole, enough
-
-Floats = NDArray[np.float64]
 
 LARGEST_HORIZON = 1_000_000
 LONGEST_PERIOD = 4096  # steps of a pattern that repeats for ever

@@ -15,13 +15,11 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from policyc_check.errors import InvalidMatrixError
-from policyc_check.rounding import UNIT, roundings
+from policyc_check.rounding import UNIT, Floats, roundings
 from policyc_check.steps.stationary import VANISHING, closed_classes, law_of_class, stationary_law, vanishing
-
-Floats = NDArray[np.float64]
 
 _PATIENCE = 2000  # steps in which a chain is expected to forget its start
 

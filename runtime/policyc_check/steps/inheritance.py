@@ -35,13 +35,12 @@ from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Plan
 from policyc_check.records import LONGEST_STREAM
+from policyc_check.rounding import Floats
 from policyc_check.runs import Runs, Whole, enough
 from policyc_check.steps.budgets import LONGEST_PERIOD, all_up, repeating_budgets, total_budgets, window_sums
 from policyc_check.steps.chains import Side
 from policyc_check.steps.loss_bound import audited_loss_bound
 from policyc_check.steps.pairs import inherited_by_pairs
-
-Floats = NDArray[np.float64]
 
 _UNSTATED = "what steps inherit is not stated for every step"
 
@@ -166,9 +165,8 @@ def require_shown(nats: Floats, lags: Whole, budgets: Floats, side: Side, where:
         first = int(np.argmin(shown))
         at = f"claims.inherited, {where}: {float(nats[first])!r} nats by lag {lags[first]}"
         said = "leakage passed on between steps is larger than the plan says"
-        raise PlanRejectedError(
-            "E0801", said, where=at, help="compile the policy again; if it persists, report the chain"
-        )
+        remedy = "compile the policy again; if it persists, report the chain"
+        raise PlanRejectedError("E0801", said, where=at, help=remedy)
 
 
 def _shown(nats: Floats, budgets: Floats, steps: Whole, lag: int, side: Side) -> NDArray[np.bool_]:

@@ -15,14 +15,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from policyc_check.rounding import UNIT, roundings
+from policyc_check.rounding import UNIT, Floats, roundings
 from policyc_check.steps.stationary import VANISHING
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _CHUNK = 1 << 15  # floats of a working block
 _TOGETHER = 4096  # values of mu
+_SINGLE = 2.0**-24  # the relative error of one rounding in single precision
 _MARGIN = 1 + 2.0**-45  # more than all roundings of a line and of a sum
 _SMALLEST = 1e-290
 _LOST = 1e-250  # entries below it may have been raised, from nothing
@@ -44,8 +44,7 @@ def audited_loss_bound(
         shape (m,); False means not shown, which for a bound within a few ulps of L may happen although it holds.
     """
     a, b = np.ravel(np.asarray(alpha, dtype=np.float64)), np.ravel(np.asarray(bound, dtype=np.float64))
-    shown = (b >= a) | (a == 0)
-    shown &= (a >= 0) & (b >= 0)
+    shown = ((b >= a) | (a == 0)) & (a >= 0) & (b >= 0)
     open_ = np.flatnonzero(~shown & (b >= 0) & np.isfinite(a))
     if len(open_):
         rows = _RoundedUp(np.asarray(matrix, dtype=np.float64), relative_error)
@@ -65,27 +64,23 @@ def _excess_at_most(rows: _RoundedUp, mu: Floats, right: Floats) -> NDArray[np.b
     """Whether sum_j (q_j - d_j - mu d_j)^+ <= right for all ordered pairs of rows q and d."""
     order = np.argsort(mu)
     holds = np.ones(len(mu), dtype=np.bool_)
-    some = max(1, _CHUNK // rows.width)
-    for pairs in np.split(np.arange(rows.count), range(some, rows.count, some)):
-        for inside in np.split(order, range(_TOGETHER, len(order), _TOGETHER)):
-            ends = rows.excess(pairs, mu[inside[[0, -1][: len(inside)]]])
-            holds[inside] &= _held(rows, pairs, mu[inside], right[inside], ends)
+    for inside in np.split(order, range(_TOGETHER, len(order), _TOGETHER)):
+        for i, ends in enumerate(rows.at_most(np.unique(mu[inside[[0, -1]]]))):
+            holds[inside] &= _held(rows, i * rows.n + np.arange(rows.n), mu[inside], right[inside], ends)
     return holds
 
 
 def _held(rows: _RoundedUp, pairs: Indices, mu: Floats, right: Floats, ends: Floats) -> NDArray[np.bool_]:
-    """The same for some pairs, and rising mu; `ends` (pairs, 2) are the sums at the first and at the last, if not one.
+    """The same for some pairs, and rising mu; the sums at the first and at the last are at most `ends` (pairs, 1 or 2).
 
     The sum is convex in mu: between two mu a pair stays below the line through its two ends, and where that line is
     below every right side, the pair need not be summed. What is summed decides as if all had been.
     """
-    if len(mu) <= 2:
-        return np.asarray((ends <= right).all(axis=0))
     across = (mu - mu[0]) / (mu[-1] - mu[0]) if mu[-1] > mu[0] else np.zeros(len(mu))
-    line = ends[:, :1] * _MARGIN + np.minimum(ends[:, 1:] - ends[:, :1], 0.0) * across
+    line = ends[:, :1] * _MARGIN + np.minimum(ends[:, -1:] - ends[:, :1], 0.0) * across
     close, half = ~(line <= right).all(axis=1), len(mu) // 2  # what is not a number is never held
     pairs, ends = pairs[close], ends[close]
-    if len(pairs) * len(mu) * rows.width <= _CHUNK:
+    if len(mu) <= 2 or len(pairs) * len(mu) * rows.width <= _CHUNK:
         return np.asarray((rows.excess(pairs, mu) <= right).all(axis=0))
     ends = np.insert(ends, 1, rows.excess(pairs, mu[[half]])[:, 0], axis=1)
     holds = np.ones(len(mu), dtype=np.bool_)
@@ -99,8 +94,7 @@ class _RoundedUp:
 
     def __init__(self, P: Floats, relative_error: float) -> None:
         rows = np.unique(P, axis=0)
-        self._n, self.width = rows.shape
-        self.count = self._n**2
+        self.n, self.width = rows.shape
         self._lower = np.where(rows < _LOST, 0.0, rows)
         self._upper = np.where((rows > 0) & (rows < VANISHING), VANISHING, rows)
         if relative_error:
@@ -108,15 +102,27 @@ class _RoundedUp:
             self._upper *= math.exp(relative_error) * (1 + 4 * UNIT)
         self._factor = 1 + (roundings(self.width) + 6) * UNIT  # that of q - d, too, as mu is that much smaller
 
+    def at_most(self, mu: Floats) -> Floats:
+        """What the excess is at most, (n, n, len(mu)), in single precision: few pairs are left to be summed exactly.
+
+        sum_j (q_j - x_j)^+ = sum_j q_j - sum_j min(q_j, x_j); that is off by at most n + 7 roundings, in any order.
+        """
+        shared, part = np.empty((self.n, self.n, len(mu))), np.empty((self.n, self.width), dtype=np.float32)
+        for k, times in enumerate(1 + mu):
+            x = np.minimum(times * self._lower, 2.0).astype(np.float32)  # what is cut there is lost against us
+            for i, q in enumerate(self._upper.astype(np.float32)):
+                shared[i, :, k] = np.minimum(q, x, out=part) @ np.ones(self.width, dtype=np.float32)
+        total = self._upper.sum(axis=1) * self._factor
+        return np.asarray(total[:, None, None] - shared * (1 - (self.width + 8) * _SINGLE))
+
     def excess(self, pairs: Indices, mu: Floats) -> Floats:
         """Shape (len(pairs), len(mu))."""
-        i, j = np.divmod(pairs, self._n)
-        one = len(pairs) and i[0] == i[-1] and j[-1] - j[0] == len(j) - 1  # q, beside rows that follow each other
-        q, d = (self._upper[i[0]], self._lower[j[0] : j[-1] + 1]) if one else (self._upper[i], self._lower[j])
-        if one and (q > 0).mean() < 0.8:  # where q_j = 0 nothing is added
-            q, d = q[q > 0], d[:, q > 0]
-        difference = (q - d)[:, None, :]  # exact where it is below the normal numbers
-        part = d[:, None, :] * (mu * (1 - 8 * UNIT))[:, None]
-        np.minimum(difference, part, out=part)
-        np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too, and y >= 0
-        return np.asarray(part.sum(axis=2) * self._factor)
+        found, some = np.empty((len(pairs), len(mu))), max(1, _CHUNK // (self.width * len(mu)))
+        for here in (slice(s, s + some) for s in range(0, len(pairs), some)):
+            i, j = np.divmod(pairs[here], self.n)
+            difference = (self._upper[i] - self._lower[j])[:, None, :]  # exact where it is below the normal numbers
+            part = self._lower[j][:, None, :] * (mu * (1 - 8 * UNIT))[:, None]
+            np.minimum(difference, part, out=part)
+            np.subtract(difference, part, out=part)  # (x - y)^+ = x - min(x, y), for floats too, and y >= 0
+            found[here] = part.sum(axis=2) * self._factor
+        return found

@@ -13,8 +13,7 @@ import numpy as np
 
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import PairBounds
-from policyc_check.rounding import UNIT
-from policyc_check.steps.budgets import Floats
+from policyc_check.rounding import UNIT, Floats
 from policyc_check.steps.chains import Side
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.errors import InvalidMatrixError
+from policyc_check.rounding import Floats
 
-Floats = NDArray[np.float64]
 Double = tuple[Floats, Floats]  # a number as the sum of a float and a much smaller one
 
 VANISHING = 1e-280
@@ -38,13 +37,6 @@ def closed_classes(matrix: Floats) -> list[NDArray[np.intp]]:
 
 def stationary_law(matrix: Floats) -> Floats:
     """The law with law @ matrix = law, (n,), to full relative precision; InvalidMatrixError E0805 of several."""
-    return _stationary_law(matrix.tobytes()).copy()
-
-
-@lru_cache(maxsize=8)  # records make their chains anew
-def _stationary_law(entries: bytes) -> Floats:
-    matrix = np.frombuffer(entries)
-    matrix = matrix.reshape(math.isqrt(matrix.size), -1)
     classes = closed_classes(matrix)
     if len(classes) > 1:
         a, b = (int(inside[0]) + 1 for inside in classes[:2])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from policyc_check.rounding import Floats
 
 GAP = 2.0**-52  # between 1 and the next float
 REACH = 13.0  # standard deviations in the window on either side: what is outside is about 1e-37 of it

@@ -9,7 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from policyc_check.users.composition import Atoms, Floats, LossLaw, composed_delta
+from policyc_check.rounding import Floats
+from policyc_check.users.composition import Atoms, LossLaw, composed_delta
 from policyc_check.users.gaussian import gaussian_delta
 
 FINENESS = 2**10  # lattice points to a standard deviation, times sqrt(n) for n laws: their variance grows by < 3e-7

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from policyc_check.runs import Whole
 from policyc_check.users.participation import Participation
-from policyc_check.users.strategies import Whole, largest_sum
+from policyc_check.users.strategies import largest_sum
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ in which one user may take part. All is in whole numbers, and nothing is asked o
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from policyc_check.runs import Whole
 from policyc_check.users.participation import Participation
-
-Whole = NDArray[np.int64]
 
 
 def general_l2_square(matrix: Whole, participation: Participation) -> int:

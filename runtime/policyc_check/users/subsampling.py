@@ -23,8 +23,8 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from policyc_check.rounding import UNIT
-from policyc_check.users.composition import Floats, LossLaw
+from policyc_check.rounding import UNIT, Floats
+from policyc_check.users.composition import LossLaw
 from policyc_check.users.noise import NEARLY_NORMAL, SMOOTH, DiscreteGaussian
 from policyc_check.users.profile import FINENESS, Laws, PrivacyProfile
 from policyc_check.users.setting import Moves

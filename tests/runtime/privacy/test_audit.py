@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from runpy import run_path
 
@@ -16,6 +17,7 @@ from policyc.planning.leakage.inheritance import audited_stationary_leakage, aud
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.recursion import supremum, total_leakage
 from policyc_check.errors import PlanRejectedError
+from policyc_check.steps import loss_bound
 from policyc_check.steps.chains import Chain
 from policyc_check.steps.loss_bound import audited_loss_bound
 
@@ -59,6 +61,36 @@ def test_many_claims_are_decided_as_each_would_be():
     low = np.arange(900) % 7 == 3
     shown = audited_loss_bound(P, alphas, np.where(low, bounds * (1 - 1e-9), bounds))
     assert (shown == ~low).all()
+
+
+@pytest.mark.parametrize("relative_error", [0.0, 1e-13, 1.0])
+def test_single_precision_never_sums_to_less(relative_error):
+    """What single precision says of all pairs is no less than exact sums, and near them where mu is small."""
+    P = random_matrix(30, 4)
+    P[0], P[1, :4] = np.eye(30)[3], [1e-300, 1e-44, 1e-39, 1e-20]
+    P /= P.sum(axis=1, keepdims=True)
+    mu = np.array([0.0, 1e-12, 0.3, 7.0, 1e20, 1e300])
+    at_most = loss_bound._RoundedUp(P, relative_error).at_most(mu)
+    rows = [list(map(Fraction, row)) for row in np.unique(P, axis=0).tolist()]
+    for k, times in enumerate(1 + Fraction(value) for value in mu.tolist()):
+        exact = [[sum(max(q - times * d, 0) for q, d in zip(a, b, strict=True)) for b in rows] for a in rows]
+        for found, true in zip(at_most[:, :, k].tolist(), exact, strict=True):
+            assert all(Fraction(x) >= y for x, y in zip(found, true, strict=True))
+        if relative_error < 1 and mu[k] < 100:  # beyond, entries that may be roundings count
+            assert np.abs(at_most[:, :, k] - np.array(exact, dtype=np.float64)).max() < 1e-4
+
+
+@pytest.mark.parametrize("tie", [False, True])
+def test_what_single_precision_leaves_open_is_summed(tie):
+    """A pair that exceeds all others by 1e-9, or none that does: it decides, as the sums of all pairs do."""
+    P = 0.5 * np.eye(40) + np.full((40, 40), 0.0125)
+    if not tie:
+        P[7, [7, 8]] += [1e-9, -1e-9]
+    loss, alphas = LossFunction(P), np.linspace(0.1, 3, 9)
+    bounds = np.array([LossFunction(P)(a) for a in alphas.tolist()])
+    assert np.allclose(bounds, loss(alphas), rtol=1e-13, atol=0)
+    assert audited_loss_bound(P, alphas, bounds * (1 + 2e-14)).all()
+    assert not audited_loss_bound(P, alphas, bounds * (1 - 1e-12)).any()
 
 
 def test_trivial_bounds():
