@@ -35,7 +35,7 @@ from policyc_runtime.refusal import verify
 from policyc_runtime.released_file import require_stored, stored_release
 from policyc_runtime.run import Run, changed
 from policyc_runtime.sources import StepCounts, counts_of_array, read_counts, read_events
-from policyc_runtime.sources.counts import Gaps
+from policyc_runtime.sources.counts import Gaps, require_counts_suffice
 from policyc_runtime.sources.engines.remote import Engine, RemoteTable, remote_table
 from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, Rows
 from policyc_runtime.sources.moments import agreed_start, says_zone, step_times
@@ -139,7 +139,7 @@ def release(
         with guarded(book.path):
             spill = stack.enter_context(spill_folder(book.path))
         if continued:
-            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, spill)
+            raw = _carried_on(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         else:
             raw = _read(plan, data, counts, begins, steps, zoned, book, simulated, gaps, spill)
         if raw.dropped is not None:
@@ -275,23 +275,31 @@ def _carried_on(
     zoned: bool,
     book: Ledger,
     simulated: bool,
+    gaps: Gaps,
     spill: Path,
 ) -> StepCounts:
     """New rows, after those that earlier runs took in; kept only where they fit to what was released."""
     from policyc_runtime.sources.history import History
 
     check_request(plan, steps, book.steps)
-    if counts or not isinstance(data, Rows):
+    if not isinstance(data, Rows):
         raise DataError(
             "E0839",
-            "only a file of events can be carried on",
-            because="counts do not say whose they are, so nobody's bound could be kept over several runs",
-            help="give the whole history from step 0 on, without `--continued`",
+            "counts in an array cannot be carried on",
+            because="its first row is step 0, so it does not say which steps are new",
+            help="give a table or file with a column `step`, or the whole history, without `--continued`",
         )
+    if counts:
+        require_counts_suffice(plan, str(data))
     with guarded(book.path), History(book.path, plan, book) as history:
-        raw = history.read(
-            data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, since=book.first
-        )
+        if counts:
+            raw = history.read_ready(
+                data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, since=book.first
+            )
+        else:
+            raw = history.read(
+                data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, since=book.first
+            )
         for entry in (*book.entries, *book.ahead):
             if entry.step >= history.steps:
                 raise changed(book.path, entry.step, gone=True, carries_on=True)

@@ -167,12 +167,12 @@ def test_the_file_is_private_and_names_nobody(rows, tmp_path):
 
 
 def test_it_says_where_it_does_not_apply(rows, tmp_path):
-    """Samples over all of a user's steps, ready counts, another policy and a file in use are refused."""
+    """Samples over all of a user's steps, counts where a bound is enforced, and another policy are refused."""
     path = written(tmp_path, rows, 0, 48)
     with pytest.raises(DataError, match="all rows"):
         release(planned(tmp_path, "enforced = keep_sample", "offline"), path, tmp_path / "s", continued=True, pin=None)
     plan = planned(tmp_path)
-    with pytest.raises(DataError, match="carried on"):
+    with pytest.raises(DataError, match="cannot be enforced"):
         release(plan, path, tmp_path / "c", counts=True, continued=True, pin=None)
     release(plan, path, tmp_path / "l", continued=True, steps=10, pin=None)
     other = planned(tmp_path, "enforced = keep_first", "offline")

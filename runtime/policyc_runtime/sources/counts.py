@@ -66,6 +66,7 @@ def read_counts(
     at_least: int = 0,
     zoned: bool = False,
     gaps: Gaps = "refuse",
+    since: int = 0,
 ) -> StepCounts:
     """Counts from a file or table with columns `step` (from 0), the cell column if any, and `count`.
 
@@ -81,6 +82,7 @@ def read_counts(
         at_least: without `steps`: no fewer than this.
         zoned: whether the start was said with its zone.
         gaps: what a step or cell without a row means.
+        since: steps before this one may be left out; without a row they have counts of 0, and no digest.
 
     Raises:
         DataError: names the file and the line (the row of a Parquet file), or the step and cell that are missing.
@@ -102,16 +104,20 @@ def read_counts(
             _refuse_events(table, plan)
             asked = measured if whole is None else [whole]
             named = len(plan.releases) > 1 and (whole is None or whole.name in table.columns)
-            arrays = {part.name: _one_release(connection, table, plan, part, start, gaps, named) for part in asked}
+            found = {
+                part.name: _one_release(connection, table, plan, part, start, gaps, named, since) for part in asked
+            }
     finally:
         connection.close()
+    again = next(known for _, known in found.values())  # of one file all releases have the same steps
+    arrays = {name: counts for name, (counts, _) in found.items()}
     if whole is not None and plan.stream.cell is not None:
         states, cell = arrays[whole.name], plan.stream.cell
         arrays = {part.name: counted_by(cell, part.query.by, states) for part in measured}
     longest = max(steps or 0, *map(len, arrays.values()))
     if gaps == "zero":
         arrays = {name: np.pad(array, ((0, longest - len(array)), (0, 0))) for name, array in arrays.items()}
-    return _assembled(arrays, plan, start, steps, str(path), at_least, zoned)
+    return _assembled(arrays, plan, start, steps, str(path), at_least, zoned, since, again)
 
 
 def counts_of_array(
@@ -171,7 +177,10 @@ def _assembled(
     where: str,
     at_least: int,
     zoned: bool,
+    since: int = 0,
+    again: NDArray[np.int64] | tuple[()] = (),
 ) -> StepCounts:
+    """Counts of all steps; `again` are those before `since` that have rows."""
     if start is None:
         start = declared_start(plan)
     if steps is None and start is not None:
@@ -182,10 +191,12 @@ def _assembled(
     for release in measured_releases(plan):
         arrays[release.name] = counts = _left_over(plan, release, arrays[release.name], begun=at_least > 0)
         if at_least == 0 or release.query.by is not None:
-            check_population(plan, release, counts, where)
-    rows = zip(*(array.tolist() for array in arrays.values()), strict=True)
-    digests = tuple("counts|" + "|".join(",".join(map(str, row)) for row in step) for step in rows)
-    return StepCounts(start, arrays, digests)
+            check_population(plan, release, counts, where, since)
+    digests = [""] * length
+    told = [*again, *range(since, length)]
+    for step, *rows in zip(told, *(array[told].tolist() for array in arrays.values()), strict=True):
+        digests[step] = "counts|" + "|".join(",".join(map(str, row)) for row in rows)
+    return StepCounts(start, arrays, tuple(digests))
 
 
 def _left_over(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], *, begun: bool) -> NDArray[np.int64]:
@@ -213,8 +224,9 @@ def _one_release(
     start: int | None,
     gaps: Gaps,
     named: bool,
-) -> NDArray[np.int64]:
-    """(steps, cells) of one release, every combination once."""
+    since: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(steps, cells) of one release, every combination once; and which steps before `since` have rows."""
     said = _step_column(table, plan)
     name = release.name if release.name in table.columns or named else "count"
     value = table.column(name, "count", (said, release.name))
@@ -235,12 +247,12 @@ def _one_release(
     cells, last = len(release.cells), int(steps.max())
     _check_once(table.path, steps * cells + codes)
     if gaps == "refuse":
-        _check_complete(table.path, steps * cells + codes, release)
+        _check_complete(table.path, steps * cells + codes, release, since)
     elif (last + 1) * cells > MOST_FILLED:
         raise _not_counts("a step is far beyond all others", place_of(table.path, int(steps.argmax())), "correct it")
     counts = np.zeros((last + 1, cells), dtype=np.int64)
     counts[steps, codes] = values
-    return counts
+    return counts, np.unique(steps[steps < since])
 
 
 def _step_column(table: InputTable, plan: Plan) -> str:
@@ -310,19 +322,20 @@ def _check_once(path: Place, places: NDArray[np.int64]) -> None:
         raise _not_counts("this step and cell come twice", place_of(path, row), "give every count once")
 
 
-def _check_complete(path: Place, places: NDArray[np.int64], release: ReleasePlan) -> None:
-    """Places hold 0, 1, 2, ... without a gap."""
+def _check_complete(path: Place, places: NDArray[np.int64], release: ReleasePlan, since: int) -> None:
+    """Steps that are there have all their cells, and from `since` on none is left out between them."""
     cells = len(release.cells)
-    ordered = np.sort(places)
-    gap = np.flatnonzero(ordered != np.arange(len(ordered)))
-    missing = int(gap[0]) if gap.size else len(ordered)
-    if missing % cells or gap.size:
-        step, cell = divmod(missing, cells)
+    known = np.unique(places[places < since * cells] // cells)
+    new = -(-int((places >= since * cells).sum()) // cells)
+    wanted = (np.append(known, np.arange(since, since + new))[:, None] * cells + np.arange(cells)).ravel()
+    if not np.array_equal(np.sort(places), wanted):
+        step, cell = divmod(int(np.setdiff1d(wanted, places)[0]), cells)
         which = f" of cell `{release.cells[cell]}`" if release.query.by is not None else ""
         raise _not_counts(
             f"the count{which} at step {step} is missing",
             str(path),
-            "give every step from 0 on, and 0 where nobody is; or say `--gaps zero`, if that is what no row means",
+            f"give every step from {since} on, and 0 where nobody is; or say `--gaps zero`, if that is what no row "
+            "means; new rows alone need `--continued`, after one such run with the whole history",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policyc_runtime.errors import DataError
+from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources.bounding import LARGEST
 from policyc_runtime.sources.calendar import calendar_of
@@ -16,9 +16,11 @@ from policyc_runtime.sources.participation import listed_cells, sum_columns
 from policyc_runtime.sources.tables import changed_meanwhile, no_rows, place_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from policyc_runtime.sources.engines.session import Session
     from policyc_runtime.sources.input_table import InputTable
-    from policyc_runtime.sources.memory import Place
+    from policyc_runtime.sources.memory import Place, Rows
 
 NO_VALUE, NO_DATE = 3, 4
 
@@ -166,3 +168,25 @@ def _check_horizon(session: Session, path: Place, plan: Plan, start: int) -> Non
             because=f"the plan has noise for {horizon:,} steps of {plan.stream.step_text} from the start of the stream",
             help="leave the row out, or give the policy a longer horizon and compile again",
         )
+
+
+def unusable_history(path: Path, reason: str) -> LedgerError:
+    """The refusal of what earlier runs kept for runs on new rows."""
+    return LedgerError(
+        "E0840",
+        "what earlier runs kept of their data cannot be used",
+        where=str(path),
+        because=f"{reason}; without it nobody knows how often users took part already",
+        help="restore the file, or give the whole history from step 0 on, without `--continued`",
+    )
+
+
+def other_rows(where: Rows, taken: str, brought: str) -> DataError:
+    """The refusal of new rows of another kind than the earlier ones."""
+    return DataError(
+        "E0839",
+        f"earlier runs took in {taken}, and these are {brought}",
+        where=str(where),
+        because="rows of two kinds cannot be compared when those of a step come again",
+        help="go on with what the earlier runs had, with or without `--counts`",
+    )

@@ -1,10 +1,10 @@
 """What a run keeps of its data when later runs bring only new rows: a private file of the ledger's.
 
-It holds protected data, for the owner alone: what each step counted, and in which steps every user's part was kept,
-users by a keyed hash of what their names say (`names.py`), with one of the name where it is written in another way. A
-step is taken in once, before any of its noise is drawn, in one transaction: so a run that breaks off anywhere finds
-its data again, and no user is kept in more steps than the bound, however the stream is cut. Rows of steps that were
-taken in already are compared with what was taken, and change nothing.
+It holds protected data, for the owner alone: what each step counted, and of events in which steps every user's part
+was kept, users by a keyed hash of what their names say (`names.py`), with one of the name where it is written in
+another way. A step is taken in once, before any of its noise is drawn, in one transaction: so a run that breaks off
+anywhere finds its data again, and no user is kept in more steps than the bound, however the stream is cut. Rows of
+steps that were taken in already are compared with what was taken, and change nothing.
 
 A run changes a copy, and puts it in the file's place. The ledger is told the SHA-256 of both before, so that a killed
 run leaves one of two files that the ledger knows; a file that was altered otherwise is none of them.
@@ -28,10 +28,11 @@ from policyc_runtime.files import PRIVATE_MODE, draft, is_full, place
 from policyc_runtime.ledger_file import overtaken, policy_hash
 from policyc_runtime.ledger_private import KEY_BYTES, file_mark, history_file, make_private
 from policyc_runtime.sources.calendar import Calendar, calendar_of
+from policyc_runtime.sources.counts import Gaps, read_counts
 from policyc_runtime.sources.due_steps import due_steps
 from policyc_runtime.sources.engines.session import DuckDBSession
 from policyc_runtime.sources.events import count_events, load_events
-from policyc_runtime.sources.faults import first_row
+from policyc_runtime.sources.faults import first_row, other_rows, unusable_history
 from policyc_runtime.sources.memory import Place, Rows
 from policyc_runtime.sources.names import named_by, other_names, written_twice
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
@@ -54,6 +55,9 @@ CREATE TABLE kept (person TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (per
 CREATE TABLE cut (person TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE written (person TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID;
 """
+
+
+COUNTS = "counts"  # what `meta` has where ready counts were taken in
 
 
 class History:
@@ -88,7 +92,7 @@ class History:
                 shutil.copyfile(self.path, self._copy)
             self._known = file_mark(self._copy) if self.path.exists() else ""
             if self._known and book is not None and self._known not in self._found:
-                raise _unusable(self.path, "it was altered, or put back from an older copy")
+                raise unusable_history(self.path, "it was altered, or put back from an older copy")
             self._file = sqlite3.connect(self._copy, isolation_level=None)
             opened.callback(self._file.close)
             try:
@@ -96,7 +100,7 @@ class History:
             except sqlite3.Error as error:
                 if is_full(error):
                     raise
-                raise _unusable(self.path, "it is damaged, or no such file") from None
+                raise unusable_history(self.path, "it is damaged, or no such file") from None
             self._opened = opened.pop_all()
 
     def _begin_or_check(self) -> None:
@@ -110,9 +114,9 @@ class History:
             self._set("key", secrets.token_hex(KEY_BYTES))
         self._meta = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
         if self._meta.get("policy") != policy_hash(self._plan):
-            raise _unusable(self.path, "it belongs to another policy")
-        if self.steps and "names" not in self._meta:
-            raise _unusable(self.path, "an earlier build wrote it, and it does not say how users are named")
+            raise unusable_history(self.path, "it belongs to another policy")
+        if self.steps and not {"names", COUNTS} & self._meta.keys():
+            raise unusable_history(self.path, "an earlier build wrote it, and it does not say how users are named")
 
     def __enter__(self) -> Self:
         return self
@@ -157,6 +161,8 @@ class History:
         try:
             with open_table(connection, path) as table, reading(table.path):
                 names = named_by(table, plan.stream.user_column)
+                if COUNTS in self._meta:
+                    raise other_rows(table.path, "ready counts", "events")
                 if self._meta.get("names", names) != names:
                     raise other_names(table.path, self._meta["names"], names)
                 self._set("names", names)
@@ -179,10 +185,37 @@ class History:
                 first = done == 0 and not table.checked
                 asked = range(done, total)
                 new = count_events(session, str(path), plan, start, asked, first=first, carried_on=carried_on)
-                self._take(connection, new, rows, done, start)
+                self._take(new, rows, done)
+                self._take_users(connection, new, done)
                 self._forget(calendar, new.steps)
         finally:
             connection.close()
+        return self.counted(start, steps, since)
+
+    def read_ready(
+        self,
+        path: Rows,
+        *,
+        start: int | None,
+        steps: int | None,
+        released: int = 0,
+        zoned: bool = False,
+        gaps: Gaps = "refuse",
+        since: int = 0,
+    ) -> StepCounts:
+        """The same of ready counts; `released` and `gaps` are `at_least` and `gaps` of `read_counts`."""
+        done, known = self.steps, self._meta.get("start")
+        if done and COUNTS not in self._meta:
+            raise other_rows(path, "events", "ready counts")
+        self._set(COUNTS, "")
+        start = start if known is None else int(known)
+        total = None if steps is None else max(done, steps)
+        new = read_counts(
+            path, self._plan, start=start, steps=total, at_least=max(done, released), zoned=zoned, gaps=gaps, since=done
+        )
+        rows = {step: digest for step, digest in enumerate(new.digests) if digest}
+        self._check_again(rows, done)
+        self._take(new, rows, done)
         return self.counted(start, steps, since)
 
     def keep(self) -> None:
@@ -249,16 +282,17 @@ class History:
         session.create("before", "SELECT * FROM kept_before")
         connection.unregister("kept_before")
 
-    def _take(
-        self, connection: DuckDBPyConnection, new: StepCounts, rows: dict[int, str], done: int, start: int
-    ) -> None:
+    def _take(self, new: StepCounts, rows: dict[int, str], done: int) -> None:
         """Write the new steps; `keep` commits them."""
-        if "start" not in self._meta:
-            self._set("start", str(start))
+        if not done and new.start is not None:
+            self._set("start", str(new.start))
         for step in range(done, new.steps):
             counts = {name: values[step].tolist() for name, values in new.counts.items()}
             row = (step, json.dumps(counts), new.digests[step], rows.get(step, ""))
             self._file.execute("INSERT INTO step VALUES (?, ?, ?, ?)", row)
+
+    def _take_users(self, connection: DuckDBPyConnection, new: StepCounts, done: int) -> None:
+        """Write in which of the new steps users were kept."""
         record = self._plan.participation
         if record is None or record.enforced is None:
             return
@@ -286,7 +320,7 @@ class History:
             self._file.execute("DELETE FROM kept WHERE step < ?", (calendar.going_on(steps),))
             self._file.execute("DELETE FROM written WHERE person NOT IN (SELECT person FROM kept)")
 
-    def counted(self, start: int, steps: int | None, since: int = 0) -> StepCounts:
+    def counted(self, start: int | None, steps: int | None, since: int = 0) -> StepCounts:
         """What steps from `since` on counted, those before them 0."""
         asked = (since, self.steps if steps is None else steps)
         found = self._file.execute(
@@ -308,13 +342,3 @@ class History:
         self._file.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
         if hasattr(self, "_meta"):
             self._meta[name] = value
-
-
-def _unusable(path: Path, reason: str) -> LedgerError:
-    return LedgerError(
-        "E0840",
-        "what earlier runs kept of their data cannot be used",
-        where=str(path),
-        because=f"{reason}; without it nobody knows how often users took part already",
-        help="restore the file, or give the whole history from step 0 on, without `--continued`",
-    )

@@ -99,7 +99,8 @@ class Scenario(NamedTuple):
 
 
 def arguments(plan: str, steps: int, output: str, *more: str) -> tuple[str, ...]:
-    data = f"{plan}{'-new' if '--continued' in more and steps > 3 else ''}.csv"
+    new = "--continued" in more and steps > 3
+    data = f"{plan}{'-counts' * ('--counts' in more)}{'-new' * new}.csv"
     return ("run", f"{plan}.plan", "--input", data, "--output", output, "--steps", str(steps), *more)
 
 
@@ -123,6 +124,8 @@ SCENARIOS = {
     "more new rows": scenario("visits", [3, 5], "out.csv", "--continued"),
     "latest step": scenario("visits", [3, 5], "out.csv", "--continued", "--no-report"),
     "more new rows, Parquet": scenario("visits", [3, 5], "out.parquet", "--continued"),
+    "first counts": scenario("traffic", [3], "out.csv", "--counts", "--continued"),
+    "more new counts": scenario("traffic", [3, 5], "out.csv", "--counts", "--continued"),
     "two releases": scenario("traffic", [3], "out.csv"),
     "two releases, Parquet, again": scenario("traffic", [3, 5], "out.parquet"),
     "followed": followed("visits", "out.csv"),
@@ -195,6 +198,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "visits-new.csv").write_text("\n".join(["person,at,money", *rows[24:]]) + "\n")
     moves = [f"v{n % 40},2026-01-01T00:{n // 10:02}:00,{'AB'[n % 3 % 2]}" for n in range(500)]
     (folder / "traffic.csv").write_text("\n".join(["vehicle,seen_at,segment", *moves]) + "\n")
+    for name, steps in (("counts", range(HORIZON)), ("counts-new", range(3, HORIZON))):
+        counts = [f"{n},{cell},{many}" for n in steps for cell, many in (("A", n), ("B", 9), ("away", 191 - n))]
+        (folder / f"traffic-{name}.csv").write_text("\n".join(["step,segment,count", *counts]) + "\n")
     return folder
 
 
@@ -321,6 +327,7 @@ SOME = [
     pytest.param(["second run", "followed"], 4, id="some"),
     pytest.param(list(SCENARIOS), 25, id="every scenario", marks=pytest.mark.law),
     pytest.param(["latest step"], 20, id="the latest step", marks=pytest.mark.law),
+    pytest.param(["first counts", "more new counts"], 40, id="new counts", marks=pytest.mark.law),
 ]
 
 
