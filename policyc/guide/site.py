@@ -1,4 +1,7 @@
-"""The guide as a static site with search: every page, every finding, the language and the cookbook's policies."""
+"""The guide as a static site with search: every page, every finding, the language and the cookbook's policies.
+
+And a certificate to look at, which is made while the site is built: it is what this version writes.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,10 @@ from policyc.diagnostics.pages import read_page as read_finding
 from policyc.guide import DEPLOYMENTS, NOTEBOOK, PAGES, read_page, shipped
 from policyc_check.errors import KernelError
 
+EXAMPLE = ("fleet.policy", "fleet_transitions.csv")  # a policy of the gallery, and what it reads
+CERTIFICATE, RUN = "fleet.certificate.html", "fleet.certificate.svg"
+PAPER = '<rect width="100%" height="100%" fill="#fff"/>'  # readers may like it dark
+HERE = "Make one:\n"  # where the page about certificates has one
 SHIM = "iframe-worker.js"  # the generator adds one from the network unless there is one of this name
 PICTURE = re.compile(r"!\[[^]]*\]\((\w+\.svg)\)")
 NAMED_BLOCK = re.compile(r"^```(\S+) (\S+)$", re.MULTILINE)
@@ -95,6 +102,8 @@ def _write_sources(docs: Path) -> int:
     pages["cookbook"] = re.sub(
         rf"^## ({'|'.join(DEPLOYMENTS)})$", r"## \1\n\n[The policy](deployments/\1.md)", pages["cookbook"], flags=re.M
     )
+    assert pages["reading"].count(HERE) == 1, "the page has a place for the example"
+    pages["reading"] = pages["reading"].replace(HERE, _example())
     pages |= {f"findings/{code}": _linked(read_finding(code), "../") for code in all_codes()}
     pages |= {f"deployments/{name}": _deployment(name) for name in DEPLOYMENTS}
     for name, text in pages.items():
@@ -105,6 +114,8 @@ def _write_sources(docs: Path) -> int:
     for name in {*pictures, SHIM}:
         (docs / name).write_bytes(files("policyc.guide").joinpath(name).read_bytes())
     (docs / NOTEBOOK).write_bytes(shipped(NOTEBOOK))
+    for name, content in _certificate().items():
+        (docs / name).write_text(content, encoding="utf-8")
     return len(pages)
 
 
@@ -116,6 +127,29 @@ def _index() -> str:
         "looks like, what is published and what is promised; policyc plans the noise, publishes, and writes "
         f"a certificate that others can check.\n\n{rows}\nThe same pages are read in a terminal: `policyc guide`.\n"
     )
+
+
+def _example() -> str:
+    """Of the page about certificates: one to look at, and what it promises is like in a picture."""
+    return (
+        f"Here is [one]({CERTIFICATE}), as `policyc compile` wrote it of a policy of the gallery: aircraft by the New "
+        "York airport that they left from last. In it is an example run on simulated values, true, noisy and "
+        f"published:\n\n[![An example run: true, noisy and published counts]({RUN})]({CERTIFICATE})\n\n{HERE}"
+    )
+
+
+def _certificate() -> dict[str, str]:
+    """The certificate of the example and the picture of its run, by the names of their files."""
+    from policyc.emit.pdf import standalone_svg
+    from policyc.pipeline import compile_policy
+
+    with TemporaryDirectory() as folder:
+        for name in EXAMPLE:
+            Path(folder, name).write_bytes(shipped(name))
+        written = compile_policy(Path(folder, EXAMPLE[0])).save(Path(folder, "example.plan"))
+        page, record = ((written / f"certificate.{kind}").read_text(encoding="utf-8") for kind in ("html", "json"))
+    picture = standalone_svg(json.loads(record)["pictures"]["example"])
+    return {CERTIFICATE: page, RUN: picture.replace("</style>", f"</style>{PAPER}")}
 
 
 def _deployment(name: str) -> str:

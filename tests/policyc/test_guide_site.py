@@ -58,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.law
 def test_every_page_and_finding_is_in_the_site(site: Path) -> None:
     """And the cookbook's policies, and nothing else that is a page."""
-    made = {str(path.relative_to(site)).removesuffix(".html") for path in site.rglob("*.html")}
+    made = {str(path.relative_to(site)).removesuffix(".html") for path in site.rglob("*.html")} - {"fleet.certificate"}
     findings = {f"findings/{code}" for code in all_codes()}
     assert made == {"index", *PAGES, *findings, *(f"deployments/{name}" for name in DEPLOYMENTS)}
     searched = (site / "search.js").read_text(encoding="utf-8")
@@ -102,11 +102,26 @@ def test_what_a_page_names_is_linked_and_blocks_are_as_they_were(site: Path) -> 
     assert "explain E0702" in re.sub(r"<[^>]+>", "", limits)
     assert "spent.policy</span>" in limits
     assert '<a href="reading.html"><code>policyc guide reading</code></a>' in (site / "tutorial.html").read_text()
-    shown = {path.name for path in site.glob("*.svg")}
+    shown = {path.name for path in site.glob("*.svg")} - {"fleet.certificate.svg"}
     promises = (site / "promises.html").read_text(encoding="utf-8")
     assert shown == set(re.findall(r'<img [^>]*src="(\w+\.svg)"', promises))
     assert len(shown) == 4
     assert not re.findall(r"^```", "\n".join(p.read_text() for p in site.rglob("*.html")), re.MULTILINE)
+
+
+@pytest.mark.law
+def test_a_certificate_of_the_gallery_is_there_to_be_read(site: Path, gallery: Path, tmp_path: Path) -> None:
+    """It is what `compile` writes, to the byte, and the page about certificates leads to it and shows its example."""
+    assert policyc("compile", gallery / "fleet.policy", "--output", "fleet.plan", cwd=tmp_path).returncode == 0
+    written = (tmp_path / "fleet.plan" / "certificate.html").read_bytes()
+    assert (site / "fleet.certificate.html").read_bytes() == written
+    reading = (site / "reading.html").read_text(encoding="utf-8")
+    page = Page(reading)
+    assert page.links.count("fleet.certificate.html") == 2
+    assert page.loaded.count("fleet.certificate.svg") == 1
+    picture = (site / "fleet.certificate.svg").read_text(encoding="utf-8")
+    assert picture.split() == (gallery / "fleet.certificate.svg").read_text(encoding="utf-8").split()
+    assert "Make one:" in reading
 
 
 def test_a_directory_with_something_in_it_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
