@@ -133,8 +133,9 @@ def _example() -> str:
     """Of the page about certificates: one to look at, and what it promises is like in a picture."""
     return (
         f"Here is [one]({CERTIFICATE}), as `policyc compile` wrote it of a policy of the gallery: aircraft by the New "
-        "York airport that they left from last. In it is an example run on simulated values, true, noisy and "
-        f"published:\n\n[![An example run: true, noisy and published counts]({RUN})]({CERTIFICATE})\n\n{HERE}"
+        "York airport that they left from last. In it is an example run on simulated values, true in blue, noisy in "
+        "brown and published in green:\n\n"
+        f"[![An example run: true, noisy and published counts]({RUN})]({CERTIFICATE})\n\n{HERE}"
     )
 
 
