@@ -38,6 +38,7 @@ from policyc_check.steps.chains import Chain
 from policyc_runtime.ancestors import Indices, summed
 from policyc_runtime.estimation import Estimator, every_estimator
 from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.estimation.kalman import BY_CELL, PosteriorMean, by_cell
 from policyc_runtime.estimation.map import LEAST_SEEN
 from policyc_runtime.groups import group_sizes
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
@@ -209,7 +210,8 @@ class Predictor:
     def method(self, estimator: Estimator) -> str:
         """How the prediction for an estimator was made, for the certificate."""
         if self._modelled and self.moving is not None and estimator.prediction_method is not None:
-            return estimator.prediction_method
+            many = isinstance(estimator, PosteriorMean) and by_cell(self.moving)
+            return estimator.prediction_method + (BY_CELL if many else "")
         if self._modelled:
             chains = "chain" if len(self.chains) == 1 else "chains"
             split = "" if self.moving is not None else f"; {EVENLY_SPLIT}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Literal
 
@@ -305,6 +306,7 @@ def correlation_record(policy: Policy, lags: Mapping[str | None, tuple[int, ...]
     return Correlation(kind="none", chains=(), evidence=evidence)
 
 
+@lru_cache(maxsize=4)
 def chain_record(chain: MarkovCorrelation, lags: tuple[int, ...] = (1,)) -> ChainRecord:
     """One declared chain as a plan has it."""
     return ChainRecord(

@@ -13,20 +13,22 @@ from policyc.emit.numbers import about, exact
 from policyc_check.errors import KernelError
 from policyc_check.plan.targets import UserPromise
 from policyc_check.users.claims import unit_of
+from policyc_runtime.estimation.kalman import MOST_TOGETHER, PosteriorMean
 from policyc_runtime.estimation.plain_series import PlainSeries
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import ReleasePlan
 from policyc_runtime.published_values import NOT_A_RELEASE
 
 SHOWN = 60  # steps that are drawn
 ANOTHER_MACHINE = 1e-3  # relative: far more than rounding does, far less than anybody sees
-MOST_SERIES = 64  # that an estimator takes one after the other: more would take minutes, for a picture of one
+MOST_SERIES = 64  # that an estimator takes one after the other
 SEED = 0  # the same picture from the same plan; nothing real is ever drawn with it
 
 
 def example_picture(plan: Plan) -> Json | None:
     """One cell of the first release over the first steps: true, noisy, published; None where nothing fits."""
-    if any(isinstance(part.estimator, PlainSeries) and len(part.cells) > MOST_SERIES for part in plan.releases):
+    if any(_takes_long(part) for part in plan.releases):
         return None
     try:
         result = simulate(plan, SEED, 1, [], steps=SHOWN)
@@ -65,6 +67,12 @@ def example_picture(plan: Plan) -> Json | None:
             if not np.isnan(column).all()
         ],
     }
+
+
+def _takes_long(part: ReleasePlan) -> bool:
+    """Whether an estimator would take minutes, for a picture of one cell."""
+    many = isinstance(part.estimator, PosteriorMean) and len(part.cells) > MOST_TOGETHER
+    return many or (isinstance(part.estimator, PlainSeries) and len(part.cells) > MOST_SERIES)
 
 
 def same_example(recorded: JsonValue, drawn: JsonValue) -> bool:

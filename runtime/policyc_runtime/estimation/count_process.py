@@ -176,10 +176,23 @@ class CountProcess:
 
     def spread(self, step: int) -> Array:
         """The expected covariance of the counts of `step` + 1 given those of `step`."""
+        return self._settled_spread if step >= self.settled else self._spread(step)
+
+    @cached_property
+    def _settled_spread(self) -> Array:
+        return self._spread(int(self.settled))
+
+    def _spread(self, step: int) -> Array:
         if self.chain is None:
             return self.start()
         law, move = self.chain.marginal(step), self.move
         return np.asarray(self.dispersion * self.population * (np.diag(law @ move) - move.T @ (law[:, None] * move)))
+
+    def spreads(self, step: int) -> Array:
+        """The diagonal of `spread`, of a chain, (states,)."""
+        assert self.chain is not None
+        law, move = self.chain.marginal(step), self.move
+        return np.asarray(self.dispersion * self.population * (law @ (move * (1.0 - move))))
 
     def drawn(self, steps: int, series: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """(steps, series, cells) counts of simulated users, exactly in law: counts move by multinomial draws.
