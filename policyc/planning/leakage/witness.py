@@ -1,8 +1,8 @@
 """An attack that shows how near a bound on leakage is: a pair of values, a step, and outputs around it.
 
 Laplace noise of a step can show every set of cells, but none and all, e^epsilon times likelier than the other cells.
-Outputs before and after a step are told apart by the laws of the chain; of one step's outputs, all others being
-fixed, the best set holds the cells above a threshold, so that steps are improved one after the other until none can be.
+Outputs before and after a step are told apart by the laws of the chain, each side by itself, and what is found for a
+pair is the most that so many steps can tell of it (Dinkelbach's method, as in `pairs`).
 What is found is only a proposal: `policyc_runtime.witness` follows the same outputs once more.
 """
 
@@ -30,10 +30,11 @@ Whole = NDArray[np.intp]
 
 LONGEST = 4096  # steps before and after the one that is asked about
 _SHORT, _LONG = 4, 16  # steps with which all pairs are tried, and with which the best begin
-_KEPT = 12  # pairs
+_KEPT = 12  # pairs at least; half of them at every length, as many as have so many cells in their laws
 _TRIED = 200_000  # cells of pairs that are tried; of more, the pairs whose ways part most
 _ENOUGH = 1e-10  # of all that is told: what twice as many steps must add, and what may be left out
-_SWEEPS = 60
+_ROUNDS = 100  # of Dinkelbach's method
+_NEAR = 1e-13  # nats by which another round has to tell more
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def _attack_on(chain: Chain, losses: Floats, step: int) -> Attack | None:
         if total[best] <= known + _ENOUGH * total[best] or length >= max(len(before.losses), len(after.losses)):
             break
         known = float(total[best])
-        pairs = pairs[np.argsort(-total, kind="stable")[:_KEPT]]
+        most = max(_KEPT, min(len(pairs) // 2, _TRIED // chain.states**2))
+        pairs = pairs[np.argsort(-total, kind="stable")[:most]]
         length = max(_LONG, 2 * length)
     pair = int(pairs[best, 0]), int(pairs[best, 1])
     own = np.zeros((1, chain.states), dtype=np.bool_)
@@ -169,44 +171,27 @@ def _apart(before: Floats | None, after: Floats, states: Whole) -> Whole:
 
 
 def _best_outputs(laws: Sequence[Floats], losses: Floats, pairs: Whole) -> tuple[Floats, Sets]:
-    """Coordinate ascent, outward and inward again, from what the nearest steps alone would choose."""
-    steps, (m, _) = len(laws), pairs.shape
-    n = len(laws[0])
-    gains = np.expm1(losses)
-    chosen = np.zeros((steps, m, n), dtype=np.bool_)
-    ahead = [np.ones((m, n)) for _ in range(steps)]  # likelihood of what lies beyond a step, given the state at it
-    told = np.full(m, -np.inf)
-    start = np.stack([laws[0][pairs[:, 0]], laws[0][pairs[:, 1]]], axis=1)
-    for _ in range(_SWEEPS):
-        seen = [start]  # (m, 2, n): the way from each state of the pair to a step, with the outputs between
-        for k in range(steps):
-            chosen[k] = _best_sets(seen[k], ahead[k], gains[k])
-            if k + 1 < steps:
-                onward = (seen[k] * (1 + gains[k] * chosen[k])[:, None, :]) @ laws[k + 1]
-                seen.append(onward / onward.max(axis=(1, 2), keepdims=True))
-        for k in range(steps - 1, -1, -1):
-            chosen[k] = _best_sets(seen[k], ahead[k], gains[k])
-            likely = ahead[k] * (1 + gains[k] * chosen[k])
-            if k:
-                ahead[k - 1] = likely @ laws[k].T
-                ahead[k - 1] /= ahead[k - 1].max(axis=1, keepdims=True)
-        both = (start * likely[:, None, :]).sum(axis=2)
-        now = np.log(both[:, 0]) - np.log(both[:, 1])
-        if (now <= told + 1e-13).all():
+    """For a ratio of likelihoods the outputs that are best, outward step by step; of these a larger one, until none is.
+
+    Outputs of a step grow likelihoods x and y of the pair where x - ratio y is above 0, whatever lies beyond.
+    """
+    factors, told = np.exp(losses), np.full(len(pairs), -np.inf)
+    chosen = np.zeros((len(laws), len(pairs), len(laws[0])), dtype=np.bool_)
+    open_, ratio = np.arange(len(pairs)), np.ones(len(pairs))
+    for _ in range(_ROUNDS):
+        x, y = laws[0][pairs[open_, 0]], laws[0][pairs[open_, 1]]
+        left = x - ratio[:, None] * y
+        sets = np.empty((len(laws), len(open_), len(laws[0])), dtype=np.bool_)
+        for k, factor in enumerate(factors):
+            sets[k] = left > 0
+            grown = np.where(sets[k], factor, 1.0) / y.sum(axis=1)[:, None]
+            x, y, left = x * grown, y * grown, left * grown
+            if k + 1 < len(laws):
+                x, y, left = x @ laws[k + 1], y @ laws[k + 1], left @ laws[k + 1]
+        now = np.log(x.sum(axis=1)) - np.log(y.sum(axis=1))
+        better = now > told[open_] + _NEAR
+        if not better.any():
             break
-        told = np.maximum(now, told)
-    return now, chosen
-
-
-def _best_sets(seen: Floats, ahead: Floats, gain: float) -> Sets:
-    """Of each pair the set of cells, neither none nor all, whose likelihood raised by `gain` tells most, (m, n)."""
-    m, n = ahead.shape
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.nan_to_num(seen[:, 0] / seen[:, 1], nan=0.0, posinf=np.inf)
-    order = np.argsort(-ratio, axis=1, kind="stable")
-    ordered = np.take_along_axis(seen * ahead[:, None, :], order[:, None, :], axis=2)
-    sums = ordered.sum(axis=2, keepdims=True) + gain * np.cumsum(ordered, axis=2)[:, :, :-1]
-    count = (sums[:, 0] / sums[:, 1]).argmax(axis=1)
-    sets = np.zeros((m, n), dtype=np.bool_)
-    np.put_along_axis(sets, order, np.arange(n)[None, :] <= count[:, None], axis=1)
-    return sets
+        open_ = open_[better]
+        told[open_], chosen[:, open_], ratio = now[better], sets[:, better], np.exp(now[better])
+    return told, chosen
