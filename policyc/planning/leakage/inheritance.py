@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -19,6 +20,7 @@ from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
 from policyc.planning.leakage.pairs import most_spent, settled
 from policyc.planning.leakage.recursion import Lags, inherited, lag_set, patterns
+from policyc.planning.leakage.stretches import followed
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
 from policyc_check.rounding import UNIT, roundings
@@ -98,11 +100,14 @@ def shown_by_pairs(
     found = settled(chain, inside, ends, None if endless else len(budgets) - 1)
     if found is None:
         return None
-    entry = Inheritance(group=group, before=(), after=(), pairs=found.stated)
-    try:
-        return entry, audited_leakage(entry, budgets, chain.backward_side(), chain.forward_side(), endless=endless)
-    except PlanRejectedError:
-        return None
+    along = None if endless else followed(chain, (ends[0], inside, ends[1]), len(budgets) - 1)
+    for pairs in (None if along is None else along.stated(), found.stated):
+        with suppress(PlanRejectedError):
+            if pairs is not None:
+                entry = Inheritance(group=group, before=(), after=(), pairs=pairs)
+                sides = chain.backward_side(), chain.forward_side()
+                return entry, audited_leakage(entry, budgets, *sides, endless=endless)
+    return None
 
 
 def audited_total_leakage(

@@ -94,6 +94,8 @@ def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLe
     if horizon is not None:
         stated_runs = () if stated[0].pairs else (stated[0].before, stated[0].after)
         rows = [release.schedule.runs for release in plan.scheduled] + [_runs(runs) for runs in stated_runs]
+        if stated[0].pairs and (stated[0].pairs[0].until or stated[0].pairs[1].until):
+            rows.append(Runs([(horizon, 1)]))  # steps inherit what no others do: none is left out
         lag = max((lag for runs in stated_runs for run in runs for lag in run.lags), default=1)
         kept = enough(rows, max(width, lag + 1), sides[0].settled + lag)
         return audited_leakage(stated[0], total_budgets(plan, kept), *sides, endless=False, steps=kept, horizon=horizon)
@@ -126,9 +128,14 @@ def audited_leakage(
         earlier = None if endless else (horizon or len(budgets)) - 1
         past = inherited_by_pairs(stated.pairs[0], budgets, sides[0], "before", earlier)
         future = inherited_by_pairs(stated.pairs[1], budgets[::-1], sides[1], "after", earlier)
-        before, after = np.full((2, len(budgets)), [[past.max()], [future.max()]])
+        count = np.arange(len(budgets)) if steps is None else steps  # of earlier steps
+        p = np.searchsorted(stated.pairs[0].until, count)  # which matrix is that of a step; 0 where there is one
+        f = np.searchsorted(stated.pairs[1].until, (earlier or 0) - count)
+        before, after = past.max(axis=(1, 2))[p], future.max(axis=(1, 2))[f]
         before[0], after[-1] = before[0] * endless, after[-1] * endless  # before the first, after the last: nothing
-        both = np.minimum(all_up(past, future).max(), all_up(before, after))
+        ways = list(zip(p.tolist(), f.tolist(), strict=True))
+        most = {(i, j): all_up(past[i], future[j]).max() for i, j in set(ways)}
+        both = np.minimum([most[way] for way in ways], all_up(before, after))
         return GroupLeakage(budgets, before, after, endless, steps, both)
     length = int(_runs(stated.before).ends[-1])
     steps = np.arange(length) if steps is None else steps
