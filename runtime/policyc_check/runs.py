@@ -26,9 +26,7 @@ class Runs:
     def places(self, steps: Whole) -> Whole:
         """Where the entry of each step stands, in the patterns written once, one after the other."""
         run = np.searchsorted(self.ends, steps, side="right")
-        passed, written = (
-            np.insert(np.cumsum(column), 0, 0) for column in (np.diff(self.ends, prepend=0), self.periods)
-        )
+        passed, written = (np.insert(column, 0, 0) for column in (self.ends, np.cumsum(self.periods)))
         return np.asarray(written[run] + (steps - passed[run]) % self.periods[run])
 
 

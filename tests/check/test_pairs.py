@@ -17,6 +17,7 @@ from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.pairs import Settled, inherited, largest_budget, settled
 from policyc.planning.leakage.recursion import supremum
+from policyc.planning.leakage.stretches import followed
 from policyc.planning.leakage.witness import found_attack
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.claims import Inheritance, PairBounds
@@ -124,6 +125,84 @@ def test_what_is_shown_lies_between_the_truth_and_the_recursion(
     recursion = sum(supremum(epsilon, side) for side in losses_of(chain)) - epsilon
     assert held(chain, found, long).largest()[0] <= recursion * (1 + 1e-6) + 1e-6
     assert held(chain, found, [epsilon], endless=True).largest()[0] == held(chain, found, long).largest()[0]
+
+
+def held_as(chain: Chain, pairs: tuple[PairBounds, PairBounds], budgets: list[float]) -> GroupLeakage:
+    entry, sides = (
+        Inheritance(group=None, before=(), after=(), pairs=pairs),
+        (chain.backward_side(), chain.forward_side()),
+    )
+    return audited_leakage(entry, np.array(budgets), *sides, endless=False)
+
+
+@settings(max_examples=25, deadline=None)
+@given(chains(), st.sampled_from([0.05, 0.3, 1.0]), st.sampled_from([0.0, 0.7]), st.sampled_from([0.0, 1.5]))
+def test_what_stretches_of_steps_show_is_never_less_than_the_truth(
+    chain: Chain, epsilon: float, first: float, last: float
+) -> None:
+    """Of every step, exact over all outputs; the largest is reached; no number of any stretch can be made smaller."""
+    steps = 6 if chain.states == 2 else 4
+    ends = max(first, epsilon), max(last, epsilon)
+    budgets = [ends[0], *[epsilon] * (steps - 2), ends[1]]
+    truth = np.array(exact(chain, budgets))
+    along = followed(chain, (ends[0], epsilon, ends[1]), steps - 1)
+    assert along is not None
+    assert along.leakage.max() == pytest.approx(truth.max(), rel=1e-9)
+    assert (along.leakage <= truth + 1e-12).all()
+    stated = along.stated()
+    if stated is None:
+        return
+    shown = held_as(chain, stated, budgets).windows(1)
+    assert (shown >= truth - 1e-12).all()
+    assert shown.max() <= truth.max() * (1 + 1e-6 if chain.states == 2 else 1.051)
+    for side in (0, 1):
+        nats, until = stated[side].nats, stated[side].until
+        for place in np.flatnonzero(np.array(nats) > 1e-6):
+            fewer = (*nats[:place], nats[place] * (1 - 1e-5), *nats[place + 1 :])
+            with pytest.raises(PlanRejectedError):
+                held_as(chain, replaced(stated, side, fewer, until), budgets)
+
+
+def replaced(
+    stated: tuple[PairBounds, PairBounds], side: int, nats: tuple[float, ...], until: tuple[int, ...]
+) -> tuple[PairBounds, PairBounds]:
+    other = PairBounds(nats=nats, until=until)
+    return (other, stated[1]) if side == 0 else (stated[0], other)
+
+
+def test_stretches_are_those_of_the_stream() -> None:
+    """Other numbers of steps, not rising, one too few, too many; matrices in another order; an endless stream."""
+    chain, budgets = Chain([[0.9, 0.1], [0.2, 0.8]]), [0.2] * 12
+    along = followed(chain, (0.2, 0.2, 0.2), 11)
+    assert along is not None
+    stated = along.stated()
+    assert stated is not None
+    nats, until = stated[0].nats, stated[0].until
+    assert held_as(chain, stated, budgets).largest()[0] == pytest.approx(along.leakage.max(), rel=1e-6)
+    assert len(until) > 2
+    assert until[-1] == 11
+    others = [
+        (*until[:-2], until[-1]),
+        (*until, 12),
+        (*until[:-1], 12),
+        (*until[:-1], 10),
+        (*until[:-2], until[-1], until[-1]),
+        (*until[:-2], until[-1], until[-2]),
+        (until[-1], *until[1:]),
+        tuple(step + 1 for step in until[:-1]) + until[-1:],
+        (),
+    ]
+    for other in others:
+        with pytest.raises(PlanRejectedError):
+            held_as(chain, replaced(stated, 0, nats, other), budgets)
+    with pytest.raises(PlanRejectedError):
+        held_as(chain, replaced(stated, 0, (*nats[-4:], *nats[4:-4], *nats[:4]), until), budgets)
+    for longer in ([0.2] * 13, [0.2] * 11):
+        with pytest.raises(PlanRejectedError):
+            held_as(chain, stated, longer)
+    entry = Inheritance(group=None, before=(), after=(), pairs=stated)
+    with pytest.raises(PlanRejectedError):
+        audited_leakage(entry, np.array([0.2]), chain.backward_side(), chain.forward_side(), endless=True)
 
 
 @settings(max_examples=12, deadline=None)

@@ -60,13 +60,9 @@ class Followed:
                 break
         else:
             return None
-        begins = [0, *(end + 1 for end in ends[:-1])]
-        stretches = (
-            [(max(begin, 1), max(end, 1)) for begin, end in zip(begins, ends, strict=True)],
-            [(max(steps - end, 1), max(steps - begin, 1)) for begin, end in zip(begins, ends, strict=True)][::-1],
-        )
-        sides = zip(self.laws, self.budgets[::2], told, stretches, strict=True)
-        before, after = (self._bounds(law, end, seen, own) for law, end, seen, own in sides)
+        until = {max(end, 1) for end in ends}, {steps, *(max(steps - end - 1, 1) for end in ends[:-1])}
+        sides = zip(self.laws, self.budgets[::2], told, until, strict=True)
+        before, after = (self._bounds(law, end, seen, sorted(own)) for law, end, seen, own in sides)
         return before, after
 
     def _between(self) -> tuple[Floats, Floats]:
@@ -79,11 +75,9 @@ class Followed:
             found.append(best)
         return found[0], found[1]
 
-    def _bounds(self, law: Floats, end: float, told: Floats, stretches: list[tuple[int, int]]) -> PairBounds:
-        matrices, until = [], []
-        for begin, last in stretches:
-            if until and last <= until[-1]:
-                continue
+    def _bounds(self, law: Floats, end: float, told: Floats, until: list[int]) -> PairBounds:
+        matrices = []
+        for begin, last in zip([1, *(last + 1 for last in until)], until, strict=False):
             bound = told[begin : last + 1].max(axis=0)
             for _ in range(_ROUNDS):
                 reached = _reached(law, np.exp(bound), end, self.budgets[1], last)[begin:].max(axis=0)
@@ -92,7 +86,6 @@ class Followed:
                 bound = np.maximum(bound, reached)
             bound = bound + _ROOM * float(bound.max()) + 1e-13
             matrices.append(np.where(np.eye(len(law)), 0.0, bound))
-            until.append(last)
         return PairBounds(nats=tuple(np.concatenate(matrices).ravel().tolist()), until=tuple(until))
 
 
@@ -103,9 +96,7 @@ def _ends(told: tuple[Floats, Floats], inside: float, most: float, count: int) -
     for _ in range(count):
         before, after, end = past[begin], future[steps - begin], begin
         if inside + float((before + after).max()) > most:
-            if 0 < begin < steps:
-                return
-            before, after = (0 * before, after) if not begin else (before, 0 * after)  # ends have nothing beyond them
+            return
         while end < steps:
             longer = np.maximum(before, past[end + 1]), np.maximum(after, future[steps - end - 1])
             if inside + float((longer[0] + longer[1]).max()) > most:

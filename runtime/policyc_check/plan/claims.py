@@ -77,14 +77,11 @@ class InheritedRun(Record):
 
 
 class PairBounds(Record):
-    """What any step inherits from one side, nats, (n, n), row by row. `places`, `weights`: of an earlier version.
-
-    With `until` several, one after the other: of steps with at most so many on that side, and more than the one before.
-    """
+    """What steps inherit from one side, nats, (n, n): of all, or of those with at most `until` steps there, in turn."""
 
     nats: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(max_length=4096)]
     until: tuple[Steps, ...] = NOTHING
-    places: Opaque = NOTHING
+    places: Opaque = NOTHING  # of an earlier version, as are
     weights: Opaque = NOTHING
 
 

@@ -94,8 +94,7 @@ def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLe
     if horizon is not None:
         stated_runs = () if stated[0].pairs else (stated[0].before, stated[0].after)
         rows = [release.schedule.runs for release in plan.scheduled] + [_runs(runs) for runs in stated_runs]
-        if stated[0].pairs and (stated[0].pairs[0].until or stated[0].pairs[1].until):
-            rows.append(Runs([(horizon, 1)]))  # steps inherit what no others do: none is left out
+        rows += [Runs([(horizon, 1)])] * any(side.until for side in stated[0].pairs or ())  # no step is like another
         lag = max((lag for runs in stated_runs for run in runs for lag in run.lags), default=1)
         kept = enough(rows, max(width, lag + 1), sides[0].settled + lag)
         return audited_leakage(stated[0], total_budgets(plan, kept), *sides, endless=False, steps=kept, horizon=horizon)
@@ -125,12 +124,12 @@ def audited_leakage(
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")
     if stated.pairs is not None:
-        earlier = None if endless else (horizon or len(budgets)) - 1
+        earlier = math.inf if endless else (horizon or len(budgets)) - 1
         past = inherited_by_pairs(stated.pairs[0], budgets, sides[0], "before", earlier)
         future = inherited_by_pairs(stated.pairs[1], budgets[::-1], sides[1], "after", earlier)
         count = np.arange(len(budgets)) if steps is None else steps  # of earlier steps
         p = np.searchsorted(stated.pairs[0].until, count)  # which matrix is that of a step; 0 where there is one
-        f = np.searchsorted(stated.pairs[1].until, (earlier or 0) - count)
+        f = np.searchsorted(stated.pairs[1].until, earlier - count)
         before, after = past.max(axis=(1, 2))[p], future.max(axis=(1, 2))[f]
         before[0], after[-1] = before[0] * endless, after[-1] * endless  # before the first, after the last: nothing
         ways = list(zip(p.tolist(), f.tolist(), strict=True))

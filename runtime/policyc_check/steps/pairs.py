@@ -18,30 +18,28 @@ from policyc_check.rounding import UNIT, Floats
 from policyc_check.steps.chains import Side
 
 
-def inherited_by_pairs(stated: PairBounds, budgets: Floats, side: Side, where: str, earlier: int | None) -> Floats:
+def inherited_by_pairs(stated: PairBounds, budgets: Floats, side: Side, where: str, earlier: float) -> Floats:
     """What steps inherit from one side, nats, (m, n, n), of at most `earlier` steps; E0801 where that is not shown."""
-    law, until = side.law(1, 1), [0, *(stated.until or [earlier])]
-    n, inside = len(law.matrix), float((budgets if earlier is None else budgets[1:-1]).max(initial=0.0))
+    law, until = side.law(1, 1), np.array([0, *(stated.until or [earlier])])
+    n, inside = len(law.matrix), float((budgets if earlier == np.inf else budgets[1:-1]).max(initial=0.0))
     first, error = max(inside, float(budgets[0])), law.relative_error + (n + 24) * UNIT  # entries, exp, sums of n
-    least, most = law.matrix * (1 - error), law.matrix * (1 + error)
-    said, rising = "leakage passed on between states is not shown", sorted(set(stated.until)) == [*stated.until]
+    least, most, nats = law.matrix * (1 - error), law.matrix * (1 + error), np.array(stated.nats).reshape(-1, n, n)
+    said = "leakage passed on between states is not shown"
     refused = PlanRejectedError("E0801", said, where=f"claims.inherited, {where}")
-    if side.settled or not rising or until[-1] != earlier or len(stated.nats) != n * n * len(until[1:]):
+    if side.settled or len(nats) != len(until) - 1 or until[-1] != earlier or (np.diff(stated.until) <= 0).any():
         raise refused
-    nats = np.array(stated.nats).reshape(-1, n, n)
     with np.errstate(over="ignore", invalid="ignore"):
         begun, apart = np.exp([first, max(float(nats.max()) + inside, first)]) * (1 + error + 800 * UNIT)  # of the sum
-        for bound, fewer, last in zip(nats, until, until[1:], strict=False):
-            left = (np.exp(bound)[:, :, None] * least - most[:, None])[~np.eye(n, dtype=np.bool_)]
-            for steps in range(1, 20_001):
-                paid, owed = np.maximum(left, 0.0), np.maximum(-left, 0.0)
-                has, needs = paid.sum(axis=1) * (1 - error), owed.sum(axis=1) * (1 + error)
-                more = ~(has >= needs * apart)
-                if steps > fewer and not (has >= needs * begun).all():
-                    raise refused
-                if steps == last or not more.any():
-                    break
-                left = paid[more] @ least - np.exp(inside) * (owed[more] @ most) - 1e-280  # more than underflows
-            else:
+        left = (np.exp(nats)[..., None] * least - most[:, None])[:, ~np.eye(n, dtype=np.bool_)].reshape(-1, n)
+        fewer, last = (np.repeat(ends, n * (n - 1)) for ends in (until[:-1], until[1:]))  # of every pair's steps
+        for steps in range(1, 20_001):
+            paid, owed = np.maximum(left, 0.0), np.maximum(-left, 0.0)
+            has, needs = paid.sum(axis=1) * (1 - error), owed.sum(axis=1) * (1 + error)
+            if not ((has >= needs * begun) | (steps <= fewer)).all():
                 raise refused
-    return nats
+            more = ~(has >= needs * apart) & (steps < last)
+            if not more.any():
+                return nats
+            left = paid[more] @ least - np.exp(inside) * (owed[more] @ most) - 1e-280  # more than underflows
+            fewer, last = fewer[more], last[more]
+    raise refused

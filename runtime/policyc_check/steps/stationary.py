@@ -40,11 +40,9 @@ def stationary_law(matrix: Floats) -> Floats:
     classes = closed_classes(matrix)
     if len(classes) > 1:
         a, b = (int(inside[0]) + 1 for inside in classes[:2])
-        raise InvalidMatrixError(
-            "E0805",
-            f"the chain has more than one stationary law: state {a} and state {b} can never be left for each other",
-            help="give the law of the first step, or leave out states that are never visited",
-        )
+        said = f"the chain has more than one stationary law: state {a} and state {b} can never be left for each other"
+        advice = "give the law of the first step, or leave out states that are never visited"
+        raise InvalidMatrixError("E0805", said, help=advice)
     result = np.zeros(len(matrix))
     result[classes[0]] = law_of_class(matrix, classes[0])
     return result
@@ -82,12 +80,10 @@ def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
 
 def vanishing() -> InvalidMatrixError:
     """The refusal of a chain whose probabilities floats cannot tell from 0."""
-    return InvalidMatrixError(
-        "E0805",
-        "a state is so improbable that its probability vanishes in floating point",
-        because="it would be taken for a state that nobody can be in",
-        help="write 0 for what cannot happen, and probabilities of at least 1e-100 for what can",
-    )
+    said = "a state is so improbable that its probability vanishes in floating point"
+    because = "it would be taken for a state that nobody can be in"
+    advice = "write 0 for what cannot happen, and probabilities of at least 1e-100 for what can"
+    return InvalidMatrixError("E0805", said, because=because, help=advice)
 
 
 def _total(a: Double) -> tuple[float, float]:

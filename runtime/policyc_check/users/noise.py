@@ -131,13 +131,8 @@ class DiscreteGaussianLoss:
         reach = math.ceil(most * width) + 1
         exponents = -((np.arange(-reach, reach + 1) / width) ** 2) / 2
         total = width * math.sqrt(2 * math.pi) if self.v >= SMOOTH else math.fsum(np.exp(exponents).tolist())
-        law = LossLaw(
-            self.shift / self.v,
-            together * self.shift**2 / (2 * self.v),
-            -reach,
-            exponents - math.log(total) + 2e-12,
-            lost=2 * math.exp(-((reach / width) ** 2) / 2),
-        )
+        chances, lost = exponents - math.log(total) + 2e-12, 2 * math.exp(-((reach / width) ** 2) / 2)
+        law = LossLaw(self.shift / self.v, together * self.shift**2 / (2 * self.v), -reach, chances, lost=lost)
         return ((law, times),)
 
     def delta(self, epsilon: float) -> float:
