@@ -6,7 +6,8 @@ from typing import Literal
 
 from policyc.planning.draft import release_cells, suppression_rules
 from policyc.semantics.policy import Made, Policy
-from policyc_runtime.made_release import BlockTotal, Change, Quotient
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
+from policyc_runtime.made_release import BlockTotal, Change, MadeQuery, Quotient
 from policyc_runtime.planned_release import MadeRelease
 
 
@@ -25,10 +26,14 @@ def made_records(policy: Policy) -> tuple[MadeRelease, ...]:
     )
 
 
-def _query(made: Made) -> BlockTotal | Quotient | Change:
+def _query(made: Made) -> MadeQuery:
     by = made.by
     if made.kind == "total":
         return BlockTotal(of=made.of, by=by)
+    if made.kind == "prefix":
+        return PrefixQuery(of=made.of, by=by)
+    if made.width is not None:
+        return WindowQuery(of=made.of, steps=made.width, by=by)
     told = made.baseline
     if told is None:
         kind: Literal["ratio", "mean"] = "ratio" if made.kind == "ratio" else "mean"

@@ -19,17 +19,18 @@ from policyc.planning.measurements import Measurement
 from policyc.planning.trials import SEED, Estimated, Trial
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
-from policyc_check.plan.queries import SumQuery
+from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.users.claims import promised_user_level, setting_of, unit_of
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.projection import NearestValues, NoEstimation
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
-from policyc_runtime.made_values import block_totals, changes, made_values
+from policyc_runtime.made_values import changes, made_values
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import BudgetedRelease, MadeRelease, MeasuredRelease, ReleasePlan
 from policyc_runtime.predicted_errors import PredictedError
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.row_sums import block_totals, running_totals, width_of
 from policyc_runtime.suppression import showing_all
 
 Array = NDArray[np.float64]
@@ -38,6 +39,7 @@ LONGEST = 100  # steps of a stream of simulated users, or more where rows are lo
 FEWEST_ROWS = 4  # in it
 MOST_STEPS = 16_000  # of all of these streams: what is left of chance is printed
 LEAST_STREAMS = 16
+MOST_WHOLE = MOST_STEPS // LEAST_STREAMS  # steps of streams that are simulated from end to end
 NOISE_STEPS = 100_000  # at which noise alone is drawn
 OF_NOISE = "variance of the noise of all steps of a row"
 OF_USERS = "simulated users of the declared chain, through mechanism, estimator and what is made of released values"
@@ -71,13 +73,33 @@ def _predicted(
     part = _added_up(plan, made.query.of)
     if part is not None and plan.agrees(part.name):
         return _of_agreed(plan, part, made) if squared and isinstance(query, BlockTotal) else None
-    if part is not None and isinstance(query, BlockTotal):
-        noise = _noise_of_totals(plan, part, made.steps) if squared else _drawn_noise_of_totals(plan, part, made.steps)
-        if noise is not None and (_off_by_noise(part) or part.predicted.kind == "noise"):
-            return _error(part.predicted, noise, OF_NOISE)
-    if users is not None:
-        return _simulated(users, OF_USERS)
-    return None if part is None or isinstance(query, Quotient) else _on_courses(policy, plan, made, part)
+    noise = None if part is None else _of_noise(plan, part, made, squared=squared)
+    if part is not None and noise is not None and (_off_by_noise(part) or part.predicted.kind == "noise"):
+        return _error(part.predicted, noise, OF_NOISE)
+    so_far = _kinds(plan, made) & {"prefix", "window"}
+    if users is not None and not (so_far and (plan.stream.horizon or math.inf) > MOST_WHOLE):
+        return _simulated(users, OF_USERS)  # of totals over less of the stream it is another one
+    return None if part is None or so_far or isinstance(query, Quotient) else _on_courses(policy, plan, made, part)
+
+
+def _kinds(plan: Plan, made: MadeRelease) -> set[str]:
+    """How one is made, and all that it is made of."""
+    by_name, names = {one.name: one for one in plan.made}, [made.name]
+    found: set[str] = set()
+    while names:
+        query = by_name[names.pop()].query
+        found.add(query.kind)
+        names += [name for name in (query.of, getattr(query, "over", None)) if name in by_name]
+    return found
+
+
+def _of_noise(plan: Plan, part: ReleasePlan, made: MadeRelease, *, squared: bool) -> Estimated | None:
+    """The error of sums of a release's values, each off by its noise; None where it is no sum, or nobody knows."""
+    if isinstance(made.query, BlockTotal):
+        return _noise_of_totals(plan, part, made.steps) if squared else _drawn_noise_of_totals(plan, part, made.steps)
+    if isinstance(made.query, WindowQuery) or (isinstance(made.query, PrefixQuery) and plan.stream.horizon is not None):
+        return _noise_so_far(plan, part, width_of(made.query), squared=squared)
+    return None
 
 
 def _of_agreed(plan: Plan, part: ReleasePlan, made: MadeRelease) -> PredictedError | None:
@@ -125,17 +147,39 @@ def _noise_of_totals(plan: Plan, part: ReleasePlan, size: int) -> Estimated | No
 
 def _drawn_noise_of_totals(plan: Plan, part: ReleasePlan, size: int) -> Estimated | None:
     """Mean absolute error of the same under budgets of steps, drawn: sums of few Laplace draws are not normal."""
-    if not isinstance(part, BudgetedRelease) or part.constraints:
-        return None
     steps = plan.expected_steps // size * size
-    scales = part.schedule.scales(steps)
-    if 0 in scales:
+    noise = _drawn(part, steps, max(NOISE_STEPS // size * size, steps))
+    if noise is None:
         return None
-    scales = (scales * -(-NOISE_STEPS // steps))[: max(NOISE_STEPS // size * size, steps)]
-    raw = np.zeros((len(scales), len(part.cells)), np.int64)
-    noise = part.mechanism.add_noise(raw, scales, SimulationRandomness(SEED))
-    errors = np.abs(noise.reshape(-1, size, raw.shape[1]).sum(axis=1)).mean(axis=1)
+    errors = np.abs(noise.reshape(-1, size, noise.shape[1]).sum(axis=1)).mean(axis=1)
     return Estimated(float(errors.mean()), float(errors.std(ddof=1) / math.sqrt(errors.size)))
+
+
+def _drawn(part: ReleasePlan, steps: int, most: int) -> Array | None:
+    """Noise of the first `steps` steps, as often as `most` allow, (at most `most`, cells); None where it is not all."""
+    if not isinstance(part, BudgetedRelease) or part.constraints or 0 in part.schedule.scales(steps):
+        return None
+    scales = (part.schedule.scales(steps) * -(-most // steps))[:most]
+    raw = np.zeros((len(scales), len(part.cells)), np.int64)
+    return part.mechanism.add_noise(raw, scales, SimulationRandomness(SEED)).astype(np.float64)
+
+
+def _noise_so_far(plan: Plan, part: ReleasePlan, width: int | None, *, squared: bool) -> Estimated | None:
+    """The error of a running total or window of values that are each off by noise of their own step alone."""
+    steps = plan.expected_steps
+    if not squared:
+        drawn = _drawn(part, steps, max(NOISE_STEPS // steps, LEAST_STREAMS) * steps) if steps <= NOISE_STEPS else None
+        if drawn is None:
+            return None
+        streams = drawn.reshape(-1, steps, drawn.shape[1])
+        errors = np.array([np.abs(running_totals(noise, width)).mean() for noise in streams])
+        return Estimated(float(errors.mean()), float(errors.std(ddof=1) / math.sqrt(errors.size)))
+    if not isinstance(part, BudgetedRelease) or 0 in part.schedule.scales(steps):
+        return None
+    if part.predicted.kind not in ("expected", "noise"):
+        return None
+    often = np.minimum(np.arange(steps, 0, -1), width or steps)  # in so many totals each value is
+    return Estimated(float(np.array(part.errors(steps)) @ often) / steps, 0.0)
 
 
 def _measurement(plan: Plan, part: ReleasePlan) -> Measurement | None:
@@ -203,6 +247,8 @@ def _of_users(plan: Plan) -> dict[str, Estimated]:
     """
     plan = showing_all(plan)
     rows = max(made.first + FEWEST_ROWS * made.steps for made in plan.made)
+    if any(isinstance(made.query, PrefixQuery | WindowQuery) for made in plan.made):
+        rows = max(rows, MOST_WHOLE)
     steps = min(plan.expected_steps, max(LONGEST, rows))
     squared = plan.objective == "mean_squared_error"
     errors: dict[str, list[float]] = {made.name: [] for made in plan.made}

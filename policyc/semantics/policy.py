@@ -131,14 +131,14 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Made:
-    """What is made of released values alone: a total of blocks, a ratio, a mean, or the change from a baseline.
+    """What is made of released values alone: totals of blocks, steps so far or a window, a ratio, a mean, or a change.
 
     `of` is the release it is made of, `over` what a ratio or mean divides by (None: the population). One row is
-    published of every `steps` steps, from step `first` on. `times` multiplies a ratio.
+    published of every `steps` steps, from step `first` on. `times` multiplies a ratio; `width` is that of a window.
     """
 
     name: str
-    kind: Literal["total", "ratio", "mean", "change"]
+    kind: Literal["total", "prefix", "window", "ratio", "mean", "change"]
     of: str
     by: str | None
     span: Span
@@ -147,6 +147,7 @@ class Made:
     steps: int = 1
     first: int = 0
     baseline: Baseline | None = None
+    width: int | None = None
 
 
 @dataclass(frozen=True)

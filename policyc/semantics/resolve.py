@@ -30,6 +30,7 @@ from policyc.semantics.statements import (
     resolve_wish,
 )
 from policyc.semantics.streams import resolve_stream
+from policyc.semantics.totals import with_totals
 from policyc.semantics.windows import with_window
 from policyc.syntax import tree as syntax
 from policyc.syntax.tree import CallStatement, CellField, Correlation, Name, PolicyHeader, Tree, WordStatement
@@ -106,7 +107,7 @@ def _resolve(scope: Scope, tree: Tree, needed: Mapping[str, str]) -> Policy | No
         files=tuple(scope.files[name] for name in sorted(scope.files)),
         made=tuple(made),
     )
-    return with_budgets(with_window(policy))
+    return with_totals(with_budgets(with_window(policy)))
 
 
 def _keyword(statement: syntax.Statement) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.noise import DiscreteLaplace
 from policyc_runtime.denominators import denominators
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
@@ -20,16 +21,21 @@ from policyc_runtime.noise_tails import laws_of_steps, publishes_true_and_noise
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MadeRelease, MeasuredRelease, ReleasePlan, Scheduled
+from policyc_runtime.row_sums import running_totals, width_of
 
 Array = NDArray[np.float64]
 POINTS = 20_001  # of an integral over quantiles
 
 
 class Noise(NamedTuple):
-    """Of the rows of a release: standard deviations (rows, cells) or (rows, 1), and whether it is Laplace noise."""
+    """Of the rows of a release: standard deviations (rows, cells) or (rows, 1), and whether it is Laplace noise.
+
+    `own`: whether each row has noise of its own, which running totals and windows do not.
+    """
 
     stddevs: Array
     laplace: bool
+    own: bool = True
 
 
 def made_stddevs(plan: Plan, made: MadeRelease, known: Mapping[str, NDArray[Any]]) -> Array | None:
@@ -49,12 +55,15 @@ def _of(plan: Plan, name: str, known: Mapping[str, NDArray[Any]]) -> Noise | Non
     if made is None:
         return _of_release(plan, plan.release_named(name), len(known[name]))
     query, base = made.query, _of(plan, made.query.of, known)
-    if base is None:
+    if base is None or not (base.own or isinstance(query, Quotient)):
         return None
     if isinstance(query, BlockTotal):
         rows = len(known[name])
         blocks = (base.stddevs**2)[: len(base.stddevs) // rows * rows if rows else 0]
         return Noise(np.sqrt(blocks.reshape(rows, -1, base.stddevs.shape[1]).sum(axis=1)), laplace=False)
+    if isinstance(query, PrefixQuery | WindowQuery):
+        summed = running_totals(base.stddevs**2, width_of(query))
+        return Noise(np.sqrt(np.asarray(np.ma.getdata(summed), np.float64)), laplace=False, own=False)
     if isinstance(query, Change):
         return Noise(_of_change(plan, made, base, known), laplace=False)
     return _of_quotient(plan, query, base, known, np.asarray(np.ma.getdata(known[name]), np.float64))
@@ -66,13 +75,13 @@ def _of_quotient(
     """Of `times` A / B, whose values are `data`."""
     times = float(query.times)
     if query.over is None:
-        return Noise(base.stddevs * times / float(plan.stream.population or 1), base.laplace)
+        return base._replace(stddevs=base.stddevs * times / float(plan.stream.population or 1))
     over = _of(plan, query.over, known)
     if over is None or _roots(plan, query.of) & _roots(plan, query.over):
         return None
     divisors = np.maximum(np.asarray(np.ma.getdata(denominators(plan, query, known[query.over])), np.float64), 1.0)
     spread = data / times * denominators(plan, query, over.stddevs)
-    return Noise(times / divisors * np.hypot(base.stddevs, spread), laplace=False)
+    return Noise(times / divisors * np.hypot(base.stddevs, spread), laplace=False, own=base.own and over.own)
 
 
 def _of_release(plan: Plan, release: ReleasePlan, steps: int) -> Noise | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.plan.stream import MOST_CELLS
 from policyc_check.records import Label, Name, NonNegativeInteger, PositiveDecimal, Record, Steps
 
@@ -48,7 +49,7 @@ class Change(Record):
     by: Label | None
 
 
-MadeQuery = Annotated[BlockTotal | Quotient | Change, Field(discriminator="kind")]
+MadeQuery = Annotated[BlockTotal | Quotient | Change | PrefixQuery | WindowQuery, Field(discriminator="kind")]
 
 
 class MadeRecord(Record):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.plan.release import ReleasePlan
 from policyc_check.plan.stream import CellRecord
 from policyc_runtime.ancestors import parents
@@ -57,4 +58,6 @@ def _reason(one: MadeRecord, rows: dict[str, Rows], cells: dict[str, Cells], cel
         whole = all(number % steps == 0 for number in apart) and query.first >= first
         covers = query.last + 1 - query.first >= query.every
         return None if whole and covers and own == (steps, query.last + 1) else "its baseline is not of its rows"
+    if isinstance(query, PrefixQuery | WindowQuery):
+        return None if own == (steps, first) == (1, 0) else "it has a row for every step"
     return None if one.steps % steps == 0 and first == one.first == 0 else "its blocks are of no whole rows"

@@ -1,4 +1,4 @@
-"""What is made of released values: totals of blocks, ratios, means and changes.
+"""What is made of released values: totals of blocks, running totals, windows, ratios, means and changes.
 
 A function of the plan and of what is released, for the run, for whoever verifies, and for simulations alike. What is
 masked is published empty: a denominator below 1, or a value that was itself left out.
@@ -6,26 +6,32 @@ masked is published empty: a denominator below 1, or a value that was itself lef
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.denominators import denominators
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MadeRelease
+from policyc_runtime.row_sums import (
+    DECIMALS,
+    EXACT,
+    UNIT,
+    Masked,
+    Values,
+    block_totals,
+    masked,
+    running_totals,
+    width_of,
+)
 from policyc_runtime.suppression import suppressed_rows
 
 Array = NDArray[np.float64]
-Values = NDArray[Any]
-Masked = np.ma.MaskedArray[Any, Any]
 
 LEAST_DENOMINATOR = 1.0  # a ratio to less is published empty: it would be noise
-DECIMALS = 6  # of ratios, means and changes, and the most that rounded values of a release have
-EXACT = 2.0**52  # whole numbers below it are floats without a gap
 
 
 def made_values(plan: Plan, released: Mapping[str, Values]) -> dict[str, Masked]:
@@ -44,7 +50,7 @@ def made_values(plan: Plan, released: Mapping[str, Values]) -> dict[str, Masked]
     for made in plan.made:
         known[made.name] = rows = _values(plan, made, known)
         if made.suppressions:
-            rows = _masked(np.ma.getdata(rows), np.ma.getmaskarray(rows) | suppressed_rows(plan, made, known))
+            rows = masked(np.ma.getdata(rows), np.ma.getmaskarray(rows) | suppressed_rows(plan, made, known))
         found[made.name] = known[made.name] = rows
     return found
 
@@ -54,6 +60,8 @@ def _values(plan: Plan, made: MadeRelease, known: Mapping[str, Values]) -> Maske
     steps, first = rows_of(plan, query.of)
     if isinstance(query, BlockTotal):
         return block_totals(base, made.steps // steps)
+    if isinstance(query, PrefixQuery | WindowQuery):
+        return running_totals(base, width_of(query))
     if isinstance(query, Change):
         every, begin, end = (number // steps for number in (query.every, query.first - first, query.last + 1 - first))
         return changes(base, every, begin, end)
@@ -76,29 +84,6 @@ def sources_of(plan: Plan, name: str) -> set[str]:
         return {name}
     over = made.query.over if isinstance(made.query, Quotient) else None
     return set().union(*(sources_of(plan, of) for of in (made.query.of, over) if of is not None))
-
-
-def block_totals(values: Values, size: int) -> Masked:
-    """Sums over whole blocks of `size` rows, exactly those of the numbers as they are written.
-
-    Rounded values are decimals, and are added up as such; values with all their digits are added up without a loss.
-
-    Args:
-        values: (rows, cells).
-        size: rows a block, >= 1; what is left at the end is in none.
-    """
-    count = len(values) // size
-    shape = (count, size, values.shape[1])
-    empty = np.ma.getmaskarray(values)[: count * size].reshape(shape)
-    blocks = np.where(empty, 0, np.ma.getdata(values)[: count * size].reshape(shape))
-    unit = 10.0**DECIMALS
-    if blocks.dtype.kind == "i":
-        totals = blocks.sum(axis=1)
-    elif (np.rint(blocks * unit) / unit == blocks).all() and (np.abs(blocks * unit).sum(axis=1) < EXACT).all():
-        totals = np.rint(blocks * unit).sum(axis=1) / unit
-    else:
-        totals = np.array([[math.fsum(cell) for cell in block.T] for block in blocks]).reshape(count, shape[2])
-    return _masked(totals, np.asarray(empty.any(axis=1)))
 
 
 def quotients(values: Values, over: Values, times: float) -> Masked:
@@ -126,7 +111,7 @@ def changes(values: Values, every: int, begin: int, end: int) -> Masked:
     if len(values) <= end:
         return _rounded(np.empty((0, cells)), np.zeros((0, cells), np.bool_))
     rows = [np.arange(begin + (turn - begin) % every, end, every) for turn in range(every)]
-    baselines = _masked(
+    baselines = masked(
         np.array([np.median(data[one], axis=0) for one in rows]), np.array([empty[one].any(axis=0) for one in rows])
     )
     medians, small = _divisors(baselines[np.arange(end, len(values)) % every])
@@ -142,9 +127,5 @@ def _divisors(values: Values) -> tuple[Array, NDArray[np.bool_]]:
 
 def _rounded(values: Array, empty: NDArray[np.bool_]) -> Masked:
     """With six decimals; larger numbers have fewer digits than that anyway. Minus zero is zero."""
-    rounded = np.where(np.abs(values) < EXACT / 10.0**DECIMALS, np.round(values, DECIMALS), values)
-    return _masked(rounded + 0.0, empty)
-
-
-def _masked(values: Values, empty: NDArray[np.bool_]) -> Masked:
-    return np.ma.MaskedArray(np.where(empty, 0, values), empty)
+    rounded = np.where(np.abs(values) < EXACT / UNIT, np.round(values, DECIMALS), values)
+    return masked(rounded + 0.0, empty)

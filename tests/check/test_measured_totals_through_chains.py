@@ -1,4 +1,4 @@
-"""What E0702 says of totals that are measured: the recursion of leakage holds where a step is in several of them.
+"""Of totals that are measured: the recursion of leakage holds where a step is in several of them.
 
 Let the likelihood of all that is published change by a factor of at most exp(c[t]) when one user's state at step t
 alone changes. Given the states after it, a step inherits at most L(c[t - 1] + what that one inherits) from before,

@@ -95,7 +95,8 @@ RELEASES = {
 MADE = ("total(", "change(", "ratio(", "mean(")  # of released values: they are not planned
 SKIPPING = ("subsample", "filter_subsample")
 COUNTS = ("count", "by cell", "by cell, otherwise", "two", "a level")
-COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares", "levels")
+TOTALS_OF_COUNTS = ("prefix", "window", "prefix by cell", "window of totals")
+COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares", "levels", *TOTALS_OF_COUNTS)
 TOTALS = tuple(name for name in RELEASES if any("prefix" in text or "window" in text for text in RELEASES[name]))
 
 MECHANISMS = (
@@ -386,6 +387,8 @@ def _unfit(one: Combination) -> Iterator[str]:
         steps or one.constraint not in ("none", "nonnegative", "whole") or estimate not in ("auto", "none", "mle")
     ):
         yield "E0724"
+    if steps and one.release in TOTALS_OF_COUNTS and one.demands:  # which they are made of released values to keep
+        yield "E0236"
     if one.release == "blocks by cell" and "add_remove" in TARGETS[one.target][0]:
         yield "E0235"
     if several and not one.cells:
@@ -411,6 +414,7 @@ def _planned(one: Combination) -> Iterator[str]:
     plain = mechanism in ("gaussian", "laplace", "binomial", "common_noise") or (
         not one.user_level and mechanism == "auto"
     )
+    plain = plain and (one.user_level or one.release != "window of totals")
     if one.constraint == "certain" and not (plain and estimate == "none"):  # whether errors are known is not said here
         yield "E0752"
     if not one.user_level:

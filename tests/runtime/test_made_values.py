@@ -9,7 +9,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from policyc_runtime.made_values import block_totals, changes, quotients
+from policyc_runtime.made_values import changes, quotients
+from policyc_runtime.row_sums import block_totals, running_totals
 
 
 @pytest.mark.parametrize("digits", [0, 1, 3, 6])
@@ -47,6 +48,32 @@ def test_a_total_of_a_value_that_is_left_out_is_empty(whole: bool) -> None:
     values = np.ma.MaskedArray(np.arange(12, dtype=np.int64 if whole else np.float64).reshape(6, 2))
     values[1, 0] = np.ma.masked
     assert block_totals(values, 2).tolist() == [[None, 4], [10, 12], [18, 20]]
+
+
+@pytest.mark.parametrize("width", [None, 1, 3, 24, 60])
+@pytest.mark.parametrize("digits", [0, 3, 6, 17])
+def test_a_running_total_is_the_sum_of_the_numbers_that_are_written(digits: int, width: int | None) -> None:
+    """So far, or over a window: to the last digit of decimals, and to the nearest float of numbers with all digits."""
+    generator = np.random.default_rng(digits)
+    values = generator.normal(0, 10.0 ** generator.uniform(-3, 6, (40, 2)))
+    values = values if digits == 17 else np.round(values, digits)
+    totals = running_totals(values, width)
+    assert totals.shape == values.shape
+    for row, cell in np.ndindex(totals.shape):
+        rows = values[max(0, row + 1 - (width or 40)) : row + 1, cell].tolist()
+        written = sum(Fraction(value) if digits == 17 else Fraction(Decimal(repr(value))) for value in rows)
+        assert totals[row, cell] == float(written)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_running_total_is_empty_where_a_value_of_it_is_left_out(whole: bool) -> None:
+    """Once left out, a value is in every later total, and in a window until it has left it."""
+    values = np.ma.MaskedArray(np.arange(12, dtype=np.int64 if whole else np.float64).reshape(6, 2))
+    values[1, 0] = np.ma.masked
+    assert running_totals(values)[:, 0].tolist() == [0, None, None, None, None, None]
+    assert running_totals(values, 2).tolist() == [[0, 1], [None, 4], [None, 8], [10, 12], [14, 16], [18, 20]]
+    assert running_totals(values, 2).dtype.kind == ("i" if whole else "f")
+    assert running_totals(values[:0], 2).shape == (0, 2)
 
 
 def test_ratios_are_empty_below_one_and_where_a_value_is_left_out() -> None:

@@ -6,6 +6,7 @@ from policyc.emit.blocks.made_errors import made_error
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.wording import Json, JsonValue, lasting, listed, quoted
 from policyc.emit.numbers import counted, exact
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.made_release import BlockTotal, Change
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MadeRelease
@@ -40,6 +41,10 @@ def formula(made: MadeRelease) -> str:
     query = made.query
     if isinstance(query, BlockTotal):
         return f"total({query.of}, {made.steps} steps)"
+    if isinstance(query, PrefixQuery):
+        return f"prefix({query.of})"
+    if isinstance(query, WindowQuery):
+        return f"window({query.of}, {query.steps} steps)"
     if isinstance(query, Change):
         every = "" if query.every == 1 else f"every = {query.every} steps, "
         return f"change({query.of}, baseline = median({every}steps = {query.first} .. {query.last}))"
@@ -52,6 +57,10 @@ def what_is_made(plan: Plan, made: MadeRelease) -> str:
     query, of = made.query, quoted(made.query.of)
     if isinstance(query, BlockTotal):
         return f"the total of the released values of {of} over every {counted(made.steps, 'step')}"
+    if isinstance(query, PrefixQuery):
+        return f"the running total of the released values of {of}"
+    if isinstance(query, WindowQuery):
+        return f"the total of the released values of {of} over the last {counted(query.steps, 'step')}, fewer at first"
     if isinstance(query, Change):
         every = "" if query.every == 1 else f" that are a multiple of {counted(query.every, 'step')} away"
         median = f"the median of those of the steps {query.first:,} to {query.last:,}{every}"
@@ -79,10 +88,11 @@ def _rows(plan: Plan, made: MadeRelease) -> str:
 def _empty(made: MadeRelease) -> str:
     """Which rows have no value."""
     query = made.query
-    if isinstance(query, BlockTotal):
+    if isinstance(query, BlockTotal | PrefixQuery | WindowQuery):
+        whole = "block" if isinstance(query, BlockTotal) else "total"
         return (
             "It agrees exactly with the values that are published of each step: it is their sum, after the estimator, "
-            "the constraints and the rounding. A block with a value that is left out has none"
+            f"the constraints and the rounding. A {whole} with a value that is left out has none"
         )
     if isinstance(query, Change):
         return "A row has no value where its baseline is below 1, or a value that it is made of is left out"

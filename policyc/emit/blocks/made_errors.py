@@ -10,6 +10,7 @@ import numpy as np
 from policyc.emit.blocks.accuracy import dropped, typical_error, unit_words
 from policyc.emit.blocks.wording import Json, JsonValue, chance, listed, quoted
 from policyc.emit.numbers import about, exact, grouped
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.made_values import sources_of
 from policyc_runtime.plan import Plan
@@ -28,7 +29,7 @@ def made_error(plan: Plan, made: MadeRelease) -> Json:
         row: Json = {"typical": typical, "error": predicted.least + grouped(about(predicted.published))}
         return {"sentence": _sentence(plan, made, predicted) + _dropped(plan, made), "known": row, "stated": []}
     sentence = "How far off it is depends on how large values are, which the policy does not say."
-    if isinstance(query, BlockTotal):
+    if isinstance(query, BlockTotal | PrefixQuery | WindowQuery):
         sentence = "How far off it is was not computed: errors of the steps that it adds up may depend on each other."
     stated: list[JsonValue] = []
     if isinstance(query, Quotient) and query.over is not None:

@@ -95,6 +95,8 @@ def _counts_of_steps(policy: Policy) -> Iterator[tuple[str, int, Span]]:
         if release.width is not None:
             yield f"the window of `{release.name}`", release.width, release.span
     for made in policy.made:
+        if made.width is not None:
+            yield f"the window of `{made.name}`", made.width, made.span
         if made.kind == "total":
             yield f"the block of `{made.name}`", made.steps, made.span
         if made.baseline is not None and made.baseline.every > 1:

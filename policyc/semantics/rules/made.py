@@ -16,6 +16,7 @@ def check_made(policy: Policy) -> Iterator[Diagnostic]:
         yield from _blocks(policy, one)
         yield from _baselines(policy, one)
         yield from _populations(policy, one)
+        yield from _constraints(policy, one)
 
 
 def _blocks(policy: Policy, one: Made) -> Iterator[Diagnostic]:
@@ -29,6 +30,21 @@ def _blocks(policy: Policy, one: Made) -> Iterator[Diagnostic]:
         because="a total is published of whole blocks of steps, and there would be none",
         help=f"write `total({one.of}, {horizon} steps)` or fewer",
         labels=(Label(policy.stream.horizon_span, "the stream ends here"),),
+    )
+
+
+def _constraints(policy: Policy, one: Made) -> Iterator[Diagnostic]:
+    """E0236: of totals that are measured elsewhere."""
+    block = policy.constraints_of(one.name)
+    if block is None or not (block.constraints or block.integer or block.agreements):
+        return
+    yield Diagnostic(
+        "E0236",
+        f"`{one.name}` is made of released values here, and has no constraints of its own",
+        block.span,
+        because="beside budgets of steps a running total or window adds up what is published, and has to agree with it",
+        help=f"write them for `{one.of}`: `postprocess {one.of} {{ ... }}`; only `suppress` may stand here",
+        labels=(Label(one.span, "made here"),),
     )
 
 

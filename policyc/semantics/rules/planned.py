@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
-from policyc.semantics.policy import Policy, Release
+from policyc.semantics.policy import Policy
 from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 
@@ -38,8 +38,7 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     yield from _targets(policy)
     for release in () if _user_level(policy) else policy.releases:
         if release.kind != "count":
-            name = {"sum": "sums", "prefix": "running totals", "window": "sliding windows"}[release.kind]
-            yield name, release.span, _instead_of(release, policy)
+            yield "sums", release.span, _instead_of_sums(policy)
     if _user_level(policy) and policy.budget.name not in ("auto", "parts"):
         what = f"budget `{policy.budget.name}` beside noise that hides steps together"
         instead = "leave it out: where users may be in any steps, the same noise in all of them errs least"
@@ -67,10 +66,8 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         yield f"mechanism `{wish.name}`", span, "write `mechanism auto`, or leave it out"
 
 
-def _instead_of(release: Release, policy: Policy) -> str:
-    """A promise about steps plans sums and totals where it stands alone."""
-    if release.kind != "sum" and any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
-        return "publish `count(...)` meanwhile, and add up what is published of it, which costs no privacy"
+def _instead_of_sums(policy: Policy) -> str:
+    """A promise about steps plans sums where it stands alone."""
     if any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
         return "publish `count(...)`: the chain says where users are, and not what they spend there"
     if any(isinstance(target, UserStepsTarget) for target in policy.targets):

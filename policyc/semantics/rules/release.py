@@ -14,7 +14,7 @@ from policyc.semantics.targets import UserLevelTarget
 def check_releases(policy: Policy) -> Iterator[Diagnostic]:
     """Clamps that are empty, windows longer than the stream, and totals of values that are not there."""
     yield from _totals_of_gaps(policy)
-    horizon = policy.stream.horizon
+    yield from _windows(policy)
     for release in policy.releases:
         if release.clamp is not None and release.clamp[0] >= release.clamp[1]:
             low, high = release.clamp
@@ -27,14 +27,21 @@ def check_releases(policy: Policy) -> Iterator[Diagnostic]:
                 if low > high
                 else "write two different numbers, or publish a `count`",
             )
-        if release.width is not None and horizon is not None and release.width > horizon:
+
+
+def _windows(policy: Policy) -> Iterator[Diagnostic]:
+    """E0221: a window that is longer than the stream."""
+    horizon = policy.stream.horizon
+    measured = [(one.base, one.width, one.span) for one in policy.releases]
+    for of, width, span in [*measured, *((one.of, one.width, one.span) for one in policy.made)]:
+        if width is not None and horizon is not None and width > horizon:
             yield Diagnostic(
                 "E0221",
-                f"the window of {release.width} steps is longer than the stream",
-                release.span,
+                f"the window of {width} steps is longer than the stream",
+                span,
                 because="its sensitivity is counted over the whole window, so noise would be added for steps that "
                 "never come",
-                help=f"write `window({release.base}, {horizon} steps)` or fewer, or `prefix({release.base})`",
+                help=f"write `window({of}, {horizon} steps)` or fewer, or `prefix({of})`",
                 labels=(Label(policy.stream.horizon_span, "the stream ends here"),),
             )
 

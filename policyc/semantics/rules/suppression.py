@@ -28,8 +28,9 @@ def check_suppression(policy: Policy) -> Iterator[Diagnostic]:
         release, first = by_name[block.release], block.suppressions[0]
         yield from _filled_in(policy, block, release, first)
         yield from _added_up(policy, release, first)
-        for total in policy.releases:
-            if total.base == release.name and total.kind == "prefix":
+        totals = [(total, total.base) for total in policy.releases] + [(total, total.of) for total in policy.made]
+        for total, of in totals:
+            if of == release.name and total.kind == "prefix":
                 yield Diagnostic(
                     "W0707",
                     f"`{total.name}` ends where the first value of `{release.name}` is left out",

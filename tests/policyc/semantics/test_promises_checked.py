@@ -98,10 +98,10 @@ def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
 
 def test_what_is_not_planned_yet_is_refused_once(findings, rooms_policy):
     """All that cannot be planned yet is one finding."""
-    text = rooms_policy + "release total = prefix(r)\n"
+    text = rooms_policy + "release total = sum(s.amount, clamp = 0 .. 5)\n"
     _, found = findings(text + "mechanism dft(noise = laplace)\ndeliver offline\n")
     assert codes(found) == ["E0702"]
-    for missing in ("running totals", "mechanism `dft`"):
+    for missing in ("sums", "mechanism `dft`"):
         assert missing in found[0].message
 
 
