@@ -34,7 +34,10 @@ REFUSED = {
         "E0702",
         stream(ELSEWHERE) + "release s = sum(visits.a, clamp = 0 .. 5) by room\n" + ALPHA,
     ),
-    "publish a running total": ("E0702", stream(ELSEWHERE) + COUNT + "release w = window(visitors, 7 steps)\n" + ALPHA),
+    "constrain a running total": (
+        "E0236",
+        f"{stream(ELSEWHERE)}{COUNT}release w = window(visitors, 7 steps)\npostprocess w {{ w >= 0 }}\n{ALPHA}",
+    ),
     "give `alpha_dpt` a delta,": ("E0205", stream(ELSEWHERE) + COUNT + ALPHA.replace("1.0)", "1.0, delta = 1e-6)")),
     "give `alpha_dpt` a delta, or Gaussian": ("E0313", stream(ELSEWHERE) + COUNT + ALPHA + "mechanism gaussian()\n"),
     "promise a `per`": (
