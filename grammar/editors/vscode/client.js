@@ -6,7 +6,7 @@ const { LanguageClient, TransportKind } = require("vscode-languageclient/node");
 
 let client;
 
-exports.activate = async () => {
+const start = async () => {
   const command = workspace.getConfiguration("policyc").get("command", "policyc");
   const server = { command, args: ["lsp"], transport: TransportKind.stdio };
   const options = {
@@ -17,9 +17,25 @@ exports.activate = async () => {
   client = new LanguageClient("policyc", "policyc", server, options);
   try {
     await client.start();
-  } catch (error) {
-    window.showErrorMessage(`policyc: ${command} lsp does not start (${error.message}). Install it with: pip install 'policyc[editor]'`);
+  } catch {
+    // the client has said why, in words of its own
+    window.showErrorMessage(
+      `\`${command} lsp\` does not start. Install it with \`pip install 'policyc[editor]'\`, or name it in the setting policyc.command.`,
+    );
   }
 };
 
-exports.deactivate = () => client?.stop();
+// one that never came up cannot be stopped
+const stop = () => (client?.isRunning() ? client.stop() : undefined);
+
+exports.activate = async (context) => {
+  const again = async (change) => {
+    if (!change.affectsConfiguration("policyc.command")) return;
+    await stop();
+    await start();
+  };
+  context.subscriptions.push(workspace.onDidChangeConfiguration(again));
+  await start();
+};
+
+exports.deactivate = stop;
