@@ -6,10 +6,12 @@ Every benchmark of a figure gives its part; the page in a folder has the parts o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+
+from paper_contents import CONTENTS
 
 Points = Sequence[tuple[float, float]]
 
@@ -40,7 +42,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1rem; bac
   border-radius: .4rem; } dt { font-weight: 600; } dd { margin: 0; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
 th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child, .words td { text-align: left; } .words td { white-space: normal; }
 @media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; }
   svg text { font-size: 19px; } }
 @media print { section { break-inside: avoid; } }
@@ -116,12 +118,27 @@ def _page(parts: Sequence[Path]) -> str:
         f'<a href="#{part.stem}">{text.partition("<h2>")[2].partition("</h2>")[0]}</a>'
         for part, text in zip(parts, sections, strict=True)
     )
+    links += '<a href="#contents">All figures and tables of the papers</a>'
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Figures drawn anew</title><style>{STYLE}</style></head><body><h1>Figures of four papers</h1>"
         "<p>Each from free data, or from the series that a paper describes; what it prints beside what is found here. "
         "Methods are as the paper has them where a name does not say otherwise.</p>"
-        f"<nav>{links}</nav>{''.join(sections)}</body></html>\n"
+        f"<nav>{links}</nav>{''.join(sections)}{_contents({part.stem for part in parts})}</body></html>\n"
+    )
+
+
+def _contents(there: Set[str]) -> str:
+    """All that the papers have, with what is drawn on this page, how to draw the rest, and why some of it is not."""
+    rows = []
+    for entry in CONTENTS:
+        drawn = [f'<a href="#{part}">above</a>' for part in entry.parts if part in there]
+        told = escape(entry.reason) or ", ".join(drawn) or f"not yet: <code>-k '{escape(entry.test)}'</code>"
+        rows.append(f"<tr><td>{entry.paper}, {entry.name}</td><td>{escape(entry.shows)}</td><td>{told}</td></tr>")
+    return (
+        '<section id="contents"><h2>All figures and tables of the papers</h2><p>What is not drawn yet, <code>pytest -m '
+        "law tests/benchmarks --report DIR</code> adds with the words that stand beside it. What gives a reason is not "
+        f'drawn.</p><div class="wide"><table class="words"><tbody>{"".join(rows)}</tbody></table></div></section>'
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from paper_figures import alpha_figure, epsilon_figure, possibility
+from cao23_figures import alpha_figure, epsilon_figure, one_user, possibility
 from paper_settings import (
     BASE,
     IMPOSSIBLE,
@@ -76,7 +76,7 @@ def test_epsilon_a_step(full, table, tmp_path):
     The paper's claim, MAP far below MLE at every budget, is wrong at the larger ones; at the smaller ones the public
     prior alone does as well as MAP.
     """
-    seeds, settings = (3, [(s, 60, (0.2, 1.0, 2.0)) for s in LEVELS])
+    seeds, settings = 3, [*((s, 60, (0.2, 1.0, 2.0)) for s in LEVELS), (0.01, 30, (1.0,))]
     if full:
         seeds, settings = 24, [(s, 500, ALL) for s in LEVELS]
         settings += [(0.01, horizon, (1.0,)) for horizon in range(100, 500, 50)]
@@ -140,7 +140,7 @@ def test_alpha(full, table, tmp_path):
 
     Its error is within 10 % of what its plan foretold, four standard errors allowed beside.
     """
-    settings, seeds = [(0.01, 1.0, 40), (1.0, 1.0, 40)], 4
+    settings, seeds = [(0.01, 1.0, 40), (1.0, 1.0, 40), (0.01, 1.0, 20)], 4
     if full:
         settings, seeds = [(s, alpha, 500) for s in LEVELS for alpha in ALL], 24
         settings += [(0.01, 1.0, horizon) for horizon in range(100, 500, 50)]
@@ -168,6 +168,26 @@ def test_possibility_is_the_law_of_the_next_counts():
     after = [(a, b, 5 - a - b) for a in range(6) for b in range(6 - a)]
     total = sum(possibilities(np.array([(2, 1, 2), counts]), moves)[0] for counts in after)
     assert total == pytest.approx(1.0, abs=1e-12)
+
+
+def test_one_user(full, table, tmp_path):
+    """Figure 3a. Of one user, who moves by the paper's chain, MAP and the smoother err less than MLE by ADMM."""
+    horizon, seeds, budgets = (100, 20, ALL) if full else (60, 3, (0.2, 1.0, 2.0))
+    setting = Setting(BASE, 1, horizon)
+    policy = setting.plan(tmp_path, 1.0, PAPER)
+    truths = [setting.truth(seed) for seed in range(seeds)]
+    rows = []
+    for epsilon in budgets:
+        found = errors(at_every_step(policy, epsilon), setting, truths)
+        rows.append([epsilon, *found.values()])
+        assert max(found["smoother"], found["map uniform"]) < found["mle by ADMM"]
+    table(
+        "cao23_figure3a",
+        f"{ERROR}, epsilon-DP a step, n = 1, s = 0, T = {horizon}, {seeds} seeds.",
+        ["epsilon", *WAYS],
+        rows,
+        one_user(rows, WAYS),
+    )
 
 
 def test_possibility(full, table, tmp_path):

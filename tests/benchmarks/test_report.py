@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paper_contents import CONTENTS
 from report import Figure, Panel, write_part
 
 OPEN = {"meta", "circle", "path"}  # without an end, or closed at once
@@ -39,7 +40,9 @@ def test_a_page_has_all_figures_that_were_drawn_in_order(tmp_path: Path) -> None
     """The ninth before the tenth; one that is drawn again takes the place of the old one."""
     for name in ("zkl22_figure10", "zkl22_figure9", "cao17_figure3", "zkl22_figure9"):
         text = drawn(tmp_path, name)
-    assert re.findall(r'<section id="(\w+)">', text) == ["cao17_figure3", "zkl22_figure9", "zkl22_figure10"]
+    assert re.findall(r'<section id="(\w+)">', text) == ["cao17_figure3", "zkl22_figure9", "zkl22_figure10", "contents"]
+    assert 'CAO17, figure 3</td><td>leakage over time</td><td><a href="#cao17_figure3">' in text
+    assert "CAO17, figure 5</td><td>seconds for one value</td><td>not yet: <code>-k 'test_runtime'" in text
     assert "http" not in text
     assert "<script" not in text
     assert "4 &amp; more." in text
@@ -68,3 +71,19 @@ def test_larger_is_higher_and_further(tmp_path: Path) -> None:
         (left, low), (right, high) = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)
         assert float(left) < float(right)
         assert float(low) > float(high)
+
+
+def test_every_figure_of_the_papers_is_drawn_or_has_a_reason() -> None:
+    """All numbers that the papers give their figures are there, and each names a test that exists."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    there: dict[str, set[int]] = {}
+    for entry in CONTENTS:
+        assert bool(entry.test) == bool(entry.parts) != bool(entry.reason)
+        names = re.findall(r"test_\w+", entry.test)
+        assert bool(names) == bool(entry.test)
+        assert all(f"def {name}" in tests for name in names)
+        if entry.name.startswith("figure"):
+            first, *last = map(int, re.findall(r"\d+", entry.name))
+            there.setdefault(entry.paper, set()).update(range(first, (last or [first])[0] + 1))
+    figures = {"CAO17": 8, "CAO23": 6, "KOGA22": 2, "ZKL22": 19}
+    assert there == {paper: set(range(1, last + 1)) for paper, last in figures.items()}

@@ -2,7 +2,7 @@
 
 `pytest -m law -s -k zkl22_figures` prints small ones from data that are shipped, `--report DIR` draws them, `--full`
 has the paper's sizes; with `POLICYC_BENCHMARK_DATA=FOLDER` the paper's own series are read (`equal_privacy_data`). RE
-is the L2 norm of errors over steps and the largest true value. Figures 4, 7, 8 and 15 are in the equal-privacy table.
+is the L2 norm of errors over steps and the largest true value. Figures 4, 7, 8 and 15: `zkl22_figures_of_methods`.
 
 Figures 5, 6 and 11 are of New York's traffic counts, which are not free: bicycles stand in, by the hour where the
 folder has them. Of figure 14 the speed profiles are here; the predictive controller that reads them is in other papers.
