@@ -122,6 +122,10 @@ def stretches(budgets: Floats) -> list[tuple[int, int]]:
     free = np.ones(horizon, dtype=np.bool_)
     found: list[tuple[int, int, int]] = []
     for period in range(1, min(LONGEST_PERIOD, horizon // SHORTEST_STRETCH) + 1):
+        some = slice(period, None, SHORTEST_STRETCH // 2)  # a stretch has two of these in a row
+        seen = free[some] & (budgets[some] == budgets[:-period][:: SHORTEST_STRETCH // 2])
+        if not (seen[1:] & seen[:-1]).any():
+            continue
         again = free.copy()
         again[:period] = False
         again[period:] &= budgets[period:] == budgets[:-period]
