@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from policyc_check.plan.schedule import Schedule
     from policyc_runtime.offset import Offset
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
@@ -173,11 +175,20 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
 def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     """Laplace scales of the noise, (steps,), 0 without a value; of other noise, those of the same variance."""
     if release.schedule is not None:
-        each = np.array([float(scale) for segment in release.schedule.segments for scale in segment.scales])
-        return np.asarray(each[release.schedule.runs.places(np.arange(steps))])
+        length = release.schedule.length or math.inf
+        return _scheduled(release.schedule, int(min(1 << steps.bit_length(), length)))[:steps]
     from policyc_runtime.noisy_values import own_stddevs
 
     return np.nan_to_num(own_stddevs(plan, release, steps) / math.sqrt(2))
+
+
+@lru_cache(maxsize=16)  # a run asks after every few steps
+def _scheduled(schedule: Schedule, steps: int) -> Array:
+    """The scales of the first steps, not to be written to."""
+    each = np.array([float(scale) for segment in schedule.segments for scale in segment.scales])
+    found = np.asarray(each[schedule.runs.places(np.arange(steps))])
+    found.setflags(write=False)
+    return found
 
 
 def _offset(plan: Plan, release: ReleasePlan) -> Offset:

@@ -25,7 +25,7 @@ from types import TracebackType
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import clear_drafts
 from policyc_runtime.ledger_checkpoint import Checkpoint
-from policyc_runtime.ledger_entry import AHEAD, Entry, chained, genesis
+from policyc_runtime.ledger_entry import AHEAD, Entry, StoredValues, chained, genesis
 from policyc_runtime.ledger_file import (
     APPLICATION,
     FORMAT,
@@ -57,19 +57,24 @@ from policyc_runtime.ledger_seal import (
 )
 from policyc_runtime.plan import Plan
 
+PIECE = 4096  # entries that are read at a time
+
 
 class Ledger:
     """An open ledger; use it in a `with` statement.
 
-    `entries` are those of released steps from `first` on, in order, checked; `ahead` has those of steps whose noise was
-    drawn because earlier ones were to see it, before their own values could be published. `state` is that of all of
-    them; `sha256` is that of the file when it was last looked at.
+    `entries` are those of released steps from `first` on, in order, checked; a run, whose stream may be long, keeps of
+    them what is in `values`, and reads the rest again where it is needed (`released`). `ahead` has those of steps whose
+    noise was drawn because earlier ones were to see it, before their own values could be published. `state` is that of
+    all of them; `sha256` is that of the file when it was last looked at.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, pin: Path | None = None) -> None:
         self.path = path
         self.seals = Seals(path, pin)
-        self.entries: list[Entry] = []
+        self.steps = 0  # how many were released
+        self.values: dict[str, list[StoredValues]] = {}  # by release, what `entries` say of its steps, in pieces
+        self._kept: list[Entry] | None = []
         self.ahead: list[Entry] = []
         self.meta: dict[str, str] = {}
         self._connection = connection
@@ -79,6 +84,7 @@ class Ledger:
         self._runs = False  # opened for a run, whose end puts a seal on the file
         self._expected: dict[str, str] = {}  # what a run wants the ledger to be of
         self._key = b""
+        self._skipped = 0  # so many entries were not read, as nothing needs them
         self._trusted = 0  # so many entries are as a run left them that had checked them
         self._history = ("", "")
 
@@ -118,6 +124,7 @@ class Ledger:
             raise lost(file, witness)
         with guarded(file):
             ledger = cls(file, connect(file.absolute().as_uri() + "?mode=rwc"), pin)
+            ledger._kept = None
             with ledger._closing_on_error():
                 ledger._connection.execute("PRAGMA synchronous = EXTRA")
                 for place in (*ledger.seals.files, *private_files(file)):
@@ -202,9 +209,39 @@ class Ledger:
         return int(self.meta["start"]) if self.meta.get("start") else None
 
     @property
-    def steps(self) -> int:
-        """How many steps were released."""
-        return self.entries[-1].step + 1 if self.entries else 0
+    def entries(self) -> list[Entry]:
+        """All at once of `released`."""
+        return list(self.released()) if self._kept is None else self._kept
+
+    def released(self, after: int = 0) -> Iterator[Entry]:
+        """Entries of released steps, those after the first `after` of all; a run reads and checks them again.
+
+        Raises:
+            LedgerError: altered since they were read first.
+        """
+        if self._kept is not None:
+            yield from self._kept
+            return
+        last, digest = max(after, self._skipped), ""
+        while not digest or last < self.state.entries:
+            with guarded(self.path):  # in pieces: a reader who stops leaves nothing open
+                rows = self._connection.execute(
+                    "SELECT * FROM entry WHERE number >= ? ORDER BY number LIMIT ?", (last, PIECE)
+                ).fetchall()
+            if not digest:  # what the first one is tied to
+                digest = rows[0][-1] if last and rows else genesis(self.meta)
+            rows = [row for row in rows if last < row[0] <= self.state.entries]
+            for number, *fields, stored in rows:
+                entry = Entry(*fields)
+                if number != last + 1 or (number > self._trusted and chained(digest, number, entry) != stored):
+                    raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
+                last, digest = number, stored
+                if not entry.release.endswith(AHEAD):
+                    yield entry
+            if not rows:
+                break
+        if digest != self._hash:
+            raise altered(self.path, f"the end of the chain, after entry {last}")
 
     @property
     def unspent(self) -> bool:
@@ -234,7 +271,7 @@ class Ledger:
 
     def drawn(self, release: str) -> list[Entry]:
         """What was drawn for one release, by step: with its released steps those that still wait."""
-        released = [entry for entry in self.entries if entry.release == release]
+        released = [entry for entry in self.released() if entry.release == release]
         return released + [entry for entry in self.ahead if entry.release == release and entry.step >= len(released)]
 
     def append(self, entries: list[Entry], start: int | None, ahead: Iterable[Entry] = ()) -> None:
@@ -259,14 +296,21 @@ class Ledger:
         with guarded(self.path):
             self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             self._connection.execute("UPDATE head SET entries = ?, hash = ?", (self.state.entries, self._hash))
-        for entry in stored:
-            self._take(entry)
+        self._take(stored)
 
-    def _take(self, entry: Entry) -> None:
-        if entry.release.endswith(AHEAD):
-            self.ahead.append(entry._replace(release=entry.release.removesuffix(AHEAD)))
-        else:
-            self.entries.append(entry)
+    def _take(self, entries: Iterable[Entry]) -> None:
+        """Know the next entries, which were checked or are right."""
+        by_release: dict[str, list[Entry]] = {}
+        for entry in entries:
+            if entry.release.endswith(AHEAD):
+                self.ahead.append(entry._replace(release=entry.release.removesuffix(AHEAD)))
+                continue
+            by_release.setdefault(entry.release, []).append(entry)
+            self.steps = entry.step + 1
+            if self._kept is not None:
+                self._kept.append(entry)
+        for release, taken in by_release.items():
+            self.values.setdefault(release, []).append(StoredValues.of(taken))
 
     def fingerprint(self, step: int, digest: str) -> str:
         """The keyed fingerprint of the data behind one step, hexadecimal; inside a transaction before any entry."""
@@ -318,12 +362,11 @@ class Ledger:
 
     def _read_latest(self, checkpoint: Checkpoint, steps: int, releases: int) -> None:
         """The entries of the last released steps, of a file in which all are known to be right and none wait."""
-        self.state, self.first = checkpoint.state, max(checkpoint.entries // releases - steps, 0)
-        rows = self._connection.execute(
-            "SELECT * FROM entry WHERE number > ? ORDER BY number", (self.first * releases,)
-        )
-        for _, *fields, _ in rows.fetchall():
-            self._take(Entry(*fields))
+        self.state, self.steps = checkpoint.state, checkpoint.entries // releases
+        self.first = max(self.steps - steps, 0)
+        self._skipped = self.first * releases
+        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (self._skipped,))
+        self._take(Entry(*fields) for _, *fields, _ in rows.fetchall())
 
     def _begin(self) -> None:
         self.meta = {"ledger": secrets.token_hex(16)}
@@ -354,12 +397,15 @@ class Ledger:
                 raise damaged(self.path, "parts of the file are damaged", RESTORE)
         rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (self.state.entries,))
         last, digest, trusted = self.state.entries, self._hash, self._trusted
-        for number, *fields, stored in rows:
-            entry = Entry(*fields)
-            if number != last + 1 or (number > trusted and chained(digest, number, entry) != stored):
-                raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
-            self._take(entry)
-            last, digest = number, stored
+        while piece := rows.fetchmany(PIECE):
+            entries = []
+            for number, *fields, stored in piece:
+                entry = Entry(*fields)
+                if number != last + 1 or (number > trusted and chained(digest, number, entry) != stored):
+                    raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
+                entries.append(entry)
+                last, digest = number, stored
+            self._take(entries)
         if last:
             self.state = State(last, digest)
         head = self._connection.execute("SELECT entries, hash, history, coming_history FROM head").fetchall()
@@ -370,7 +416,8 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        known, state = (len(self.entries), len(self.ahead)), self.state
+        known, ahead = (self.state, self.steps), len(self.ahead)
+        values = {release: len(pieces) for release, pieces in self.values.items()}
         with guarded(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -378,8 +425,10 @@ class Ledger:
             with guarded(self.path):
                 self._connection.execute("COMMIT")
         except BaseException:
-            del self.entries[known[0] :], self.ahead[known[1] :]
-            self.state = state
+            self.state, self.steps = known
+            del self.ahead[ahead:]
+            for release, pieces in self.values.items():
+                del pieces[values.get(release, 0) :]
             with suppress(sqlite3.Error):  # where this fails, whoever opens the file next undoes what was begun
                 self._connection.execute("ROLLBACK")
             raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
+from sys import intern
 from typing import NamedTuple
 
 from policyc_check.plan.plan import canonical_json
@@ -29,6 +30,23 @@ class Entry(NamedTuple):
     scale: str
     process: str
     known: int
+
+
+class StoredValues(NamedTuple):
+    """What entries of one release say, step after step, in few objects: a long stream has many steps.
+
+    `noisy` and `published` are JSON lists without their brackets, of a row a step; `processes` has a text a step.
+    """
+
+    noisy: str
+    published: str
+    processes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> StoredValues:
+        """What these say."""
+        noisy, published = (",".join(texts) for texts in zip(*(entry[2:4] for entry in entries), strict=True))
+        return cls(noisy, published, tuple(intern(entry.process) for entry in entries))
 
 
 def genesis(meta: Mapping[str, str]) -> str:

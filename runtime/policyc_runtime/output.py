@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WRITER = "policyc_writer"
+PIECE = 4096  # steps whose numbers become texts at a time
 
 
 def write_release(release: Release, path: str | Path) -> list[Path]:
@@ -190,14 +191,16 @@ def _line(fields: Iterable[object]) -> str:
 
 def _rows(release: Release, series: Series, steps: range) -> Iterator[str]:
     """The rows of some steps, a text a step."""
-    here = slice(steps.start - release.first, steps.stop - release.first)
     cells = [""] if series.column is None else [_line([cell])[:-1] + "," for cell in series.cells]
     end = "\n" if release.is_release else f",{NOT_A_RELEASE}\n"
-    columns = (release.times[here], series.skipped[here].tolist(), _fields(series.noisy[here]))
-    for step, time, skipped, noisy, released in zip(steps, *columns, _fields(series.released[here]), strict=True):
-        drawn = [""] * len(cells) if skipped else noisy
-        place = f"{step},{time},"
-        yield "".join([f"{place}{c}{z},{y}{end}" for c, z, y in zip(cells, drawn, released, strict=True)])
+    for start in range(steps.start, steps.stop, PIECE):
+        piece = range(start, min(start + PIECE, steps.stop))
+        here = slice(piece.start - release.first, piece.stop - release.first)
+        columns = (release.times[here], series.skipped[here].tolist(), _fields(series.noisy[here]))
+        for step, time, skipped, noisy, released in zip(piece, *columns, _fields(series.released[here]), strict=True):
+            drawn = [""] * len(cells) if skipped else noisy
+            place = f"{step},{time},"
+            yield "".join([f"{place}{c}{z},{y}{end}" for c, z, y in zip(cells, drawn, released, strict=True)])
 
 
 def _fields(values: NDArray[Any]) -> list[list[Any]]:

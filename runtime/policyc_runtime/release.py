@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, TypeAlias
@@ -300,7 +301,7 @@ def _carried_on(
             raw = history.read(
                 data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, since=book.first
             )
-        for entry in (*book.entries, *book.ahead):
+        for entry in chain(book.released(), book.ahead):
             if entry.step >= history.steps:
                 raise changed(book.path, entry.step, gone=True, carries_on=True)
             if entry.step < raw.steps and entry.data != book.fingerprint(entry.step, raw.digests[entry.step]):

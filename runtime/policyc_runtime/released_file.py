@@ -16,12 +16,14 @@ from policyc_check.errors import KernelError
 from policyc_runtime.errors import LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
+from policyc_runtime.ledger_entry import StoredValues
 from policyc_runtime.ledger_file import SYSTEM
 from policyc_runtime.made_file import made_series, require_made
 from policyc_runtime.noisy_values import stored_noisy, whole_values
 from policyc_runtime.output import same_as_written
 from policyc_runtime.output_place import output_paths
 from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import Recorded, ReleasePlan
 from policyc_runtime.published_values import MadeSeries, Release, Series
 from policyc_runtime.release_rows import read_release
 from policyc_runtime.sources.moments import moment_of, step_times
@@ -34,17 +36,13 @@ Values: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
     """The first steps of a ledger, as far as they were read, as a release; what is published comes from there alone."""
     steps = min(steps, book.steps)  # the last ones may wait for others
-    entries = book.entries[: (steps - book.first) * len(plan.releases)]
-    rows = {part.name: [entry for entry in entries if entry.release == part.name] for part in plan.releases}
-    noisy: dict[str, Values] = {}
-    published: dict[str, Values] = {}
-    for part in plan.releases:
-        values = _lists(entry.published for entry in rows[part.name])
-        released = np.array(values, dtype=np.int64) if part.integer else np.array(values, dtype=np.float64)
-        published[part.name] = released.reshape(len(values), len(part.cells))
-        noisy[part.name] = stored_noisy(plan, part, _lists(entry.noisy for entry in rows[part.name]))
+    found = {
+        part.name: _Stored(plan, part, book.values.get(part.name, ()), steps - book.first) for part in plan.releases
+    }
+    noisy = {name: stored.noisy for name, stored in found.items()}
+    published = {name: stored.published for name, stored in found.items()}
     series = {
-        name: replace(one, processes=tuple(entry.process for entry in rows[name]))
+        name: replace(one, processes=tuple(found[name].processes))
         for name, one in as_written(plan, noisy, published).items()
     }
     return Release(
@@ -58,10 +56,27 @@ def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
     )
 
 
-def _lists(texts: Iterable[str]) -> list[Any]:
-    """What JSON texts of one row each say, read as one."""
-    found: list[Any] = json.loads(f"[{','.join(texts)}]")
-    return found
+class _Stored:
+    """What a ledger says of one release's first steps, as numbers: piece by piece, as texts take ten times the room."""
+
+    def __init__(self, plan: Plan, part: ReleasePlan, pieces: Iterable[StoredValues], steps: int) -> None:
+        self.processes: list[str] = []
+        published: list[NDArray[Any]] = [np.empty((0, len(part.cells)), np.int64 if part.integer else np.float64)]
+        drawn: list[NDArray[Any]] = [np.empty((0, len(part.cells)))]
+        records: list[list[int] | None] = []  # of a mechanism whose noisy values are made of all of them
+        for piece in pieces:
+            taken = slice(max(steps - len(self.processes), 0))
+            values = json.loads(f"[{piece.published}]")[taken]
+            published.append(np.array(values, published[0].dtype).reshape(len(values), len(part.cells)))
+            noisy = json.loads(f"[{piece.noisy}]")[taken]
+            if isinstance(part, Recorded):
+                records += noisy
+            else:
+                drawn.append(stored_noisy(plan, part, noisy))
+            self.processes += piece.processes[taken]
+        self.published: Values = np.concatenate(published)
+        drawn = [stored_noisy(plan, part, records)] if isinstance(part, Recorded) else drawn
+        self.noisy: Values = np.concatenate(drawn)
 
 
 def as_written(plan: Plan, noisy: Mapping[str, Values], published: Mapping[str, Values]) -> dict[str, Series]:

@@ -7,6 +7,7 @@ second draw would tell more than promised.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,7 @@ class Run:
         self._randomness = randomness
         self._ready = _ready(plan, raw.steps, book.steps)
         self._end = min(max(publishable_steps(plan, self._ready), book.steps), raw.steps)
+        self._taken = 0  # entries of the ledger that are in the arrays below
         self._drawn = book.first  # how many steps have noise, some of them ahead of their values
         self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.scheduled}
         self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.scheduled}
@@ -92,6 +94,7 @@ class Run:
                 later = range(max(block.stop, drawn.start), drawn.stop)
                 waiting = (entry._replace(published="null", process="") for entry in self._entries(later))
                 self._book.append(self._entries(block), self._raw.start, waiting)
+                self._taken = self._book.state.entries
         if failure is not None:
             raise failure
         self.done += len(block)
@@ -102,11 +105,10 @@ class Run:
         """Take over the steps that the ledger has; refuse when their data changed."""
         if self._book.start is not None and self._book.start != self._raw.start:
             raise overtaken(self._book.path, "fixed the start of the stream")
-        releases = len(self._plan.releases)
         waiting = [entry for entry in self._book.ahead if self._book.steps <= entry.step < self._raw.steps]
         first = self._book.first
-        known = slice((self.done - first) * releases, (self._raw.steps - first) * releases)
-        for entry in [*self._book.entries[known], *waiting]:
+        stored = self._book.released(self._taken)
+        for entry in chain((entry for entry in stored if entry.step < self._raw.steps), waiting):
             if entry.data != self._book.fingerprint(entry.step, self._raw.digests[entry.step]):
                 gone = not self._raw.digests[entry.step]
                 raise changed(self._book.path, entry.step, gone, carries_on=can_carry_on(self._plan))
@@ -123,6 +125,7 @@ class Run:
                 raise _unpublished(self._book.path, entry.step)
             self._published[entry.release][entry.step] = published
             self.done = entry.step + 1
+        self._taken = self._book.state.entries
 
     def _next_block(self, steps: int) -> range:
         wait = self._plan.delivery.longest_wait
@@ -203,9 +206,11 @@ class Run:
 def _texts(values: NDArray[np.float64], *, whole: bool) -> list[str]:
     """Each row as JSON, of whole numbers or not; null where there is none."""
     missing = np.asarray(np.isnan(values).any(axis=1)).tolist()
+    if whole:
+        values = np.rint(np.nan_to_num(values)).astype(np.int64)  # noise and counts fit
     rows = zip(values.tolist(), missing, strict=True)
     # of lists of numbers Python's text is JSON's
-    return [_NOTHING if gap else str(list(map(round, row)) if whole else row) for row, gap in rows]
+    return [_NOTHING if gap else str(row) for row, gap in rows]
 
 
 def _unpublished(ledger: Path, step: int) -> ReleaseError:

@@ -18,7 +18,7 @@ from policyc_runtime.sources.due_steps import due_counts
 from policyc_runtime.sources.memory import Place, Rows
 from policyc_runtime.sources.moments import declared_start, unsaid_start
 from policyc_runtime.sources.participation import measured_releases
-from policyc_runtime.sources.step_counts import LARGEST_HORIZON, StepCounts, check_population, check_steps
+from policyc_runtime.sources.step_counts import LARGEST_HORIZON, CountDigests, StepCounts, check_population, check_steps
 from policyc_runtime.sources.tables import InputTable, connect, no_rows, open_table, place_of, quoted, reading
 from policyc_runtime.sources.written_moments import rows_with_moments
 
@@ -192,11 +192,7 @@ def _assembled(
         arrays[release.name] = counts = _left_over(plan, release, arrays[release.name], begun=at_least > 0)
         if at_least == 0 or release.query.by is not None:
             check_population(plan, release, counts, where, since)
-    digests = [""] * length
-    told = [*again, *range(since, length)]
-    for step, *rows in zip(told, *(array[told].tolist() for array in arrays.values()), strict=True):
-        digests[step] = "counts|" + "|".join(",".join(map(str, row)) for row in rows)
-    return StepCounts(start, arrays, tuple(digests))
+    return StepCounts(start, arrays, CountDigests(list(arrays.values()), since, frozenset(again)))
 
 
 def _left_over(plan: Plan, release: ReleasePlan, counts: NDArray[np.int64], *, begun: bool) -> NDArray[np.int64]:
@@ -245,13 +241,17 @@ def _one_release(
     if beyond.size:
         check_steps(plan, int(steps[beyond[0]]) + 1, place_of(table.path, int(beyond[0])))
     cells, last = len(release.cells), int(steps.max())
-    _check_once(table.path, steps * cells + codes)
+    places = steps * cells + codes
+    in_order = len(places) % cells == 0 and bool((places == np.arange(len(places))).all())
+    if not in_order:
+        _check_once(table.path, places)
     if gaps == "refuse":
-        _check_complete(table.path, steps * cells + codes, release, since)
+        if since or not in_order:
+            _check_complete(table.path, places, release, since)
     elif (last + 1) * cells > MOST_FILLED:
         raise _not_counts("a step is far beyond all others", place_of(table.path, int(steps.argmax())), "correct it")
     counts = np.zeros((last + 1, cells), dtype=np.int64)
-    counts[steps, codes] = values
+    counts.ravel()[places] = values
     return counts, np.unique(steps[steps < since])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import chain
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from policyc_runtime.sources.calendar import SECOND, Clock, calendar_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+PIECE = 2**16  # moments that become texts at a time
 MONDAY = -3 * 86_400 * 1_000_000  # 1969-12-29: whole steps are counted from here, so that weeks begin on Mondays
 
 
@@ -171,5 +173,6 @@ def step_times(plan: Plan, start: int | None, steps: int, first: int = 0) -> tup
     begins = calendar_of(plan, start).steps.begin(np.arange(first, steps))
     if plan.stream.clock is not None:
         return tuple(iso_moment(moment, plan) for moment in begins.tolist())
-    shown = np.datetime_as_string(begins.astype("M8[us]")).tolist()
+    pieces = np.split(begins.astype("M8[us]"), range(PIECE, len(begins), PIECE))
+    shown = chain.from_iterable(np.datetime_as_string(piece).tolist() for piece in pieces)
     return tuple(text.removesuffix(".000000") for text in shown)

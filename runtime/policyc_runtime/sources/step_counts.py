@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -33,13 +34,41 @@ class StepCounts:
 
     start: int | None
     counts: dict[str, NDArray[np.int64]]
-    digests: tuple[str, ...]
+    digests: Sequence[str]
     dropped: dict[str, int] | None = None
 
     @property
     def steps(self) -> int:
         """How many steps."""
         return len(self.digests)
+
+
+class CountDigests(Sequence[str]):
+    """What the counts of steps are, as a text that is made when it is asked for: a long stream has many.
+
+    Args:
+        arrays: counts of each release, (steps, cells).
+        since: of steps before this one nothing is told, but for
+        again: these.
+    """
+
+    def __init__(self, arrays: list[NDArray[np.int64]], since: int, again: frozenset[int]) -> None:
+        self._arrays, self._since, self._again = arrays, since, again
+
+    def __len__(self) -> int:
+        return len(self._arrays[0])
+
+    @overload
+    def __getitem__(self, step: int) -> str: ...
+    @overload
+    def __getitem__(self, step: slice) -> list[str]: ...
+    def __getitem__(self, step: int | slice) -> str | list[str]:
+        if isinstance(step, slice):
+            return [self[one] for one in range(len(self))[step]]
+        step = range(len(self))[step]
+        if step < self._since and step not in self._again:
+            return ""
+        return "counts|" + "|".join(",".join(map(str, array[step].tolist())) for array in self._arrays)
 
 
 def every_user_in_a_cell(plan: Plan, release: ReleasePlan) -> bool:
