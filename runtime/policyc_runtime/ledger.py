@@ -226,7 +226,7 @@ class Ledger:
         while not digest or last < self.state.entries:
             with guarded(self.path):  # in pieces: a reader who stops leaves nothing open
                 rows = self._connection.execute(
-                    "SELECT * FROM entry WHERE number >= ? ORDER BY number LIMIT ?", (last, PIECE)
+                    "SELECT * FROM entry WHERE number >= ? ORDER BY number LIMIT ?", (last, 1 + PIECE)
                 ).fetchall()
             if not digest:  # what the first one is tied to
                 digest = rows[0][-1] if last and rows else genesis(self.meta)

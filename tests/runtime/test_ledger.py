@@ -29,7 +29,7 @@ from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
-from policyc_runtime.released_file import verify_release
+from policyc_runtime.released_file import stored_release, verify_release
 
 COUNTS = make_counts(12)
 
@@ -347,6 +347,44 @@ def test_two_processes_at_once_release_each_step_once(plan: Plan, tmp_path: Path
     assert (tmp_path / "out0.csv").read_bytes() == (tmp_path / "out1.csv").read_bytes()
     with Ledger.open_read_only(path) as ledger:
         assert [entry.step for entry in ledger.entries] == list(range(300))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entry SET noisy = '[0, 0, 0, 40]' WHERE number = 4",
+        "DELETE FROM entry WHERE number = 4",
+        "UPDATE entry SET hash = replace(hash, '0', '1') WHERE number = 12",
+    ],
+)
+def test_what_a_run_reads_again_is_checked_again(plan: Plan, path: Path, statement: str) -> None:
+    """A run keeps no entry; what somebody altered since it looked first is found when it reads on."""
+    with Ledger.open(path, plan, pin=None) as ledger:
+        assert [entry.step for entry in ledger.released(after=3)] == list(range(3, 12))
+        assert [entry.step for entry in ledger.released()] == list(range(12))
+        tamper(path, statement)
+        with pytest.raises(LedgerError) as caught:
+            list(ledger.released())
+        assert caught.value.code == "E0823"
+
+
+def test_what_a_run_keeps_of_entries_is_what_they_say(plan: Plan, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read in few or many pieces, after entries that were added or taken back, a release is made of all of them."""
+    for piece in (1, 5, 4096):
+        monkeypatch.setattr("policyc_runtime.ledger.PIECE", piece)
+        with Ledger.open(path, plan, pin=None) as run, Ledger.open_read_only(path) as looked_at:
+            for steps in (7, 12, 20):
+                with contextlib.suppress(ZeroDivisionError), run.transaction():
+                    more = [entry._replace(step=entry.step + 12) for entry in run.entries]
+                    run.append(more, run.start)
+                    assert (run.steps, len(stored_release(plan, run, 24).times)) == (24, 24)
+                    raise ZeroDivisionError
+                ours, theirs = (stored_release(plan, book, steps) for book in (run, looked_at))
+                assert run.entries == looked_at.entries
+                assert ours.times == theirs.times
+                assert len(ours.times) == min(steps, 12)
+                assert np.array_equal(ours.noisy, [json.loads(entry.noisy) for entry in looked_at.entries][:steps])
+                assert np.array_equal(ours.released, theirs.released)
 
 
 def test_an_entry_is_hashed_as_canonical_json() -> None:
