@@ -11,11 +11,11 @@ from policyc.emit.blocks.made import formula
 from policyc.emit.blocks.made_errors import made_error
 from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.user_limits import amount, at_delta, kind_of, number_of
-from policyc.emit.blocks.user_steps import at_chance, budgets_of, most, taking_part
+from policyc.emit.blocks.user_steps import at_chance, most, taking_part, told_words
 from policyc.emit.blocks.wording import chance, in_period
-from policyc.emit.numbers import round_up
 from policyc.emit.signatures import CERTIFICATE
 from policyc_check.plan.targets import AlphaDPT, AnyUserSteps, UserPromise, WEvent
+from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
 
@@ -71,17 +71,18 @@ def _promise(plan: Plan, index: int) -> str:
             f"against who knows the chain (audited: {claimed})"
         )
     if isinstance(target, UserPromise):
-        claim = plan.claims.user_level[index]
+        claim = plan.claims.user_level[promised_user_level(plan).index(target)]
         return (
-            f"{KINDS[kind_of(target)]}: at most {amount(target)} about all events of one user{in_period(plan)}, over "
-            f"{_span(plan)}{at_delta(target) and ',' + at_delta(target)} (recomputed: {number_of(claim)})"
+            f"{KINDS[kind_of(target)]}: at most {amount(target)} about all events of one user"
+            f"{in_period(plan, target)}, over {_span(plan)}{at_delta(target) and ',' + at_delta(target)} "
+            f"(recomputed: {number_of(claim)})"
         )
     if isinstance(target, AnyUserSteps):
         chance = at_chance(target) and f",{at_chance(target)}"
         return (
             f"user level: at most {most(target)} about all events of one user in {taking_part(plan, target)}, "
             f"over {_span(plan)}{chance} "
-            f"(their budgets: {round_up(budgets_of(plan, target))})"
+            f"({told_words(plan, target)})"
         )
     kind = "w-event" if isinstance(target, WEvent) else "event level"
     return f"{kind}: at most {target.epsilon} nats {about}, steps taken as independent"

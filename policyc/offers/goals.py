@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policyc_check.mechanisms import StreamMechanism as Checked
-    from policyc_check.plan.targets import AnyUserPromise
+    from policyc_check.plan.targets import AnyUserPromise, AnyUserSteps
     from policyc_check.users.setting import Setting
     from policyc_runtime.mechanisms import StreamMechanism
 
@@ -119,8 +119,8 @@ class Rho(Added):
 Goal = AtDelta | LargestLoss | Rho
 
 
-def goal_of(target: AnyUserPromise) -> Goal:
+def goal_of(target: AnyUserPromise | AnyUserSteps) -> Goal:
     """What the noise of all releases together has to keep for a promise of a plan."""
-    if target.kind == "user_level_rho":
+    if target.kind == "user_level_rho" or target.kind == "user_steps_rho":  # noqa: PLR1714  so that mypy sees it
         return Rho(target.rho)
     return AtDelta(target.epsilon, target.delta) if target.delta else LargestLoss(target.epsilon)

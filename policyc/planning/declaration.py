@@ -89,7 +89,7 @@ def _parts(policy: Policy, plan: Plan) -> Iterator[Difference]:
     for index, release in enumerate(plan.releases):
         if isinstance(release, MeasuredRelease):
             part = Decimal(str(policy.budget.arguments.get(release.name, 0)))
-            lost = goal.lost(release.mechanism, setting_of(plan, release, target.relation))
+            lost = goal.lost(release.mechanism, setting_of(plan, release, target))
             if lost is None or lost > Fraction(part):
                 taken = None if lost is None else float(lost)
                 yield Difference(f"releases.{index}.mechanism", f"a part of {part}", taken)

@@ -65,7 +65,7 @@ Parts = list[tuple[StreamMechanism, Setting]]
 def _parts(draft: Draft, planned: Sequence[PlannedRelease], target: AnyUserPromise, bound: int | None) -> Parts:
     """What is measured, and what one user can change in it who takes part so often; None: as the policy says."""
     measured = [(one.draft, one.measurement.mechanism) for one in planned if one.measurement is not None]
-    return [(mechanism, setting_of(draft, part, target.relation, bound)) for part, mechanism in measured]
+    return [(mechanism, setting_of(draft, part, target, bound)) for part, mechanism in measured]
 
 
 def _added(goal: LargestLoss | Rho, parts: Parts) -> Decimal:

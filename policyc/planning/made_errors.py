@@ -186,7 +186,7 @@ def _measurement(plan: Plan, part: ReleasePlan) -> Measurement | None:
     """How a count or sum is measured under a promise about all of a user."""
     if not isinstance(part, MeasuredRelease):
         return None
-    setting = setting_of(plan, part, promised_user_level(plan)[0].relation)
+    setting = setting_of(plan, part, promised_user_level(plan)[0])
     return Measurement(part.mechanism, setting, unit_of(plan, part))
 
 

@@ -15,6 +15,7 @@ from policyc.offers import AtDelta, Goal, LargestLoss, StreamOffer, mechanism_of
 from policyc.offers.goals import Added
 from policyc.planning.candidates import Refused
 from policyc.planning.courses import declared_signal
+from policyc.planning.several_promises import Beside, keeping_beside, options_for, reason_not_beside
 from policyc.semantics.policy import Signal, Wish
 from policyc_check.errors import KernelError
 from policyc_check.users.setting import Setting
@@ -26,6 +27,7 @@ Array = NDArray[np.float64]
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
 LEAST_DELTA = Decimal("1e-200")
+NOT_ALL = "nothing is known of what its noise tells under one of the promises"
 
 
 @dataclass(frozen=True)
@@ -109,19 +111,21 @@ def measurements(
     fills: bool,
     known: bool,
     totalled: bool,
+    beside: Beside = (),
 ) -> Iterator[Measurement | Refused]:
     """Every mechanism that the policy allows, calibrated as if it had the whole promise, or why it does not apply.
 
     `fills`: whether an estimator fills steps without a value; `known`: whether the policy says how values move;
-    `totalled`: whether totals of its values are published too.
+    `totalled`: whether totals of its values are published too; `beside`: what else has to be kept.
     """
     for name, offer in mechanism_offers().items():
         if wish.name not in ("auto", name) or not isinstance(offer, StreamOffer):
             continue
         kind = offer.record()
-        able = offer.keeping(goal, wish.arguments) is not None
-        reason = kind.reason_not_here(setting) if able else goal.because
-        if isinstance(goal, AtDelta) and goal.delta < LEAST_DELTA:
+        goals = [goal, *(other for _, other in beside)]
+        unable = (one.because for one in goals if offer.keeping(one, wish.arguments) is None)
+        reason = next(unable, None) or kind.reason_not_here(setting) or reason_not_beside(kind, beside)
+        if any(isinstance(one, AtDelta) and one.delta < LEAST_DELTA for one in goals):
             reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
         if not isinstance(goal, LargestLoss):
             reason = reason or kind.reason_not_composed(setting)
@@ -138,7 +142,9 @@ def measurements(
             continue
         for given in offer.variants(setting) if wish.name == "auto" else [wish.arguments]:
             try:
-                yield Measurement(offer.least(setting, goal, offer.keeping(goal, given) or given), setting, unit)
+                options = options_for(offer, goals, given)
+                found = keeping_beside(offer.least(setting, goal, given if options is None else options), beside)
+                yield Refused(name, NOT_ALL) if found is None else Measurement(found, setting, unit)
             except KernelError as error:
                 yield Refused(name, error.because or error.message)
 

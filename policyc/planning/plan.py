@@ -29,7 +29,7 @@ from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.progress import counted
 from policyc.semantics.policy import Policy, Release, Wish
-from policyc.semantics.targets import UserLevelTarget, WEventTarget
+from policyc.semantics.targets import WEventTarget
 from policyc_check.errors import KernelError
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_runtime.estimation import Estimator, twins
@@ -58,7 +58,7 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     if horizon is not None and horizon > LARGEST_HORIZON:
         raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
     try:
-        if all(isinstance(target, UserLevelTarget) for target in policy.targets):
+        if policy.of_streams:
             policy = with_one_signal(policy)
             plan, more = plan_user_level(policy, notices)
         else:

@@ -56,7 +56,8 @@ def participation_of(policy: Policy) -> ParticipationRecord:
     """
     stated = policy.participation
     if policy.window is not None:
-        assumed = None if stated is None else stated.assumed
+        # beside a promise that assumes how many steps, of each step the run itself keeps what counts
+        assumed = None if stated is None or users_beside(policy) else stated.assumed
         return ParticipationRecord(
             bound=1,
             per_step=1 if stated is None else stated.per_step,

@@ -86,15 +86,14 @@ def _dropping_warnings(policy: Policy, draft: Draft, planned: Sequence[PlannedRe
     record, most = draft.participation, policy.longest_part
     parts = [(one.draft, one.measurement) for one in planned if one.measurement is not None]
     dropping = record is not None and record.enforced is not None and most is not None and record.bound < most
-    if not dropping or len(parts) != 1 or record is None or policy.participation is None:
+    if not dropping or len(parts) != 1 or len(draft.targets) > 1 or record is None or policy.participation is None:
         return
     ((part, now),), (target,) = parts, promised_user_level(draft)
-    whole = replace(setting_of(draft, part, target.relation, most), touched=1)  # of one period, or of all
+    whole = replace(setting_of(draft, part, target, most), touched=1)  # of one period, or of all
     errors = []
     goal = goal_of(target)
     for name in PURE if isinstance(goal, LargestLoss) else SOON_CALIBRATED:
-        options = {"fills": False, "known": False, "totalled": False}
-        tried = measurements(whole, now.unit, goal, Wish(name), **options)
+        tried = measurements(whole, now.unit, goal, Wish(name), fills=False, known=False, totalled=False)
         errors += [entry.mean_error(policy.objective) for entry in tried if isinstance(entry, Measurement)]
     if not errors:
         return

@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import cast
 
 import numpy as np
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers import AtDelta, Goal
-from policyc.offers.calibration import least_near, log_excess
 from policyc.offers.goals import Added, goal_of
 from policyc.planning.agreement import agreed_errors, least_parts
 from policyc.planning.assemble import built_plan
@@ -27,16 +27,14 @@ from policyc.planning.draft import Draft, DraftRelease, draft_of
 from policyc.planning.expected_errors import PlannedRelease, finished
 from policyc.planning.measurements import Measurement, Objective, measurements, of_variances, with_signal
 from policyc.planning.series import Pair, pairs, series_estimators
+from policyc.planning.several_promises import keeping, least_of_all, within
 from policyc.planning.shown import shown_warnings
 from policyc.planning.total_errors import least_together, weights
 from policyc.planning.usefulness import user_level_warnings
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
-from policyc_check.plan.targets import AnyUserPromise
-from policyc_check.rounding import rounded_down
-from policyc_check.users.claims import composed, promised_user_level, setting_of, source_release, unit_of
-from policyc_check.users.profile import PrivacyProfile
+from policyc_check.users.claims import Promise, setting_of, source_release, unit_of
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
@@ -54,14 +52,9 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
         PolicyError: no mechanism or estimator that the policy allows applies.
     """
     draft = draft_of(policy)
-    (promise,) = promised_user_level(draft)
-    goal = goal_of(promise)
-    plain = [_estimator(policy, part.constraint_set, notices) for part in draft.releases]
-    planned = [
-        _measured(policy, promise, draft, part, estimator, notices)
-        for part, estimator in counted("releases", zip(draft.releases, plain, strict=True), len(plain))
-    ]
-    planned = _composed(policy, draft, goal, _measuring_totals(policy, goal, planned))
+    promises = [target for target in draft.targets if isinstance(target, Promise)]
+    found = [partial(_keeping_all, policy, draft, one, notices) for one in promises]
+    planned = least_of_all(found, lambda plan: sum(_errors(policy, plan).values()))
     measured = {one.draft.name: one.measurement for one in planned if one.measurement is not None}
     agreeing = agreed_errors(draft, measured, policy.objective)
     releases = [finished(policy, one, planned, agreeing.get(one.draft.name)) for one in planned]
@@ -72,6 +65,24 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
         more += unseen
         plan = built_plan(policy, draft, releases, claims, (*notices, *more))
     return plan, more
+
+
+def _keeping_all(policy: Policy, draft: Draft, first: Promise, notices: Sequence[Diagnostic]) -> list[PlannedRelease]:
+    """All releases, planned for one promise, with noise enough for the others."""
+    goal = goal_of(first)
+    plain = [_estimator(policy, part.constraint_set, notices) for part in draft.releases]
+    planned = [
+        _measured(policy, first, draft, part, estimator, notices)
+        for part, estimator in counted("releases", zip(draft.releases, plain, strict=True), len(plain))
+    ]
+    planned = _composed(policy, draft, goal, _measuring_totals(policy, goal, planned))
+    for other in (target for target in draft.targets if isinstance(target, Promise) and target is not first):
+        entries = [(one, one.measurement) for one in planned if one.measurement is not None]
+        parts = [(entry.mechanism, setting_of(draft, one.draft, other)) for one, entry in entries]
+        noisy = zip((entry for _, entry in entries), keeping(goal_of(other), parts), strict=True)
+        found = iter([replace(entry, mechanism=mechanism) for entry, mechanism in noisy])
+        planned = [one if one.measurement is None else replace(one, measurement=next(found)) for one in planned]
+    return planned
 
 
 def _estimator(policy: Policy, constraints: ConstraintSet, notices: Sequence[Diagnostic]) -> Estimator:
@@ -120,7 +131,7 @@ def _series(policy: Policy, release: DraftRelease) -> list[PlainSeries]:
 
 def _measured(
     policy: Policy,
-    target: AnyUserPromise,
+    target: Promise,
     draft: Draft,
     release: DraftRelease,
     plain: Estimator,
@@ -139,7 +150,7 @@ def _measured(
         none = Refused("every mechanism", "it is a total of totals, made of these")
         return PlannedRelease(release, plain, None, (none,), given=given)
     goal = goal_of(target)
-    setting = setting_of(draft, release, target.relation)
+    setting = setting_of(draft, release, target)
     made = isinstance(release.query, PrefixQuery | WindowQuery)
     series = _series(policy, release)
     unit = unit_of(draft, release)
@@ -155,6 +166,11 @@ def _measured(
             fills=bool(series),
             known=known,
             totalled=any(query.of == release.name for query in totals),
+            beside=[
+                (setting_of(draft, release, other), goal_of(other))
+                for other in draft.targets
+                if isinstance(other, Promise) and other is not target
+            ],
         )
     )
     agrees = any(release.name in tree.names for tree in draft.trees)
@@ -318,18 +334,8 @@ def _sharing(policy: Policy, draft: Draft, goal: Goal, planned: list[PlannedRele
 def _within(goal: AtDelta, alone: Sequence[Measurement], factors: Sequence[float]) -> list[Measurement]:
     """Measurements whose curves together keep a goal, with about these factors of what each alone would need."""
     shared = [entry.noisier(factor) for entry, factor in zip(alone, factors, strict=True)]
-    epsilon, delta = rounded_down(goal.epsilon), rounded_down(goal.delta)
-
-    def together(factor: float) -> PrivacyProfile:
-        return _together([entry.noisier(factor) for entry in shared])
-
-    near = least_near(lambda factor: log_excess(together(factor).coarse.delta(epsilon), delta), 1.0, 1e-6)
-    high = least_near(lambda factor: log_excess(together(factor).delta(epsilon), delta), near, 1e-11)
-    return [entry.noisier(high) for entry in shared]
-
-
-def _together(entries: Sequence[Measurement]) -> PrivacyProfile:
-    return composed(entry.mechanism.profile(entry.setting) for entry in entries)
+    found = within(goal, [(entry.mechanism, entry.setting) for entry in shared])
+    return [replace(entry, mechanism=mechanism) for entry, mechanism in zip(shared, found, strict=True)]
 
 
 __all__ = ["plan_user_level"]

@@ -14,12 +14,13 @@ from policyc.semantics.targets import Target, UserLevelTarget, UserStepsTarget
 
 def with_budgets(policy: Policy) -> Policy:
     """The same policy, its promise about all of a user as one that budgets of steps keep, where others are of steps."""
-    if all(isinstance(target, UserLevelTarget) for target in policy.targets):
+    if policy.of_streams:
         return policy
-    return replace(policy, targets=tuple(map(_kept_by_steps, policy.targets)))
+    return replace(policy, targets=tuple(map(kept_by_steps, policy.targets)))
 
 
-def _kept_by_steps(target: Target) -> Target:
+def kept_by_steps(target: Target) -> Target:
+    """A promise about all of a user as one about all of it in so many steps; any other as it is."""
     if not isinstance(target, UserLevelTarget) or target.per is not None:
         return target
     own = {name: getattr(target, name) for name in ("neighbors", "span", "epsilon", "delta", "rho")}

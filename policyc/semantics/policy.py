@@ -13,7 +13,7 @@ from typing import Literal
 from policyc.diagnostics import Source, Span
 from policyc.semantics.lengths import DAY, MONTH, Clock, Length
 from policyc.semantics.postprocessing import Postprocess
-from policyc.semantics.targets import Target, UserLevelTarget
+from policyc.semantics.targets import Target, UserLevelTarget, UserStepsTarget
 
 Vector = tuple[Decimal, ...]
 Matrix = tuple[Vector, ...]
@@ -284,6 +284,12 @@ class Policy:
     def period(self) -> Length | None:
         """The length of the period whose events are promised together; None for promises about all of them."""
         return next((target.per for target in self.targets if isinstance(target, UserLevelTarget)), None)
+
+    @property
+    def of_streams(self) -> bool:
+        """Whether the noise of all steps together is accounted for, and no step has a budget of its own."""
+        kinds = {type(target) for target in self.targets}
+        return UserLevelTarget in kinds and kinds <= {UserLevelTarget, UserStepsTarget}
 
     @property
     def window(self) -> int | None:

@@ -40,10 +40,7 @@ class UserLevelTarget:
     @property
     def goal(self) -> Goal:
         """What noise has to keep for it."""
-        if self.rho is not None:
-            return Rho(self.rho)
-        assert self.epsilon is not None, "read where there is no rho"
-        return AtDelta(self.epsilon, self.delta) if self.delta else LargestLoss(self.epsilon)
+        return _goal(self)
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,18 @@ class UserStepsTarget:
     epsilon: Decimal | None
     delta: Decimal | None
     rho: Decimal | None = None
+
+    @property
+    def goal(self) -> Goal:
+        """What noise has to keep for it, where steps have no budgets."""
+        return _goal(self)
+
+
+def _goal(target: UserLevelTarget | UserStepsTarget) -> Goal:
+    if target.rho is not None:
+        return Rho(target.rho)
+    assert target.epsilon is not None, "read where there is no rho"
+    return AtDelta(target.epsilon, target.delta) if target.delta else LargestLoss(target.epsilon)
 
 
 Target = AlphaDPTTarget | UserLevelTarget | EventLevelTarget | WEventTarget | UserStepsTarget

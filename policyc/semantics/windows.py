@@ -11,27 +11,36 @@ from dataclasses import replace
 from decimal import Decimal
 
 from policyc.offers import mechanism_offers
+from policyc.semantics.beside import kept_by_steps
 from policyc.semantics.policy import Policy
-from policyc.semantics.targets import EventLevelTarget, UserLevelTarget, WEventTarget
+from policyc.semantics.targets import EventLevelTarget, Target, UserLevelTarget, WEventTarget
 
 
 def with_window(policy: Policy) -> Policy:
-    """The same policy, its one promise about steps as one about all that a user does in a window, where it must be."""
-    if len(policy.targets) != 1:
+    """The same policy, promises about steps as ones about all that a user does in a window, where one must be.
+
+    One about all events of a user beside them is then of so many steps, each of which counts what it has of the user.
+    """
+    steps = [target for target in policy.targets if isinstance(target, EventLevelTarget | WEventTarget)]
+    others = [target for target in policy.targets if target not in steps]
+    whole = all(isinstance(target, UserLevelTarget) and target.per is None for target in others)
+    if not whole or not any(_measured(policy, target) for target in steps):
         return policy
-    (target,) = policy.targets
-    if not isinstance(target, EventLevelTarget | WEventTarget) or not _measured(policy, target):
-        return policy
+    return replace(policy, targets=tuple(_of_stream(policy, target) for target in policy.targets))
+
+
+def _of_stream(policy: Policy, target: Target) -> Target:
+    if not isinstance(target, EventLevelTarget | WEventTarget):
+        return kept_by_steps(target)
     horizon = policy.stream.horizon
     width = target.window if isinstance(target, WEventTarget) else 1
-    promise = UserLevelTarget(
+    return UserLevelTarget(
         neighbors=target.neighbors,
         span=target.span,
         epsilon=target.epsilon,
         delta=target.delta or Decimal(0),
         window=min(width, horizon or width),
     )
-    return replace(policy, targets=(promise,))
 
 
 def _measured(policy: Policy, target: EventLevelTarget | WEventTarget) -> bool:

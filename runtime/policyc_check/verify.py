@@ -18,11 +18,11 @@ from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
 from policyc_check.plan.stream import MONTH, longest
-from policyc_check.plan.targets import EventLevel, UserPromise
+from policyc_check.plan.targets import AnyUserSteps, EventLevel, UserPromise
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
 from policyc_check.steps.users import check_user_steps
-from policyc_check.users.claims import check_user_level
+from policyc_check.users.claims import check_user_level, window_of
 
 NONSENSE = (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError)
 COMPUTED = "the plan's numbers can be computed with"
@@ -58,7 +58,8 @@ def check_digest(plan: Plan) -> Iterator[Claim]:
 
 def _check_targets(plan: Plan) -> Iterator[Claim]:
     users = [target for target in plan.targets if isinstance(target, UserPromise)]
-    if users and len(users) < len(plan.targets):
+    allowed = UserPromise if window_of(plan) is None else UserPromise | AnyUserSteps
+    if users and not all(isinstance(target, allowed) for target in plan.targets):
         detail = "budgets of steps and noise for the whole stream do not add up to one promise here"
         yield Claim("all targets are of one kind", False, detail, "targets")
     if len({release.name for release in plan.releases}) < len(plan.releases):

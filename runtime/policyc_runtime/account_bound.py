@@ -88,7 +88,7 @@ class Bound(Record):
         """Why the noise of a plan keeps no promise of this kind."""
         if isinstance(promise, UserLevel) and promise.delta > 0:
             for part in plan.measured:
-                setting = setting_of(plan, part, promise.relation)
+                setting = setting_of(plan, part, promise)
                 reason = part.mechanism.reason_against_promise(setting, promise.delta)
                 yield from [] if reason is None else [reason]
         elif self._loss(plan) is None:
@@ -124,15 +124,15 @@ class Bound(Record):
     def _loss(self, plan: Plan) -> Fraction | None:
         promise = self.promise
         if isinstance(promise, UserRho):
-            return stream_rho(plan, promise.relation)
+            return stream_rho(plan, promise)
         if isinstance(promise, UserLevel):
-            return stream_largest_loss(plan, promise.relation)
+            return stream_largest_loss(plan, promise)
         return window_budget(plan, window_of(promise))
 
     def _profile(self, charges: Charges) -> PrivacyProfile:
         assert isinstance(self.promise, UserLevel), "others are added"
-        relation = self.promise.relation
-        parts = (repeated(stream_profile(plan, relation), times) for plan, times in charges)
+        promise = self.promise
+        parts = (repeated(stream_profile(plan, promise), times) for plan, times in charges)
         return reduce(PrivacyProfile.compose, parts)
 
 

@@ -214,7 +214,7 @@ def laws_of_steps(plan: Plan, release: ReleasePlan, steps: int) -> list[NoiseLaw
     if not isinstance(mechanism, LinearMechanism) or mechanism.estimates or mechanism.leaves_gaps:
         return None
     assert isinstance(source, MeasuredRelease), "no other has such a mechanism"
-    setting = setting_of(plan, source, promised_user_level(plan)[0].relation)
+    setting = setting_of(plan, source, promised_user_level(plan)[0])
     if source is release and isinstance(mechanism.strategy(setting), Identity):
         return [mechanism.law] * steps
     if not isinstance(mechanism.law, DiscreteGaussian):

@@ -39,7 +39,7 @@ def measured(plan: Plan, release: ReleasePlan) -> tuple[StreamMechanism | Window
         setting = Setting(steps, replaced=True, cells=len(release.cells), wait=plan.delivery.longest_wait)
         return release.mechanism, setting
     if isinstance(release, MeasuredRelease):
-        return release.mechanism, setting_of(plan, release, promised_user_level(plan)[0].relation)
+        return release.mechanism, setting_of(plan, release, promised_user_level(plan)[0])
     return None
 
 
@@ -146,7 +146,7 @@ def offset_of(plan: Plan, release: ReleasePlan) -> Offset:
     """What the noisy values of a release that is not made of another are off by together, in published units."""
     if not isinstance(release, MeasuredRelease):
         return NO_OFFSET
-    setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
+    setting = setting_of(plan, release, promised_user_level(plan)[0])
     return release.mechanism.offset(setting).scaled(float(unit_of(plan, release)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
@@ -94,6 +94,10 @@ class Plan(checked.Plan):
     claims: Annotated[Claims, BeforeValidator(Claims.of)]
     agreements: tuple[Agreement, ...] = NOTHING
     notices: tuple[Notice, ...]
+
+    def sealed(self) -> Self:
+        """The same plan with its digest filled in."""
+        return self.model_copy(update={"digest": self.computed_digest()})
 
     @property
     def scheduled(self) -> tuple[Scheduled, ...]:
@@ -268,7 +272,7 @@ def _reason_against(plan: Plan, release: ReleasePlan) -> str | None:
         if not isinstance(release, MeasuredRelease) or plan.participation is None:
             return None
         mechanism = release.mechanism
-        settings = [setting_of(plan, release, target.relation) for target in promised_user_level(plan)]
+        settings = [setting_of(plan, release, target) for target in promised_user_level(plan)]
         return next(filter(None, map(mechanism.reason_not_here, settings)), None)
     except (LookupError, ArithmeticError):  # of releases made of nothing, or of nonsense, as `verify` says
         return None

@@ -221,7 +221,7 @@ def test_parts_of_several_releases_add_up_to_the_promise(
     target = plan.targets[0]
     losses = []
     for part in plan.measured:
-        setting = setting_of(plan, part, target.relation)  # type: ignore[union-attr]
+        setting = setting_of(plan, part, target)  # type: ignore[union-attr]
         lost = part.mechanism.largest_loss(setting) if promise == PURE else part.mechanism.rho(setting)
         assert lost is not None
         losses.append(lost)
@@ -244,7 +244,7 @@ def test_parts_are_those_of_least_error(make: Callable[..., Plan]) -> None:
         limit = [part.mechanism.noise_size**-power for part in plan.measured]  # type: ignore[attr-defined]
         moves = [1.0, 1.0]
         for index, part in enumerate(plan.measured):
-            setting = setting_of(plan, part, plan.targets[0].relation)  # type: ignore[union-attr]
+            setting = setting_of(plan, part, plan.targets[0])  # type: ignore[union-attr]
             lost = part.mechanism.largest_loss(setting) if power == 1 else part.mechanism.rho(setting)
             moves[index] = float(lost or 0) / limit[index]
 
@@ -263,7 +263,7 @@ def test_sums_under_laplace_noise_need_no_curve(make: Callable[..., Plan]) -> No
     (part,) = plan.measured
     unit = float(part.query.grid)  # type: ignore[union-attr]
     assert float(part.mechanism.scale) * unit == pytest.approx(101 / 0.9, rel=1e-6)  # type: ignore[attr-defined]
-    assert stream_largest_loss(plan, plan.targets[0].relation) <= Fraction("0.9")  # type: ignore[operator, union-attr]
+    assert stream_largest_loss(plan, plan.targets[0]) <= Fraction("0.9")  # type: ignore[operator, union-attr]
     content: Any = certificate_content(plan, {})
     assert content["promises"][0]["value"] == "0.9"
 
@@ -322,15 +322,15 @@ def test_the_curve_of_many_days_is_exact(tmp_path: Path) -> None:
     path = tmp_path / "pageviews.policy"
     path.write_text(WIKIMEDIA.format(horizon="3_660 steps", promise=RHO, bound="10 steps", mechanism="gaussian()"))
     plan = compile_policy(path).plan
-    relation = plan.targets[0].relation  # type: ignore[union-attr]
+    target = plan.targets[0]
     for days in (31, 366):
-        rho = stream_rho(plan, relation, 10 * days)
+        rho = stream_rho(plan, target, 10 * days)
         assert rho is not None
         assert float(rho) == pytest.approx(days * 0.02, rel=1e-6)
     small = plan.releases[0].mechanism.model_copy(update={"stddev": Decimal("18.25741859")})
     plan = plan.model_copy(update={"releases": (plan.releases[0].model_copy(update={"mechanism": small}),)})
     for days, epsilon in ((31, 5.136), (366, 22.12)):
-        curve = stream_profile(plan, relation, 10 * days).coarse
+        curve = stream_profile(plan, target, 10 * days).coarse
         assert curve.delta(epsilon * 1.001) < 1e-7 < curve.delta(epsilon * 0.999)
 
 
@@ -470,7 +470,7 @@ def test_a_part_that_is_not_given_away_is_not_claimed(make: Callable[..., Plan])
     cell = 'cell place in {"A", "B"}'
     plan = make("epsilon = 1, delta = 0", releases=both, cell=cell, end="budget parts(all = 0.2, there = 0.5)")
     assert plan.claims.user_level[0].epsilon == Decimal("0.7")  # type: ignore[union-attr]
-    assert stream_largest_loss(plan, plan.targets[0].relation) == Fraction("0.7")  # type: ignore[union-attr]
+    assert stream_largest_loss(plan, plan.targets[0]) == Fraction("0.7")  # type: ignore[union-attr]
     content: Any = certificate_content(plan, {})
     assert content["promises"][0]["value"] == "1"
     assert content["promises"][0]["recomputed"].startswith("0.7 nats")

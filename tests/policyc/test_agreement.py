@@ -99,7 +99,7 @@ def test_the_promise_is_divided_so_that_published_values_err_least(case, tmp_pat
     (promise,) = promised_user_level(plan)
     power = 2 if promise.__class__.__name__ == "UserRho" else 1
     alone = {
-        part.name: Measurement(part.mechanism, setting_of(plan, part, promise.relation), unit_of(plan, part))
+        part.name: Measurement(part.mechanism, setting_of(plan, part, promise), unit_of(plan, part))
         for part in plan.releases
     }
     noise = {name: float(entry.variances().mean()) for name, entry in alone.items()}

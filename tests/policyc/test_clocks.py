@@ -17,7 +17,6 @@ from walk import walked
 from policyc import PolicyError, compile_policy
 from policyc_check.errors import KernelError
 from policyc_check.plan.stream import ClockRecord
-from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import own_bound, period_of, setting_of
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
@@ -138,7 +137,7 @@ def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, tmp_path):
         return read_events(written(tmp_path, chosen), plan, steps=steps).counts["there"]
 
     everything = counts(events)
-    setting = setting_of(plan, plan.releases[0], NeighboringRelation.ADD_OR_REMOVE_ONE)
+    setting = setting_of(plan, plan.releases[0], plan.targets[0])
     for own in list(units.values())[:: max(1, len(units) // 12)]:
         moved = everything - counts([event for event in events if event not in own])
         assert np.array_equal(moved, counts(own))
@@ -544,7 +543,7 @@ def test_an_altered_clock_is_refused_or_counts_as_it_says(step, tmp_path):
 def test_no_user_of_a_small_stream_moves_more_than_the_noise_is_for(bound, tmp_path):
     """All that a user may do in two days on either side of the end of a February, beside all of the other month."""
     plan = planned(tmp_path, text_of(step="1d", per="month", start="2026-02-27", horizon="4 steps", bound=bound))
-    setting = setting_of(plan, plan.releases[0], NeighboringRelation.ADD_OR_REMOVE_ONE)
+    setting = setting_of(plan, plan.releases[0], plan.targets[0])
     noon = [datetime(2026, 2, 27, 12, tzinfo=UTC) + timedelta(days=day) for day in range(4)]
     most = 0
     for days, other in ((noon[:2], noon[2:]), (noon[2:], noon[:2])):

@@ -68,7 +68,7 @@ def test_what_is_left_of_several_days_is_what_their_draws_tell(tmp_path):
     """Who is in several days moves as many draws: what is stated of them is what the covariance tells, and no more."""
     plan = compiled(tmp_path, SHARED).plan
     (claim,), (release,) = plan.claims.user_level, plan.releases
-    setting = setting_of(plan, release, claim.relation)
+    setting = setting_of(plan, release, plan.targets[0])
     own, common = float(release.mechanism.stddev) ** 2, release.mechanism.common_variance(setting)
     inverse = np.linalg.inv(own * np.eye(12) + common)  # of a day with two cells
     users = [[float(mask >> step & 1) for step in range(6)] for mask in range(64)]

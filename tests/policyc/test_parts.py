@@ -84,7 +84,7 @@ def test_every_release_tells_its_part_and_no_more(promise, mechanism, power, nei
     plan = compiled(tmp_path, text)
     verify(plan)
     for release, part in zip(plan.releases, ("1.1", "0.9"), strict=True):
-        setting = setting_of(plan, release, plan.targets[0].relation)
+        setting = setting_of(plan, release, plan.targets[0])
         lost = release.mechanism.largest_loss(setting) if power == 1 else release.mechanism.rho(setting)
         assert Fraction(part) * (1 - Fraction(1, 10**6)) <= lost <= Fraction(part)
 

@@ -134,7 +134,7 @@ def test_what_noisy_values_alone_err_is_what_runs_have_without_post_processing(
     assert alone is not None
     own = part.mechanism
     assert isinstance(own, StreamMechanism)
-    setting = setting_of(plan, part, promised_user_level(plan)[0].relation)
+    setting = setting_of(plan, part, promised_user_level(plan)[0])
     found = []
     for seed in range(200):
         true = np.rint(drawn_series(process, 48, np.random.default_rng(seed), 0.0)).astype(np.int64)[:, None]

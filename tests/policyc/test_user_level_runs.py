@@ -16,7 +16,6 @@ from policyc import compile_policy
 from policyc.emit import verify_directory
 from policyc.offers import calibrate
 from policyc_check.errors import KernelError, PlanRejectedError
-from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import setting_of, unit_of
 from policyc_check.verify import verified_claims
 from policyc_runtime.errors import DataError, LedgerError
@@ -146,7 +145,7 @@ def test_a_plan_with_noise_for_the_cells_of_one_event_is_refused(tmp_path, mecha
     path.write_text(BY_CELL.format(**words), encoding="utf-8")
     plan = compile_policy(path).plan
     verify(plan)
-    own, setting = plan.releases[0].mechanism, setting_of(plan, plan.releases[0], plan.targets[0].relation)
+    own, setting = plan.releases[0].mechanism, setting_of(plan, plan.releases[0], plan.targets[0])
     one_cell = replace(setting, cells=1) if own.name == "lmmse" else replace(setting, cells=1, replaced=False)
     options = {"noise": own.noise, **({"weight": own.weight} if own.name == "lmmse" else {})}
     weak = calibrate(type(own), one_cell, Decimal("0.5"), Decimal("1e-6"), options)
@@ -358,7 +357,7 @@ def test_one_user_moves_the_counts_no_further_than_the_noise_hides(make, tmp_pat
     without = read_events(events(tmp_path, rows, "without.csv"), plan, steps=48)
     for part in plan.releases:
         moved = np.abs(with_user.counts[part.name] - without.counts[part.name])
-        setting = setting_of(plan, part, NeighboringRelation.ADD_OR_REMOVE_ONE)
+        setting = setting_of(plan, part, plan.targets[0])
         assert (moved > 0).sum() == setting.changes
         assert 0 < moved.max() <= setting.shift
 
@@ -406,16 +405,15 @@ def test_a_sample_of_steps_needs_the_whole_stream(make):
 def test_beyond_the_bound_nothing_is_left_of_the_spacing(make):
     """Of 48 steps at least 12 apart there are 4; who takes part in 8 keeps no distance, and that is accounted for."""
     plan = make(participation="spacing = 12 steps, enforced = keep_first")
-    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    assert setting_of(plan, plan.releases[0], relation).changes == 4
-    assert setting_of(plan, plan.releases[0], relation, 8).changes == 8
+    assert setting_of(plan, plan.releases[0], plan.targets[0]).changes == 4
+    assert setting_of(plan, plan.releases[0], plan.targets[0], 8).changes == 8
 
 
 def test_replaced_users_move_a_sum_from_one_end_of_the_clamp_to_the_other(make):
     """Values between -20 and 130 differ by 150: a step of replaced users is hidden for at least that."""
     plan = make(more="release speed = sum(seen.speed, clamp = -20 .. 130)", neighbors="replace")
     speed = plan.release_named("speed")
-    shift = setting_of(plan, speed, NeighboringRelation.REPLACE_ONE).shift
+    shift = setting_of(plan, speed, plan.targets[0]).shift
     assert shift * unit_of(plan, speed) >= 150
 
 

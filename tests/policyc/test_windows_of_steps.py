@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from policyc import PolicyError, compile_policy
 from policyc.cli import app
 from policyc.emit import verify_directory
-from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import setting_of
 from policyc_check.users.gaussian import gaussian_delta
 from policyc_check.verify import verified_claims
@@ -231,7 +230,7 @@ def test_who_is_in_no_cell_is_counted_and_moves_no_more_than_noise_hides(target:
     policy.write_text(ABSENT.format(horizon="3 steps", target=target, more="mechanism gaussian()"))
     plan = compile_policy(policy).plan
     (part,) = plan.measured
-    setting = setting_of(plan, part, NeighboringRelation.REPLACE_ONE)
+    setting = setting_of(plan, part, plan.targets[0])
     places = [(), ("A",), ("B",), ("elsewhere",), ("A", "B"), ("B", "elsewhere")]
     found = {}
     for course in product(range(len(places)), repeat=3):

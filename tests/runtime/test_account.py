@@ -22,7 +22,6 @@ import pytest
 from policyc import PolicyError, compile_policy
 from policyc.planning.joint_promise import joint_promise
 from policyc_check.plan.plan import Plan
-from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import stream_profile
 from policyc_runtime.account import Account, spend
 from policyc_runtime.account_bound import Bound, repeated
@@ -132,7 +131,7 @@ def test_two_gaussian_plans_lose_what_their_noise_says(folder: Path) -> None:
     """Equal noise twice is six numbers moved by one; the account's delta is that, from above, and not far above."""
     plan = compiled(folder, users(), **{"release rides": "mechanism gaussian()\nrelease rides"})
     variance = float(plan.releases[0].mechanism.model_dump()["stddev"]) ** 2
-    twice = repeated(stream_profile(plan, NeighboringRelation.ADD_OR_REMOVE_ONE), 2)
+    twice = repeated(stream_profile(plan, plan.targets[0]), 2)
     for epsilon in (0.3, 1.0, 1.6):
         true = gaussian_curve(variance, 6, epsilon)
         assert true <= twice.delta(epsilon) <= 1.01 * true + 1e-12
@@ -142,7 +141,7 @@ def test_two_gaussian_plans_lose_what_their_noise_says(folder: Path) -> None:
 @pytest.mark.parametrize("times", [2, 5])
 def test_repeated_noise_is_noise_composed(folder: Path, noise: str, times: int) -> None:
     plan = compiled(folder, users(), **{"release rides": f"mechanism {noise}()\nrelease rides"})
-    one = stream_profile(plan, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    one = stream_profile(plan, plan.targets[0])
     composed = one
     for _ in range(times - 1):
         composed = composed.compose(one)

@@ -146,7 +146,7 @@ def test_no_user_moves_all_releases_more_than_their_curves_together_hide(kind: s
     """Of all neighbors, those who move most are hidden as the composed curve and the claim say; not with less noise."""
     plan = compiled(kind, tmp_path)
     (claim,) = plan.claims.user_level
-    profile = stream_profile(plan, claim.relation)
+    profile = stream_profile(plan, plan.targets[0])
     for moves in worst(plan, 1):
         for epsilon in EPSILONS:
             assert least_delta(moves, epsilon) <= profile.delta(epsilon), moves
@@ -165,8 +165,7 @@ LOOSE = ("totals", "frequencies")  # where what is said of one user is a bound t
 def test_no_user_loses_more_than_a_promise_without_delta(kind: str, tmp_path: Path) -> None:
     """Where nothing is left to chance: all releases together, in L1 over scales; a hundredth less noise loses more."""
     plan = compiled(kind, tmp_path, "epsilon = 1.0, delta = 0")
-    (claim,) = plan.claims.user_level
-    stated = stream_largest_loss(plan, claim.relation)
+    stated = stream_largest_loss(plan, plan.targets[0])
     assert stated is not None
     assert stated <= 1
     lost = [max(sum(move / law.size for law, move in moves) for moves in worst(plan, less)) for less in (1, 0.99)]
@@ -181,7 +180,7 @@ def test_no_user_tells_more_than_a_promised_rho(kind: str, tmp_path: Path) -> No
     """All releases together, by divergences of several orders from the laws of the noise alone; not with less noise."""
     plan = compiled(kind, tmp_path, "rho = 0.05")
     (claim,) = plan.claims.user_level
-    stated = stream_rho(plan, claim.relation)
+    stated = stream_rho(plan, plan.targets[0])
     assert stated is not None
     assert stated <= Fraction("0.05")
     told = [max(least_rho(moves) for moves in worst(plan, less)) for less in (1, 0.99)]

@@ -94,7 +94,7 @@ def test_no_window_of_a_user_moves_more_than_the_stated_noise_hides(kind: str, t
     plan = compiled(kind, tmp_path)
     (claim,) = plan.claims.user_level
     if claim.delta == 0:
-        stated = stream_largest_loss(plan, claim.relation)
+        stated = stream_largest_loss(plan, plan.targets[0])
         assert stated is not None
         losses = [sum(move / noise.size for noise, move in moves) for moves in worst(plan, 1)]
         assert max(losses) <= float(stated) * (1 + 1e-12)
@@ -103,7 +103,7 @@ def test_no_window_of_a_user_moves_more_than_the_stated_noise_hides(kind: str, t
         assert tight or kind in (*LOOSE, "a signed sum")
         assert max(sum(move / noise.size for noise, move in moves) for moves in worst(plan, 0.5)) > claim.epsilon
         return
-    profile = stream_profile(plan, claim.relation)
+    profile = stream_profile(plan, plan.targets[0])
     for moves in worst(plan, 1):
         for epsilon in EPSILONS:
             assert least_delta(moves, epsilon) <= profile.delta(epsilon), moves

@@ -9,6 +9,7 @@ import math
 from decimal import Context, Decimal
 
 from policyc.emit.blocks.user_limits import told_curve
+from policyc.emit.blocks.user_steps import steps_curve
 from policyc.emit.blocks.wording import Json, JsonValue, event, in_period, span, user
 from policyc.emit.numbers import exact, plain, round_up
 from policyc_check.plan.targets import (
@@ -24,7 +25,6 @@ from policyc_check.plan.targets import (
     WEvent,
     window_of,
 )
-from policyc_check.steps.users import costs_of, profile_of
 from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.plan import Plan
 
@@ -41,7 +41,7 @@ def meaning(plan: Plan) -> list[JsonValue]:
 
 def _meaning(plan: Plan, target: Target, index: int) -> Json:
     about = (
-        f"all events of {user(plan)}{in_period(plan)} together"
+        f"all events of {user(plan)}{in_period(plan, target)} together"
         if isinstance(target, UserPromise | AnyUserSteps)
         else event(plan, window_of(target))
     )
@@ -49,7 +49,7 @@ def _meaning(plan: Plan, target: Target, index: int) -> Json:
     if isinstance(target, UserPromise):
         rows = _exact_curve(told_curve(plan, target), _usual(target))
     elif isinstance(target, UserStepsRho) or (isinstance(target, UserSteps) and target.delta):
-        rows = _exact_curve(profile_of(costs_of(plan, target)), _usual(target))
+        rows = _exact_curve(steps_curve(plan, target), _usual(target))
     else:
         rows, guess = _pure(target), "sure"
     return {
@@ -66,7 +66,7 @@ def _meaning(plan: Plan, target: Target, index: int) -> Json:
         "at_even_odds": _even(rows[0][PRIORS.index(Decimal("0.5"))][1], guess),
         "beliefs": [{"before": f"{_percent(before)} %", "after": f"{after} %"} for before, after in rows[0]],
         "tests": [{"false_positives": f"{_percent(x)} %", "power": f"{y} %"} for x, y in rows[1]],
-        "method": _method(target),
+        "method": _method(target, measured=bool(plan.measured)),
     }
 
 
@@ -77,14 +77,14 @@ def _even(after: str, guess: str) -> str:
     return f"Who is 50 % sure of it before is at most {after} % sure after."
 
 
-def _method(target: Target) -> str:
+def _method(target: Target, *, measured: bool) -> str:
     if isinstance(target, UserSteps) and target.delta == 0:
         return f"Whatever the adversary knows of how steps of a user depend on each other: {_odds(target)}"
     if isinstance(target, AnyUserSteps):
         return (
             "Beliefs are how often the best guess whether the events are those of the user, or of the neighbor, is "
-            "right, after a prior belief of 10 or 50 % in one of them; both follow from the budgets of all steps in "
-            "which neighbors differ."
+            "right, after a prior belief of 10 or 50 % in one of them; both follow from "
+            f"{'the noise' if measured else 'the budgets'} of all steps in which neighbors differ."
         )
     if isinstance(target, UserPromise) and target.window is not None:
         return (
@@ -211,8 +211,8 @@ def user_posterior_picture(plan: Plan) -> Json:
     return {
         "id": "posterior",
         "title": "What an attacker can come to believe",
-        "description": f"How often the best guess about all events of {user(plan)}{in_period(plan)} can be right "
-        "after, against before, "
+        "description": f"How often the best guess about all events of {user(plan)}{in_period(plan, target)} can be "
+        "right after, against before, "
         f"in percent, over {span(plan)}.",
         "x": "best guess right before, %",
         "y": "right after at most, %",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policyc.emit.blocks.user_limits import at_delta, left_words
+from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of
 from policyc.emit.blocks.wording import JsonValue, in_period, period_length
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
@@ -27,7 +28,7 @@ def habits(plan: Plan) -> list[JsonValue]:
                 "title": "What a user does in more steps",
                 "text": "A habit shows in many steps, and the promise is for "
                 f"{counted(target.window, 'step')} at a time. Of what a user does in more is promised: "
-                f"{more_steps(claim)}{at_delta(claim) and ',' + at_delta(claim)}.",
+                f"{more_steps(claim)}{at_delta(claim) and ',' + at_delta(claim)}.{_beside(plan)}",
             }
         ]
     if target.per is None:
@@ -43,6 +44,12 @@ def habits(plan: Plan) -> list[JsonValue]:
             f"{for_ever if plan.stream.horizon is None else ''}.",
         }
     ]
+
+
+def _beside(plan: Plan) -> str:
+    """What is promised of all that a user does, beside."""
+    told = [f"{most(target)}{at_chance(target)} in {taking_part(plan, target)}" for target in user_steps_of(plan)]
+    return f" Of all that a user does is promised: {', '.join(told)}." if told else ""
 
 
 def more_steps(claim: UserLevelClaim | UserRhoClaim) -> str:

@@ -7,10 +7,12 @@ from policyc.emit.blocks.user_limits import (
     at_delta,
     left_words,
 )
+from policyc.emit.blocks.user_steps import at_chance, most, user_steps_of
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, span
 from policyc.emit.numbers import counted
 from policyc_check.plan.claims import UserRhoClaim
-from policyc_check.users.claims import own_bound, window_of
+from policyc_check.plan.targets import UserStepsRho
+from policyc_check.users.claims import own_bound, promised_user_level, window_of
 from policyc_runtime.plan import Plan
 
 
@@ -20,10 +22,11 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
     first, window = plan.claims.user_level[0], window_of(plan)
     periods = in_period(plan) and window is None
     rho = isinstance(first, UserRhoClaim)
-    delta = f",{at_delta(first)}".replace(" at", "") if at_delta(first) else ""
-    for claim in plan.claims.user_level:
-        own = own_bound(plan) * (window or 1)
-        for bound, stated in ((own, claim), *((point.participation, point) for point in claim.beyond)):
+    delta = _chance(at_delta(first))
+    for index, (claim, target) in enumerate(zip(plan.claims.user_level, promised_user_level(plan), strict=True)):
+        own = own_bound(plan) * (target.window or 1)
+        beyond = () if index else claim.beyond  # of one promise: they tell of the noise, which is that of all
+        for bound, stated in ((own, claim), *((point.participation, point) for point in beyond)):
             words = f"all of {counted(bound, 'step')} in which a user takes part"
             if periods:
                 words = f"all of {counted(bound // own, 'period')} in which a user takes part"
@@ -31,9 +34,13 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
                 {
                     "words": words,
                     "steps": str(bound),
-                    "any": _cell(left_words(stated), delta),
+                    "any": _cell(left_words(stated), _chance(at_delta(claim))),
                 }
             )
+    for beside in user_steps_of(plan):
+        told = most(beside) if isinstance(beside, UserStepsRho) else _cell(most(beside), _chance(at_chance(beside)))
+        words = f"all of {counted(beside.bound, 'step')} in which a user takes part"
+        rows.append({"words": words, "steps": str(beside.bound), "any": told})
     for size, kept in groups:
         rows.append(
             {
@@ -60,6 +67,11 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
         f"window of steps{' within one period' if periods else ''}, is protected at least as well as the first row "
         "says.",
     }
+
+
+def _chance(at: str) -> str:
+    """`, delta 0.000001`."""
+    return f",{at}".replace(" at", "") if at else ""
 
 
 def _cell(words: str, delta: str) -> str:

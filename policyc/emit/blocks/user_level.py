@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from policyc.emit.blocks.accuracy import noise_words
 from policyc.emit.blocks.assumptions import UNPREDICTABLE_NOISE, one_ledger
+from policyc.emit.blocks.failures import failures
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
 from policyc.emit.blocks.periods import habits, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
@@ -13,7 +14,6 @@ from policyc.emit.blocks.user_limits import (
     Groups,
     amount_told,
     at_delta,
-    beyond,
     first_point,
     in_odds,
     kind_of,
@@ -31,6 +31,14 @@ from policyc.emit.blocks.user_participation import (
     record_of,
     steps_words,
 )
+from policyc.emit.blocks.user_steps import (
+    ASSUMED,
+    is_assumed,
+    left_in_all,
+    limited_participation,
+    user_steps_of,
+    user_steps_promise,
+)
 from policyc.emit.blocks.wording import (
     Json,
     JsonValue,
@@ -45,12 +53,14 @@ from policyc.emit.blocks.wording import (
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
-from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
-from policyc_check.users.claims import promised_user_level, setting_of, window_of
+from policyc_check.plan.targets import AnyUserPromise, AnyUserSteps, UserLevel, UserRho
+from policyc_check.users.claims import Promise, promised_user_level, setting_of, window_of
+from policyc_check.users.setting import Setting
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_runtime.sources.participation import counts_absent
 
+INDEPENDENT = "Independent steps"
 NAMES = {
     "user_level": "user-level differential privacy",
     "user_level_rho": "user-level zero-concentrated differential privacy",
@@ -69,7 +79,7 @@ def user_level_blocks(plan: Plan) -> Json:
     """The blocks that replace those of promises about single steps."""
     groups = together(plan)
     return {
-        "promises": [_promise(plan, index, target) for index, target in enumerate(promised_user_level(plan))],
+        "promises": _promises(plan),
         "not_covered": _not_covered(plan, groups),
         "assumptions": user_level_assumptions(plan, groups),
         "correlation": {
@@ -79,7 +89,7 @@ def user_level_blocks(plan: Plan) -> Json:
             "tolerance": [],
             "evidence": plan.correlation.evidence,
             "words": "Steps of one user are taken as independent: who knows how they depend on each other can learn "
-            "more."
+            f"more.{_of_all_events(plan)}"
             if window_of(plan) is not None
             else "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
             f"other, because it covers all of them{in_period(plan)} together.",
@@ -91,6 +101,28 @@ def user_level_blocks(plan: Plan) -> Json:
     }
 
 
+def _promises(plan: Plan) -> list[JsonValue]:
+    """All promises in the order of the policy."""
+    found: list[JsonValue] = []
+    users = promised_user_level(plan)
+    needed = [title for title in _titles(plan) if title != INDEPENDENT]
+    for number, target in enumerate(plan.targets, start=1):
+        if isinstance(target, AnyUserSteps):
+            found.append(user_steps_promise(plan, target, number, [*needed]))
+        elif isinstance(target, AnyUserPromise):
+            found.append({**_promise(plan, users.index(target), target), "id": f"P{number}"})
+    return found
+
+
+def _titles(plan: Plan) -> list[str]:
+    return [str(entry["title"]) for entry in user_level_assumptions(plan) if isinstance(entry, dict)]
+
+
+def _of_all_events(plan: Plan) -> str:
+    """That a promise about all events of a user, if there is one, does not rest on steps being independent."""
+    return " Of the promise about all events of a user nothing is assumed of them." if user_steps_of(plan) else ""
+
+
 def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     record = record_of(plan)
     others = "any other" if in_period(plan) else "those of any other user"
@@ -98,19 +130,18 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     bounded = "Of one user only" if record.enforced else "One user, as is assumed, counts"
     sentence = (
         f"{all_published(plan)} tells {amount_told(plan, index)} about all events of "
-        f"{user(plan)}{in_period(plan)} together. That is so for an adversary who knows all about every other "
+        f"{user(plan)}{in_period(plan, target)} together. That is so for an adversary who knows all about every other "
         f"user{other_periods(plan)}. {bounded} {steps_words(plan)}. {told_of_results(plan, index, other)}"
     )
     numbers = first_point(plan, index)
     delta: Json = {"delta": exact(target.delta)} if isinstance(target, UserLevel) and target.delta > 0 else {}
     return {
-        "id": f"P{index + 1}",
         "kind": kind_of(target),
         "name": NAMES[kind_of(target)],
         "value": exact(target.rho if isinstance(target, UserRho) else target.epsilon),
         **delta,
         "unit": "rho" if isinstance(target, UserRho) else "nats",
-        "unit_of_privacy": f"all events of one user{in_period(plan)}",
+        "unit_of_privacy": f"all events of one user{in_period(plan, target)}",
         "time_scope": span(plan),
         "neighboring_relation": target.relation.value,
         "neighbors": relation_words(plan, target),
@@ -125,12 +156,12 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
         + (", and however this user's steps depend on each other" if target.window is None else ""),
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{recomputed(plan, index)}, over {span(plan)}",
-        "theorem": f"the noise on all steps together hides one user's part in all of them{in_period(plan)}; releases "
-        "compose",
+        "theorem": f"the noise on all steps together hides one user's part in all of them{in_period(plan, target)}; "
+        "releases compose",
         "derivation": f"{_derivation(target)} The plan was found by one algorithm and checked by another, with every "
         "rounding against it.",
         "sources": SOURCES[kind_of(target)],
-        "conditional_on": [str(entry["title"]) for entry in user_level_assumptions(plan) if isinstance(entry, dict)],
+        "conditional_on": [title for title in _titles(plan) if title != ASSUMED or not user_steps_of(plan)],
     }
 
 
@@ -165,7 +196,9 @@ def user_level_assumptions(plan: Plan, groups: Groups = ()) -> list[JsonValue]:
         groups: what users who act together are promised; only what remains when an assumption fails names it.
     """
     steps = [] if window_of(plan) is None else [_independent_steps(plan)]
-    return [*steps, _bound(plan, groups), public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
+    beside = {target.bound: target for target in user_steps_of(plan) if is_assumed(plan, target)}
+    assumed = [limited_participation(plan, target, left_in_all(plan, target)) for target in beside.values()]
+    return [*steps, _bound(plan, groups), *assumed, public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
 
 
 def _independent_steps(plan: Plan) -> Json:
@@ -175,7 +208,7 @@ def _independent_steps(plan: Plan) -> Json:
     endless = "nothing for the stream as a whole, which has no end"
     return {
         "id": "correlation",
-        "title": "Independent steps",
+        "title": INDEPENDENT,
         "statement": "The steps of one user tell nothing of each other.",
         "vouched_by": f"the policy: {said(plan.correlation.evidence or 'no evidence given')}",
         "if_it_fails": f"Against any correlation there remains {endless if plan.stream.horizon is None else whole}.",
@@ -231,7 +264,7 @@ def _left(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
 
 def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
     return [
-        *_failure(plan),
+        *failures(plan),
         *habits(plan),
         {
             "title": "One person with several names",
@@ -257,34 +290,18 @@ def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
     ]
 
 
-def _failure(plan: Plan) -> list[JsonValue]:
-    """How a promise may fail; nothing where it cannot."""
-    (target, *_) = promised_user_level(plan)
-    point = first_point(plan, 0)
-    if point is None or point[1] == 0:
-        return []
-    factor, delta = likelihood_factor(point[0]), exact(point[1])
-    less = "" if not isinstance(target, UserRho) else " Larger factors are less likely, as the other epsilons say."
-    return [
-        {
-            "title": "Failure with a small probability",
-            "text": f"With a probability of at most {beyond(plan, 0)}, results change the odds by more than a "
-            f"factor of {factor}, and may do so by much. What they add to the probability "
-            f"of any set of results is at most delta, {delta}.{less}",
-        }
-    ]
-
-
 def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
     description, sources = described(release.mechanism)
+    promises = [target for target in plan.targets if isinstance(target, Promise)]
     if isinstance(release, DerivedRelease):
         hides = "nothing of its own: it is computed from what is protected already"
     else:
-        setting = setting_of(plan, release, promised_user_level(plan)[0].relation)
-        step = counted(setting.contribution, "unit")
-        over = "all steps" if window_of(plan) is None else counted(setting.participation.steps, "step")
-        hides = f"at most {step} in a step, {about(l2_sensitivity(setting))} in L2 norm over {over}"
-    lost = released_loss(plan, release) if isinstance(release, MeasuredRelease) else None
+        settings = [setting_of(plan, release, target) for target in promises]
+        step = counted(settings[0].contribution, "unit")
+        norms = [f"{about(l2_sensitivity(one))} in L2 norm over {_moved(plan, one)}" for one in settings]
+        hides = f"at most {step} in a step, {' and '.join(norms)}"
+    alone = isinstance(release, MeasuredRelease) and len(promises) == 1
+    lost = released_loss(plan, release) if alone and isinstance(release, MeasuredRelease) else None
     return {
         "release": release.name,
         "name": release.mechanism.described(),
@@ -299,3 +316,7 @@ def _mechanism(plan: Plan, release: ReleasePlan) -> Json:
         "stretches": [],
         "table": "steps.csv",
     }
+
+
+def _moved(plan: Plan, setting: Setting) -> str:
+    return "all steps" if window_of(plan) is None else counted(setting.participation.steps, "step")

@@ -13,9 +13,16 @@ from policyc.emit.blocks.wording import listed
 from policyc.emit.numbers import exact, grouped, likelihood_factor, round_up, sentence_case, shown
 from policyc.emit.odds import group_epsilon, probability_beyond
 from policyc_check.plan.claims import CurvePoint, Degradation, RhoLeft, UserLevelClaim, UserRhoClaim
-from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho
+from policyc_check.plan.targets import AnyUserPromise, UserLevel, UserRho, UserStepsRho
 from policyc_check.rounding import rounded_up
-from policyc_check.users.claims import promised_user_level, setting_of, stream_largest_loss, stream_profile, stream_rho
+from policyc_check.users.claims import (
+    Promise,
+    promised_user_level,
+    setting_of,
+    stream_largest_loss,
+    stream_profile,
+    stream_rho,
+)
 from policyc_check.users.composition import LossLaw
 from policyc_check.users.profile import PrivacyProfile, pure_profile
 from policyc_runtime.plan import Plan
@@ -89,24 +96,24 @@ def promised_epsilon(plan: Plan, index: int) -> Decimal:
     return target.epsilon
 
 
-def told_curve(plan: Plan, target: AnyUserPromise) -> PrivacyProfile:
+def told_curve(plan: Plan, target: Promise) -> PrivacyProfile:
     """The curve from which beliefs and tests are told; of a largest loss that would take long, that of the loss."""
-    profile = stream_profile(plan, target.relation).coarse
-    if not isinstance(target, UserLevel) or target.delta > 0:
+    profile = stream_profile(plan, target).coarse
+    if isinstance(target, UserRho | UserStepsRho) or target.delta > 0:
         return profile
     if (
         sum(times * law.log_probabilities.size for law, times in profile.laws if isinstance(law, LossLaw))
         < SOON_CONVOLVED
     ):
         return profile
-    return pure_profile(rounded_up(_known(stream_largest_loss(plan, target.relation))))
+    return pure_profile(rounded_up(_known(stream_largest_loss(plan, target))))
 
 
 def beyond(plan: Plan, index: int) -> str:
     """How probable it is, at most, that a result changes odds by more than the factor that is told."""
     point, target = first_point(plan, index), promised_user_level(plan)[index]
     assert point is not None, "asked where a factor is told"
-    return round_up(probability_beyond(stream_profile(plan, target.relation), float(point[0])), 2)
+    return round_up(probability_beyond(stream_profile(plan, target), float(point[0])), 2)
 
 
 def together(plan: Plan) -> Groups:
@@ -116,12 +123,12 @@ def together(plan: Plan) -> Groups:
     """
     (target, *_) = promised_user_level(plan)
     if isinstance(target, UserRho):
-        rho = _known(stream_rho(plan, target.relation))
+        rho = _known(stream_rho(plan, target))
         return tuple((size, f"rho {shown(size**2 * rho)}") for size in GROUPS)
     if target.delta == 0:
-        most = _known(stream_largest_loss(plan, target.relation))
+        most = _known(stream_largest_loss(plan, target))
         return tuple((size, f"{shown(size * most)} nats") for size in GROUPS)
-    profile = stream_profile(plan, target.relation)
+    profile = stream_profile(plan, target)
     found = [(size, group_epsilon(profile, float(target.delta), size)) for size in GROUPS]
     return tuple(
         (size, f"{grouped(round_up(epsilon, 3))} nats" if math.isfinite(epsilon) else "nothing")
@@ -139,11 +146,9 @@ def recomputed(plan: Plan, index: int) -> str:
     claim, target = plan.claims.user_level[index], promised_user_level(plan)[index]
     if isinstance(claim, UserRhoClaim):
         points = points_of(plan, index)
-        found = f"rho {round_up(_known(stream_rho(plan, target.relation)))}" + (
-            f", which is {points}" if points else ""
-        )
+        found = f"rho {round_up(_known(stream_rho(plan, target)))}" + (f", which is {points}" if points else "")
     elif claim.delta == 0:
-        found = f"{round_up(_known(stream_largest_loss(plan, target.relation)))} nats, with nothing left to chance"
+        found = f"{round_up(_known(stream_largest_loss(plan, target)))} nats, with nothing left to chance"
     else:
         found = f"{amount(claim)}{at_delta(claim)}"
     return f"{found}, from the noise of all releases together"
@@ -152,7 +157,7 @@ def recomputed(plan: Plan, index: int) -> str:
 def released_loss(plan: Plan, release: MeasuredRelease) -> str | None:
     """What one release takes of a promise that adds up over releases; None for others."""
     (target, *_) = promised_user_level(plan)
-    setting = setting_of(plan, release, target.relation)
+    setting = setting_of(plan, release, target)
     if isinstance(target, UserRho):
         return f"rho {round_up(_known(release.mechanism.rho(setting)))}"
     if target.delta == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from policyc.emit.blocks.user_limits import (
     number_of,
 )
+from policyc.emit.blocks.user_steps import is_assumed, taking_part, user_steps_of
 from policyc.emit.blocks.wording import (
     Json,
     in_period,
@@ -72,17 +73,23 @@ def steps_words(plan: Plan) -> str:
     return bound_words(plan)
 
 
+def _beside(plan: Plan) -> str:
+    """In how many of them, for a promise about all of its events."""
+    said = [f"{taking_part(plan, one)}{' (assumed)' if is_assumed(plan, one) else ''}" for one in user_steps_of(plan)]
+    return f"; for the promise about all of its events in {listed(said)}" if said else ""
+
+
 def participation(plan: Plan) -> Json:
     """The block of the bound, who holds users to it, and what is left for those beyond it."""
     record = record_of(plan)
     kept = KEPT_OF_A_STEP if window_of(plan) is not None else KEPT.get(record.enforced or "")
     how = f"by the run: {kept}" if record.enforced else "by nobody: it is assumed"
     return {
-        "bound": f"a user takes part {bound_words(plan)}",
+        "bound": f"a user takes part {bound_words(plan)}{_beside(plan)}",
         "per_step": str(record.per_step),
         "spacing": str(record.spacing),
         "enforced": how,
-        "assumed": record.assumed,
+        "assumed": record.assumed or next((one.assumed for one in user_steps_of(plan)), None),
         "beyond": [{"steps": str(point.participation), **_figure(point)} for point in plan.claims.user_level[0].beyond],
     }
 

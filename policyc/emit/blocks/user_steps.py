@@ -1,17 +1,21 @@
-"""A promise about all events of one user that budgets of steps keep, beside promises about steps."""
+"""A promise about all events of one user beside promises about steps: kept by their budgets, or by the noise of all."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
 
+from policyc.emit.blocks.user_limits import told_curve
 from policyc.emit.blocks.wording import Json, JsonValue, all_published, quoted, said, span, user
 from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
 from policyc.emit.odds import probability_beyond
 from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSteps, UserStepsRho
 from policyc_check.steps.users import costs_of, differing_steps, profile_of
-from policyc_check.users.claims import DELTAS
+from policyc_check.users.claims import DELTAS, stream_largest_loss, stream_rho
+from policyc_check.users.profile import PrivacyProfile
 from policyc_runtime.plan import Plan
+
+ASSUMED = "Limited participation (assumed, not enforced)"
 
 
 def user_steps_of(plan: Plan) -> list[AnyUserSteps]:
@@ -29,9 +33,33 @@ def most(target: AnyUserSteps) -> str:
     return f"rho {exact(target.rho)}" if isinstance(target, UserStepsRho) else f"{exact(target.epsilon)} nats"
 
 
-def budgets_of(plan: Plan, target: AnyUserSteps) -> Fraction:
-    """The sum of the budgets of all steps in which neighbors differ, nats."""
+def most_lost(plan: Plan, target: AnyUserSteps) -> Fraction | None:
+    """The budgets of all steps in which neighbors differ, or what the noise of all tells, nats; None for no limit."""
+    if plan.measured:
+        return stream_largest_loss(plan, target)
     return sum((budget * times for budget, times in costs_of(plan, target)), Fraction(0))
+
+
+def steps_curve(plan: Plan, target: AnyUserSteps) -> PrivacyProfile:
+    """The curve from which beliefs and tests are told."""
+    return told_curve(plan, target) if plan.measured else profile_of(costs_of(plan, target))
+
+
+def told_words(plan: Plan, target: AnyUserSteps) -> str:
+    """What is recomputed, in a few words: `their budgets: 1.5`."""
+    lost = most_lost(plan, target)
+    if not plan.measured:
+        return f"their budgets: {round_up(lost or Fraction(0))}"
+    if isinstance(target, UserStepsRho):
+        return f"recomputed: {round_up(stream_rho(plan, target) or Fraction(0))}"
+    if target.delta == 0:
+        return f"recomputed: {round_up(lost or Fraction(0))}"
+    return f"recomputed: delta {_chance(plan, target, target.epsilon)}"
+
+
+def _chance(plan: Plan, target: AnyUserSteps, epsilon: Decimal) -> str:
+    """What is left to chance at an epsilon, rounded up."""
+    return round_up(steps_curve(plan, target).delta(float(epsilon)), 3)
 
 
 def at_chance(target: AnyUserSteps) -> str:
@@ -79,6 +107,9 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
             "Each of the costliest steps tells at most what randomised response of its budget does; their losses are "
             "convolved, with every rounding against the plan."
         )
+    if plan.measured:
+        derivation = _of_noise(target)
+    convolved: list[JsonValue] = ["KOV15"] if delta and not plan.measured else []
     return {
         "id": f"P{index}",
         "kind": "user_level_rho" if isinstance(target, UserStepsRho) else "user_level",
@@ -110,30 +141,79 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
         "adversary": "knows all about every other user, and however this user's steps depend on each other",
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{_recomputed(plan, target)}, over {span(plan)}",
-        "theorem": "what steps tell of one user is at most the budgets of those in which neighbors differ, together",
+        "theorem": "the noise on all steps together hides one user's part in all of them; releases compose"
+        if plan.measured
+        else "what steps tell of one user is at most the budgets of those in which neighbors differ, together",
         "derivation": f"{derivation} The plan was found by one algorithm and checked by another.",
-        "sources": ["BS16" if isinstance(target, UserStepsRho) else "DR14", *(["KOV15"] if delta else [])],
+        "sources": ["BS16" if isinstance(target, UserStepsRho) else "DR14", *convolved],
         "conditional_on": rests_on,
     }
+
+
+def _of_noise(target: AnyUserSteps) -> str:
+    """How it was found that the noise of all steps keeps a promise."""
+    if isinstance(target, UserStepsRho):
+        return (
+            "Rho of each release is the square of what one user can move in it, L2, over twice the variance of its "
+            "noise (of Laplace noise: over twice the square of its scale), in exact fractions; those of all releases "
+            "add up. What is said at a delta is from the exact curve of all noise together, not converted from rho."
+        )
+    if target.delta == 0:
+        return (
+            "The largest loss of each release is what one user can move in it, L1, over the scale of its noise, in "
+            "exact fractions; those of all releases add up."
+        )
+    return (
+        "The exact privacy curve of each release's noise, for the most that one user can change in it in so many "
+        "steps; the curves of all releases are composed, and delta is taken at the promised epsilon."
+    )
 
 
 def nats_at(plan: Plan, target: AnyUserSteps) -> tuple[Decimal, Decimal]:
     """Epsilon and delta of the promise; of a rho, those that the budgets keep at the first delta that pages say."""
     if isinstance(target, UserSteps):
         return target.epsilon, target.delta
-    profile, delta = profile_of(costs_of(plan, target)), DELTAS[0]
-    low, high = Decimal(0), Decimal(round_up(budgets_of(plan, target)))
+    return _epsilon_at(plan, target, DELTAS[0]), DELTAS[0]
+
+
+def _epsilon_at(plan: Plan, target: AnyUserSteps, delta: Decimal) -> Decimal:
+    """An epsilon that is kept at a delta, nats, rounded up."""
+    profile, lost = steps_curve(plan, target), most_lost(plan, target)
+    low, high = Decimal(0), Decimal(1) if lost is None else Decimal(round_up(lost))
     if profile.delta(0.0) <= delta:
-        return low, delta
+        return low
+    while lost is None and profile.delta(float(high)) > delta:
+        high *= 2
     while high - low > high / 10_000:
         middle = (low + high) / 2
         low, high = (low, middle) if profile.delta(float(middle)) <= delta else (middle, high)
-    return Decimal(round_up(high)), delta
+    return Decimal(round_up(high))
+
+
+def left_in_all(plan: Plan, target: AnyUserSteps) -> str:
+    """What the noise of all steps leaves of a promise to users who take part in any steps."""
+    if plan.stream.horizon is None:
+        return "nothing, as the stream has no end"
+    every = target.model_copy(update={"bound": plan.stream.horizon})
+    if isinstance(every, UserStepsRho):
+        return f"rho {round_up(stream_rho(plan, every) or Fraction(0))}"
+    if every.delta == 0:
+        return f"{round_up(most_lost(plan, every) or Fraction(0))} nats"
+    return f"{exact(_epsilon_at(plan, every, every.delta))} nats{at_chance(every)}"
 
 
 def _recomputed(plan: Plan, target: AnyUserSteps) -> str:
     """The sum of the budgets of the costliest steps; where that is more than is promised, what is left to chance."""
-    lost, differing = budgets_of(plan, target), differing_steps(target, plan.stream.horizon)
+    lost, differing = most_lost(plan, target), differing_steps(target, plan.stream.horizon)
+    if plan.measured or lost is None:
+        found = told_words(plan, target).removeprefix("recomputed: ")
+        unit = "rho " if isinstance(target, UserStepsRho) else ""
+        after = "" if isinstance(target, UserStepsRho) else " nats, with nothing left to chance"
+        if isinstance(target, UserSteps) and target.delta:
+            unit, after = "a ", f" at {exact(target.epsilon)} nats"
+            found = found.replace("delta ", "delta of ")
+        steps = counted(differing, "step")
+        return f"{unit}{found}{after}, from the noise of all releases together: neighbors differ in at most {steps}"
     budgets = counted(differing, "largest budget")
     if isinstance(target, UserStepsRho):
         rho = sum((budget**2 * times for budget, times in costs_of(plan, target)), Fraction(0)) / 2
@@ -141,19 +221,18 @@ def _recomputed(plan: Plan, target: AnyUserSteps) -> str:
         return f"{found}, {round_up(lost)} nats in all: neighbors differ in no more steps"
     if lost <= Fraction(target.epsilon):
         return f"{round_up(lost)} nats, sum of the {budgets}: neighbors differ in no more steps"
-    chance = round_up(profile_of(costs_of(plan, target)).delta(float(target.epsilon)), 3)
     return (
-        f"a delta of {chance} at {exact(target.epsilon)} nats, from the {budgets}, "
+        f"a delta of {_chance(plan, target, target.epsilon)} at {exact(target.epsilon)} nats, from the {budgets}, "
         f"{round_up(lost)} nats in all: neighbors differ in no more steps"
     )
 
 
 def _more_often(plan: Plan, target: AnyUserSteps, epsilon: Decimal) -> str:
     """How often odds change by more, which is not what delta says."""
-    costs = costs_of(plan, target)
-    if not leaves_to_chance(target) or budgets_of(plan, target) <= Fraction(epsilon):
+    lost = most_lost(plan, target)
+    if not leaves_to_chance(target) or (lost is not None and lost <= Fraction(epsilon)):
         return " There is no result, however rare, that changes them by more."
-    beyond = round_up(probability_beyond(profile_of(costs), float(epsilon)), 2)
+    beyond = round_up(probability_beyond(steps_curve(plan, target), float(epsilon)), 2)
     return (
         f" It is more with a probability of at most {beyond}. (Delta is less: it weighs every such result by how far "
         "it goes beyond.)"
@@ -177,8 +256,8 @@ def limited_participation(plan: Plan, target: AnyUserSteps, whole_stream: str) -
     cell = plan.stream.cell
     where = "" if cell is None or cell.otherwise is None else f", in which it is not {quoted(cell.otherwise)}"
     return {
-        "id": "participation",
-        "title": "Limited participation (assumed, not enforced)",
+        "id": "participation_beside" if plan.measured else "participation",
+        "title": ASSUMED,
         "statement": f"A user takes part in {taking_part(plan, target)}{where}. Nothing makes sure of that: the "
         "promise for all events of a user holds only while it is true. Other promises do not rest on it.",
         "vouched_by": f"the policy: {said(target.assumed or '')}",

@@ -129,9 +129,13 @@ def user(plan: Plan) -> str:
     return f"one user (one {quoted(plan.stream.user_column)})"
 
 
-def in_period(plan: Plan) -> str:
-    """`` in one period of 1 day``, or of a window `` in one step of 1 day``; nothing of all that a user does."""
-    per, window = next(((t.per, t.window) for t in plan.targets if isinstance(t, UserLevel | UserRho)), (None, None))
+def in_period(plan: Plan, target: Target | None = None) -> str:
+    """`` in one period of 1 day``, or of a window `` in one step of 1 day``; nothing of all that a user does.
+
+    Of the first promise about some of it, where none is named.
+    """
+    targets = plan.targets if target is None else (target,)
+    per, window = next(((t.per, t.window) for t in targets if isinstance(t, UserLevel | UserRho)), (None, None))
     if window is not None:
         return f" in {step(plan) if window == 1 else f'any {in_a_row(plan, window)}'}"
     return "" if per is None else f" in one period of {period_length(plan, per)}"

@@ -15,7 +15,7 @@ from policyc_check.users.claims import promised_user_level
 from policyc_runtime.plan import Plan
 
 Known = ChainRecord | IndependentGroup
-COMPARED_ELSEWHERE = {"correlation", "participation", "public_numbers", "one_ledger"}
+COMPARED_ELSEWHERE = {"correlation", "participation", "participation_beside", "public_numbers", "one_ledger"}
 
 
 def compare_assumptions(old: Plan, new: Plan) -> Iterator[Change]:

@@ -8,12 +8,11 @@ from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import estimator_offers
 from policyc.semantics.policy import Policy
-from policyc.semantics.targets import UserLevelTarget
 
 
 def check_belief(policy: Policy) -> Iterator[Diagnostic]:
     """E0756 for estimates that count users who are always somewhere, E0757 for a chain that nothing uses."""
-    if not policy.targets or not all(isinstance(target, UserLevelTarget) for target in policy.targets):
+    if not policy.of_streams:
         return
     target, estimate = Label(policy.targets[0].span, "this promise is about users who come and go"), policy.estimate
     offer = estimator_offers().get(estimate.name)

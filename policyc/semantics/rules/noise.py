@@ -8,7 +8,7 @@ from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import LargestLoss, mechanism_offers
 from policyc.semantics.policy import Policy
-from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget
+from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget, UserStepsTarget
 
 
 def check_noise(policy: Policy) -> Iterator[Diagnostic]:
@@ -28,7 +28,9 @@ def check_noise(policy: Policy) -> Iterator[Diagnostic]:
                 labels=(Label(target.span, "promised here"),),
             )
             return
-        if not isinstance(target, UserLevelTarget) or offer.keeping(target.goal, wish.arguments) is not None:
+        if not policy.of_streams or not isinstance(target, UserLevelTarget | UserStepsTarget):
+            continue
+        if offer.keeping(target.goal, wish.arguments) is not None:
             continue
         able = [one for one in mechanism_offers().values() if one.keeping(target.goal, {}) is not None]
         named = sorted(f"`{one.written()}`" for one in able if "user_level" in one.promises)

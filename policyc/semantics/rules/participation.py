@@ -19,10 +19,12 @@ PERIODS = tuple(86_400_000 * days for days in (365, 28, 7, 1))  # milliseconds
 def check_participation(policy: Policy) -> Iterator[Diagnostic]:
     """Whether user-level targets have a bound, and whether it fits the horizon."""
     most, bound = policy.longest_part, policy.participation
+    beside = [target for target in policy.targets if isinstance(target, UserStepsTarget)]
     if policy.window is not None:
-        if bound is None or bound.enforced is not None:
+        if bound is None or bound.enforced is not None or beside:
             yield from _dropping(policy, bound, policy.targets[0].span if bound is None else bound.span)
-        return
+        if not beside:
+            return
     if bound is not None:
         if most is not None and bound.steps > most:
             within = "the horizon" if most == policy.stream.horizon else "the period"
@@ -34,13 +36,13 @@ def check_participation(policy: Policy) -> Iterator[Diagnostic]:
                 help=f"write `at_most({counted(most)}, ...)`{' or fewer' if most > 1 else ''}",
                 labels=(Label(policy.stream.horizon_span, "the horizon"),) if within == "the horizon" else (),
             )
-        elif bound.enforced is not None and any(isinstance(target, UserLevelTarget) for target in policy.targets):
+        elif bound.enforced is not None and not beside and any(isinstance(t, UserLevelTarget) for t in policy.targets):
             yield from _dropping(policy, bound, bound.span)
         elif bound.enforced is not None and _steps_dropped(policy, bound) is not None:
             yield from _kept_as_they_are(policy, bound)
         return
     for target in policy.targets:
-        if not isinstance(target, UserLevelTarget | UserStepsTarget):
+        if not isinstance(target, UserLevelTarget | UserStepsTarget) or getattr(target, "window", None) is not None:
             continue
         how = "enforced = keep_first" if isinstance(target, UserLevelTarget) else 'assumed = "why this holds"'
         if most is None:

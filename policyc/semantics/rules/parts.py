@@ -22,12 +22,13 @@ def check_parts(policy: Policy) -> Iterator[Diagnostic]:
     measured = [release.name for release in policy.releases if release.base is None]
     others = {release.name for release in policy.releases} | {made.name for made in policy.made}
     target = next((target for target in policy.targets if isinstance(target, UserLevelTarget)), None)
-    limit = target.goal.limit if target is not None and isinstance(target.goal, Added) else None
+    several = len(policy.targets) > 1
+    limit = target.goal.limit if target is not None and isinstance(target.goal, Added) and not several else None
     if target is None or limit is None:
         because = "epsilons add up where nothing is left to chance, and rhos; epsilon at a delta above 0 does not"
         help_ = "write `delta = 0`, or `rho` in place of epsilon and delta; or `budget auto`"
-        if target is None:
-            because = "a part is of what all steps of a release tell of one user"
+        if target is None or several:
+            because = "a part is of what all steps of a release tell of one user, under one promise"
             help_ = "promise `user_level(epsilon = ..., delta = 0, neighbors = ...)`, or write `budget auto`"
         where = policy.targets[0].span if policy.targets else policy.stream.span
         yield _finding("this promise has no parts", span, because, help_, Label(where, "promised here"))

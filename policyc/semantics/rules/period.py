@@ -15,7 +15,7 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
     """Whether a promise and its bound are about the same periods, made of whole steps, from a moment that is said."""
     bound, step = policy.participation, policy.stream.step
     for target in policy.targets:
-        if not isinstance(target, UserLevelTarget | UserStepsTarget) or policy.window is not None:
+        if not isinstance(target, UserLevelTarget | UserStepsTarget) or getattr(target, "window", None) is not None:
             continue
         per = target.per if isinstance(target, UserLevelTarget) else None
         if bound is not None and bound.per != per:

@@ -36,10 +36,10 @@ def _listed(names: list[str]) -> str:
 def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     """What is missing, where, and what to write meanwhile; the most basic first."""
     yield from _targets(policy)
-    for release in () if _user_level(policy) else policy.releases:
+    for release in () if policy.of_streams else policy.releases:
         if release.kind != "count":
             yield "sums", release.span, _instead_of_sums(policy)
-    if _user_level(policy) and policy.budget.name not in ("auto", "parts"):
+    if policy.of_streams and policy.budget.name not in ("auto", "parts"):
         what = f"budget `{policy.budget.name}` beside noise that hides steps together"
         instead = "leave it out: where users may be in any steps, the same noise in all of them errs least"
         yield what, policy.budget.span or policy.stream.span, instead
@@ -62,7 +62,7 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         )
     elif any(isinstance(t, AlphaDPTTarget) for t in policy.targets) and offer.noise(wish.arguments) != "laplace":
         return  # as E0313 says
-    elif not offer.promises & ({"user_level"} if _user_level(policy) else {"steps", "windows"}):
+    elif not offer.promises & ({"user_level"} if policy.of_streams else {"steps", "windows"}):
         yield f"mechanism `{wish.name}`", span, "write `mechanism auto`, or leave it out"
 
 
@@ -73,11 +73,6 @@ def _instead_of_sums(policy: Policy) -> str:
     if any(isinstance(target, UserStepsTarget) for target in policy.targets):
         return "promise all events of a user alone: it covers each of them, at the smallest epsilon of all"
     return "keep one of these promises: a window of several steps covers each of them, at the smallest epsilon of all"
-
-
-def _user_level(policy: Policy) -> bool:
-    """Whether all events of a user are promised, and nothing else."""
-    return bool(policy.targets) and all(isinstance(target, UserLevelTarget) for target in policy.targets)
 
 
 def _counts_absent(policy: Policy, target: UserLevelTarget) -> bool:
@@ -103,12 +98,13 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
                     target.span,
                     "leave it out: budgets of steps keep more than that",
                 )
-        if isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
+        budgets = not policy.of_streams
+        if budgets and isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
             what = "several events of a user in a step beside promises about steps"
             yield what, bound.span, "write `per_step = 1`: a user counts once in a step, however many events it has"
         if isinstance(target, UserLevelTarget):
             cell = policy.stream.cell
-            if not _user_level(policy):
+            if not policy.of_streams:
                 instead = "promise all of a user, without `per`, meanwhile"
                 yield "a period of a user beside promises about steps", target.span, instead
             elif cell is not None and cell.otherwise is not None and _counts_absent(policy, target):

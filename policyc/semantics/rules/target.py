@@ -72,7 +72,7 @@ def _twice(policy: Policy) -> Iterator[Diagnostic]:
     """Two targets of one kind: w-event targets of two windows are two promises, everything else is one too many."""
     first: dict[object, Target] = {}
     for target in policy.targets:
-        key = (type(target), getattr(target, "window", None))
+        key = (type(target), getattr(target, "window", None), policy.source.text[target.span.start :].split("(")[0])
         if key in first:
             yield Diagnostic(
                 "E0306",
@@ -198,6 +198,8 @@ def _counted_when_absent(policy: Policy, target: UserStepsTarget) -> Iterator[Di
     """E0304: who takes part in some steps only is somewhere in the others, where the cells add up to the population."""
     cell, population = policy.stream.cell, policy.stream.population
     by_cell = any(release.by is not None for release in policy.releases)
+    if policy.of_streams and not _cells_cover(policy):
+        return
     if cell is None or cell.otherwise is not None or population is None or not by_cell:
         return
     if any(isinstance(other, AlphaDPTTarget) for other in policy.targets) and not _cells_cover(policy):

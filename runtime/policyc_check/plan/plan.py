@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
@@ -68,10 +68,6 @@ class Plan(Stated):
     def computed_digest(self) -> str:
         """The digest this plan ought to carry."""
         return hashlib.sha256(canonical_json(self.model_dump(mode="json", exclude={"digest"}))).hexdigest()
-
-    def sealed(self) -> Self:
-        """The same plan with its digest filled in."""
-        return self.model_copy(update={"digest": self.computed_digest()})
 
     def to_json(self) -> str:
         """The text of plan.json: readable, ends with a newline, reads back exactly."""

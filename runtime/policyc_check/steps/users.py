@@ -18,6 +18,7 @@ from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserStepsRho
 from policyc_check.rounding import rounded_down, rounded_up
 from policyc_check.steps.budgets import total_budgets, window_budget
+from policyc_check.users.claims import kept_by_noise
 from policyc_check.users.participation import Participation
 from policyc_check.users.profile import PrivacyProfile, pure_profile
 
@@ -58,16 +59,16 @@ def kept(costs: Costs, target: AnyUserSteps) -> tuple[bool, str]:
 
 
 def check_user_steps(plan: Plan) -> Iterator[Claim]:
-    """Promises about all events of one user, beside those about steps."""
-    cell, horizon = plan.stream.cell, plan.stream.horizon
-    total = cell is not None and cell.otherwise is None and plan.stream.population is not None  # tells who is absent
+    """Promises about all events of one user, beside those about steps: kept by budgets, or by noise of all steps."""
+    cell, horizon, budgets = plan.stream.cell, plan.stream.horizon, not plan.measured
+    total = budgets and cell is not None and cell.otherwise is None and plan.stream.population is not None
     for index, goal in [(n, target) for n, target in enumerate(plan.targets) if isinstance(target, AnyUserSteps)]:
         place, steps = f"targets.{index}", f"{goal.bound:,} steps"
         fits = goal.bound == horizon or (goal.assumed is not None and goal.bound <= (horizon or goal.bound))
         detail = "assumed" if goal.assumed else "all there are"
         detail = "in others it is in none of the cells, which add up to a public number" if total else detail
         yield Claim(f"a user takes part in at most {steps}", fits and not total, detail, place)
-        holds, found = kept(costs_of(plan, goal), goal)
+        holds, found = kept(costs_of(plan, goal), goal) if budgets else kept_by_noise(plan, goal, goal)
         told = f"rho {goal.rho}" if isinstance(goal, UserStepsRho) else f"{goal.epsilon} nats at delta {goal.delta}"
         name = f"all events of one user in {steps} together leak at most {told}"
         yield Claim(name, holds, f"{found}; neighbors differ in {differing_steps(goal, horizon):,}", place, "E0843")

@@ -13,24 +13,26 @@ from fractions import Fraction
 from functools import reduce
 
 from policyc_check.claims import Claim
-from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserLevelClaim, UserRhoClaim
+from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserRhoClaim
 from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked, DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_check.plan.stream import DAY, MONTH, longest
-from policyc_check.plan.targets import AnyUserPromise, NeighboringRelation, UserLevel, UserRho
+from policyc_check.plan.targets import AnyUserPromise, AnyUserSteps, NeighboringRelation, UserRho, UserStepsRho
 from policyc_check.rounding import rounded_down
 from policyc_check.users.noise import added
 from policyc_check.users.participation import Participation
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
 
+Promise = AnyUserPromise | AnyUserSteps
+Numbers = UserClaim | AnyUserSteps | Degradation | RhoLeft
 DELTAS = (Decimal("1e-6"), Decimal("1e-7"), Decimal("1e-10"))  # at which it is said what epsilon a promised rho is
 
 
 def promised_user_level(plan: Stated) -> list[AnyUserPromise]:
     """The targets of a plan that are about all events of one user."""
-    return [target for target in plan.targets if isinstance(target, UserLevel | UserRho)]
+    return [target for target in plan.targets if isinstance(target, AnyUserPromise)]
 
 
 def source_release(plan: Stated, release: Asked) -> Asked:
@@ -75,11 +77,11 @@ def period_of(plan: Stated) -> Fraction | None:
     Raises:
         ValueError: a period and a step overlap, or two promises are about different ones.
     """
-    (per, window), *others = {(target.per, target.window) for target in promised_user_level(plan)} or {(None, None)}
-    if others or None not in (per, window):
+    (per, windows), *others = {(one.per, bool(one.window)) for one in promised_user_level(plan)} or {(None, False)}
+    if others or (per is not None and windows):
         raise ValueError("what is kept of one period cannot be bounded for two lengths")
     if per is None:
-        return None if window is None else Fraction(1)
+        return Fraction(1) if windows else None
     stream, length = plan.stream, longest(per)
     step, months = stream.step_milliseconds, [per, stream.step_text].count(MONTH)
     unit = min(step, length)
@@ -113,47 +115,53 @@ def own_bound(plan: Stated) -> int:
     return record.bound if period is None else min(record.bound, math.ceil(period / record.spacing))
 
 
-def setting_of(plan: Stated, release: Asked, relation: NeighboringRelation, bound: int | None = None) -> Setting:
+def setting_of(plan: Stated, release: Asked, target: Promise, bound: int | None = None) -> Setting:
     """What the noise of a release has to hide, in a plan with a participation bound, or under another bound.
 
     What a user does in one period moves the steps of that period alone. Several periods of one step add up there.
-    Steps in a row are so many periods of one step, and neighbors that replace them differ in no other.
+    Steps in a row are so many periods of one step, and neighbors that replace them differ in no other. So it is of all
+    steps in which neighbors differ, in a row or not, where a user counts in the others too.
     """
-    own, record, period, window = own_bound(plan), plan.participation, period_of(plan), window_of(plan)
+    own, record, period, window = own_bound(plan), plan.participation, period_of(plan), getattr(target, "window", None)
     assert record is not None, "it has a bound"
     counted, query = source_release(plan, release).query, release.query
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
-    bound = bound or own * (window or 1)
-    in_a_step, spacing = min(bound, math.ceil(1 / (period or 1))), 1 if bound > own else record.spacing
+    cell, replaced = plan.stream.cell, target.relation is NeighboringRelation.REPLACE_ONE
+    most = bound or (target.bound if isinstance(target, AnyUserSteps) else own * (target.window or 1))
+    if isinstance(target, AnyUserSteps) and counted.by is not None and cell is not None and cell.otherwise is not None:
+        part = Participation(most, plan.stream.horizon)
+        most = window = part.steps_of_two if replaced else part.steps
+        replaced = True
+    in_a_step, spacing = min(most, math.ceil(1 / (period or 1))), 1 if most > own else record.spacing
     return Setting(
-        participation=Participation(-(-bound // in_a_step), plan.stream.horizon, spacing, window and bound),
+        participation=Participation(-(-most // in_a_step), plan.stream.horizon, spacing, window and most),
         contribution=contribution_of(counted, record.per_step) * in_a_step,
         per_step=record.per_step * in_a_step,
-        replaced=relation is NeighboringRelation.REPLACE_ONE,
+        replaced=replaced,
         signed=isinstance(counted, SumQuery) and counted.low < 0 < counted.high,
         cells=len(release.cells),
         wait=plan.delivery.longest_wait,
         spread=spread_of(plan, release),
         period=period if period is None or period < 1 or _all_as_long(plan) else None,
-        touched=1 if period is None else -(-bound // own),
+        touched=1 if period is None else -(-most // own),
         workload=query.kind if isinstance(query, PrefixQuery | WindowQuery) else "identity",
         window=query.steps if isinstance(query, WindowQuery) else None,
     )
 
 
-def stream_profile(plan: Plan, relation: NeighboringRelation, bound: int | None = None) -> PrivacyProfile:
+def stream_profile(plan: Plan, target: Promise, bound: int | None = None) -> PrivacyProfile:
     """What all releases together tell about one user."""
-    return composed(part.mechanism.profile(setting_of(plan, part, relation, bound)) for part in plan.measured)
+    return composed(part.mechanism.profile(setting_of(plan, part, target, bound)) for part in plan.measured)
 
 
-def stream_largest_loss(plan: Plan, relation: NeighboringRelation, bound: int | None = None) -> Fraction | None:
+def stream_largest_loss(plan: Plan, target: Promise, bound: int | None = None) -> Fraction | None:
     """The most nats that all releases together can tell about one user, exactly; None where there is no limit."""
-    return added(part.mechanism.largest_loss(setting_of(plan, part, relation, bound)) for part in plan.measured)
+    return added(part.mechanism.largest_loss(setting_of(plan, part, target, bound)) for part in plan.measured)
 
 
-def stream_rho(plan: Plan, relation: NeighboringRelation, bound: int | None = None) -> Fraction | None:
+def stream_rho(plan: Plan, target: Promise, bound: int | None = None) -> Fraction | None:
     """The zero-concentrated loss of all releases together, exactly; None where none is known."""
-    return added(part.mechanism.rho(setting_of(plan, part, relation, bound)) for part in plan.measured)
+    return added(part.mechanism.rho(setting_of(plan, part, target, bound)) for part in plan.measured)
 
 
 def composed(profiles: Iterable[PrivacyProfile]) -> PrivacyProfile:
@@ -223,13 +231,13 @@ def _reason_against(plan: Plan, release: ReleasePlan, before: set[str]) -> str |
             return "what is measured is a running total or a window of a count or a sum"
     if not isinstance(release, MeasuredRelease):
         return "a promise about all events of a user needs a mechanism that accounts for the whole stream"
-    reasons = (_reason_against_target(plan, release, target) for target in promised_user_level(plan))
-    return next((reason for reason in reasons if reason is not None), None)
+    promised = (_reason_against_target(plan, release, one) for one in plan.targets if isinstance(one, Promise))
+    return next(filter(None, promised), None)
 
 
-def _reason_against_target(plan: Plan, release: MeasuredRelease, target: AnyUserPromise) -> str | None:
-    setting = setting_of(plan, release, target.relation)
-    if isinstance(target, UserRho):
+def _reason_against_target(plan: Plan, release: MeasuredRelease, target: Promise) -> str | None:
+    setting = setting_of(plan, release, target)
+    if isinstance(target, UserRho | UserStepsRho):
         return None if release.mechanism.rho(setting) is not None else "no rho is known of its noise"
     if target.delta == 0:
         return None if release.mechanism.largest_loss(setting) is not None else "there is no limit to what it can tell"
@@ -246,14 +254,15 @@ def _check_profiles(plan: Plan) -> Iterator[Claim]:
         if not _is_of(claim, target):
             yield Claim("the claim is that of its target", False, "it differs, or is above it", place)
             return
-        holds, found = _kept(plan, claim, claim, None)
+        holds, found = kept_by_noise(plan, target, claim)
         more = "" if holds else "; there is too little noise, as an earlier version may have planned: compile again"
-        length = target.per if target.per in (None, MONTH) else f"{target.per:,} ms"
-        part = f" in one period of {length}" if length else ""
-        part = f" in any {target.window} steps in a row" if target.window else part
+        length = target.per or "" if target.per in (None, MONTH) else f"{target.per:,} ms"
+        part = f" in any {target.window} steps in a row" if target.window else length and f" in one period of {length}"
         name = f"all events of one user{part} together leak at most {_amount(claim)}"
         yield Claim(name, holds, f"{found}{more}", place, "E0843")
-        yield _check_beyond(plan, index)
+        beyond = all(kept_by_noise(plan, target, point, point.participation)[0] for point in claim.beyond)
+        name = "what is left for users beyond the participation bound is as stated"
+        yield Claim(name, beyond, f"{len(claim.beyond)} bounds recomputed", f"{place}.beyond")
 
 
 def _amount(claim: UserClaim) -> str:
@@ -265,48 +274,38 @@ def _amount(claim: UserClaim) -> str:
 
 def _is_of(claim: UserClaim, target: AnyUserPromise) -> bool:
     """Whether who keeps the claim keeps the target."""
-    if isinstance(claim, UserRhoClaim):
-        return isinstance(target, UserRho) and claim.relation == target.relation and claim.rho <= target.rho
-    same = isinstance(target, UserLevel) and (claim.delta, claim.relation) == (target.delta, target.relation)
-    return same and isinstance(target, UserLevel) and claim.epsilon <= target.epsilon
+    if isinstance(claim, UserRhoClaim) or isinstance(target, UserRho):
+        both = isinstance(claim, UserRhoClaim) and isinstance(target, UserRho) and claim.rho <= target.rho
+        return both and claim.relation == target.relation
+    return (claim.delta, claim.relation) == (target.delta, target.relation) and claim.epsilon <= target.epsilon
 
 
-def _kept(
-    plan: Plan, claim: UserClaim, stated: UserClaim | Degradation | RhoLeft, bound: int | None
-) -> tuple[bool, str]:
+def kept_by_noise(plan: Plan, target: Promise, stated: Numbers, bound: int | None = None) -> tuple[bool, str]:
     """Whether the noise keeps stated numbers, under the plan's bound or another one; and what was recomputed."""
-    relation = claim.relation
-    if isinstance(stated, UserRhoClaim | RhoLeft):
-        lost = stream_rho(plan, relation, bound)
-        known = [(point.epsilon, Fraction(point.delta)) for point in stated.curve if point.epsilon is not None]
-        told = all(Fraction(_delta_at(plan, relation, epsilon, bound)) <= delta for epsilon, delta in known)
-        told = told and tuple(point.delta for point in stated.curve) == DELTAS
+    if isinstance(stated, UserRhoClaim | RhoLeft | UserStepsRho):
+        lost, curve = stream_rho(plan, target, bound), () if isinstance(stated, UserStepsRho) else stated.curve
+        points = [(_delta_at(plan, target, one.epsilon, bound), one.delta) for one in curve if one.epsilon is not None]
+        told = all(Fraction(failing) <= Fraction(delta) for failing, delta in points)
+        told = told and (isinstance(stated, UserStepsRho) or tuple(one.delta for one in curve) == DELTAS)
         return told and lost is not None and lost <= Fraction(stated.rho), f"recomputed rho {lost and float(lost)!r}"
     if stated.epsilon is None:  # claims nothing
         return True, "nothing"
-    assert isinstance(claim, UserLevelClaim), "nats stand beside nats"
-    if claim.delta == 0:
-        lost = stream_largest_loss(plan, relation, bound)
+    assert not isinstance(target, UserRho | UserStepsRho), "nats stand beside nats"
+    if target.delta == 0:
+        lost = stream_largest_loss(plan, target, bound)
         return lost is not None and lost <= Fraction(stated.epsilon), f"recomputed {lost and float(lost)!r} nats"
-    failing = _delta_at(plan, relation, stated.epsilon, bound)
-    detail = f"delta recomputed from the noise: {failing!r}, promised {claim.delta}"
-    return Fraction(failing) <= Fraction(claim.delta), detail
+    failing = _delta_at(plan, target, stated.epsilon, bound)
+    detail = f"delta recomputed from the noise: {failing!r}, promised {target.delta}"
+    return Fraction(failing) <= Fraction(target.delta), detail
 
 
-def _delta_at(plan: Plan, relation: NeighboringRelation, epsilon: Decimal, bound: int | None) -> float:
+def _delta_at(plan: Plan, target: Promise, epsilon: Decimal, bound: int | None) -> float:
     """What all releases together leave to chance at `epsilon`; 1 for noise so small or large that none can be told.
 
     Beyond the bound of the plan it is said of the coarse curve, which is above the exact one.
     """
     try:
-        profile = stream_profile(plan, relation, bound)
+        profile = stream_profile(plan, target, bound)
         return (profile if bound is None else profile.coarse).delta(rounded_down(epsilon))
     except (ArithmeticError, ValueError):
         return 1.0
-
-
-def _check_beyond(plan: Plan, index: int) -> Claim:
-    claim = plan.claims.user_level[index]
-    holds = all(_kept(plan, claim, point, point.participation)[0] for point in claim.beyond)
-    name = "what is left for users beyond the participation bound is as stated"
-    return Claim(name, holds, f"{len(claim.beyond)} bounds recomputed", f"claims.user_level.{index}.beyond")

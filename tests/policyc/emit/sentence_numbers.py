@@ -125,9 +125,9 @@ class Told:
 
 
 @cache
-def delta_at(plan: Plan, relation: NeighboringRelation, epsilon: float, bound: int | None = None) -> float:
+def delta_at(plan: Plan, target: UserLevel | UserRho, epsilon: float, bound: int | None = None) -> float:
     """Delta of everything that is published, at `epsilon`, for users who take part so often."""
-    return stream_profile(plan, relation, bound).coarse.delta(epsilon)
+    return stream_profile(plan, target, bound).coarse.delta(epsilon)
 
 
 def beside_steps(plan: Plan) -> list[UserSteps | UserStepsRho]:
@@ -183,7 +183,7 @@ def curve_of_told(told: Told, target: Any) -> Callable[[float], float]:
 
 
 def curve_of(plan: Plan, target: UserLevel, bound: int | None = None) -> Callable[[float], float]:
-    return lambda epsilon: delta_at(plan, target.relation, epsilon, bound)
+    return lambda epsilon: delta_at(plan, target, epsilon, bound)
 
 
 def up(found: float, true: float, digits: int) -> None:
@@ -208,7 +208,7 @@ def one_step(told: Told, size: str, unit: str) -> None:
 def common(told: Told, found: str) -> None:
     """What several runs of a still stream are off by on average, which own noise hardly adds to."""
     (release,) = (release for release in told.plan.measured if release.name == told.parent["release"])
-    setting = setting_of(told.plan, release, told.user_level.relation)
+    setting = setting_of(told.plan, release, told.user_level)
     eta, part = float(release.mechanism.common_stddev), float(release.mechanism.part)
     near(number(found), eta * part * setting.contribution * float(unit_of(told.plan, release)))
 
@@ -233,7 +233,7 @@ def month_of_periods(told: Told, periods: str, epsilon: str, delta: str) -> None
     """As many as 31 days have, and what the noise keeps of so many."""
     assert number(periods) * longest(told.user_level.per) == longest(MONTH)
     bound = int(number(periods)) * told.plan.participation.bound
-    assert delta_at(told.plan, told.user_level.relation, number(epsilon), bound) <= number(delta)
+    assert delta_at(told.plan, told.user_level, number(epsilon), bound) <= number(delta)
 
 
 def changes_of_clock(told: Told, changes: str, until: str) -> None:
@@ -254,12 +254,12 @@ def so_many_periods(told: Told, periods: str) -> None:
 def without_dropping(told: Told, steps: str, whole: str, stated: str) -> None:
     """The noise of the plan, and the least of three mechanisms for as many steps as there are."""
     (release,) = told.plan.measured
-    horizon, relation = int(number(steps)), told.user_level.relation
+    horizon, target = int(number(steps)), told.user_level
     period_steps(told, steps)
     of_all = ParticipationRecord(bound=horizon, per_step=1, spacing=1, enforced="keep_first", assumed=None)
     assert told.plan.participation.per_step == told.plan.participation.spacing == 1
-    setting = setting_of(told.plan.model_copy(update={"participation": of_all}), release, relation)
-    target, factor = told.user_level, float(unit_of(told.plan, release))
+    setting = setting_of(told.plan.model_copy(update={"participation": of_all}), release, target)
+    factor = float(unit_of(told.plan, release))
     squared = told.plan.objective == "mean_squared_error"
 
     def typical(variances: Any) -> float:
@@ -267,7 +267,7 @@ def without_dropping(told: Told, steps: str, whole: str, stated: str) -> None:
 
     tried = [calibrate(name, setting, target.epsilon, target.delta) for name in ("common_noise", "gaussian")]
     near(number(whole), min(typical(one.variances(setting, horizon)) for one in tried))
-    own = setting_of(told.plan, release, relation)
+    own = setting_of(told.plan, release, target)
     near(number(stated), typical(release.mechanism.variances(own, horizon)))
 
 
@@ -331,7 +331,7 @@ def several(told: Told, nats: str, size: str) -> None:
         up(number(nats), m * lost(told), 6)
         return
     settings = [
-        (release, setting_of(told.plan, release, told.user_level.relation))
+        (release, setting_of(told.plan, release, told.user_level))
         for release in told.plan.releases
         if not isinstance(release.mechanism, Derived)
     ]
@@ -406,7 +406,7 @@ def lost(told: Told, steps: int | None = None) -> float:
     """What plain noise lets one user lose in so many steps: c k / b at most, or c^2 k / (2 s^2) as a rho."""
     total = 0.0
     for release in told.plan.measured:
-        setting = setting_of(told.plan, release, told.user_level.relation)
+        setting = setting_of(told.plan, release, told.user_level)
         size, k = release.mechanism.noise_size, steps or setting.participation.steps
         squared = k * setting.contribution**2 / (2 * size**2)
         twice = 2 if setting.replaced and (setting.signed or setting.cells > 1) else 1  # in one cell, or in two
@@ -679,7 +679,7 @@ def window(told: Told, steps: str) -> None:
 def hidden(told: Told, contribution: str, l2: str, in_a_row: str = "1") -> None:
     """What one user moves, from its bounds: by so much in each of k steps, twice as many where users are replaced."""
     release = release_told(told)
-    setting = setting_of(told.plan, release, told.user_level.relation)
+    setting = setting_of(told.plan, release, told.user_level)
     record = told.plan.participation
     assert record is not None
     query = release.query if hasattr(release.query, "grid") or release.query.kind == "count" else None

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
-from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.users.claims import setting_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources import read_events
@@ -120,7 +119,7 @@ def test_removing_a_unit_takes_away_its_own_and_nothing_else(case, kept, tmp_pat
         for release in plan.releases:
             moved = everything[release.name] - others[release.name]
             assert np.array_equal(moved, alone[release.name]), release.name
-            setting = setting_of(plan, release, NeighboringRelation.ADD_OR_REMOVE_ONE)
+            setting = setting_of(plan, release, plan.targets[0])
             in_a_step = np.abs(moved).sum(axis=1)
             assert in_a_step.max() <= setting.contribution * setting.spread
             assert np.abs(moved).max() <= setting.contribution
@@ -142,7 +141,7 @@ def test_several_periods_of_a_user_move_no_more_than_is_stated_of_them(step, per
         events = [(int(p) * per + minute, "u", "A", 30.0) for p in which for minute in range(0, per, min(step, per))]
         found = counted(tmp_path, plan, events)
         for release in plan.releases:
-            setting = setting_of(plan, release, NeighboringRelation.ADD_OR_REMOVE_ONE, periods * bound)
+            setting = setting_of(plan, release, plan.targets[0], periods * bound)
             moved = found[release.name]
             assert (moved**2).sum() <= setting.changes * setting.shift**2
             assert np.abs(moved).sum() <= setting.changes * setting.shift

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.errors import KernelError
-from policyc_check.plan.claims import UserRhoClaim
-from policyc_check.plan.targets import NeighboringRelation, UserLevel
-from policyc_check.users.claims import composed, promised_user_level, setting_of
+from policyc_check.plan.claims import UserClaim, UserRhoClaim
+from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserLevel, UserSteps
+from policyc_check.users.claims import Promise, composed, promised_user_level, setting_of
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
 from policyc_runtime.laboratory.empirical.attack import Attack, Played, Progress
@@ -57,10 +57,11 @@ STATISTIC = (
 class _Scene:
     """Two neighboring streams, as long as they have to be."""
 
-    def __init__(self, plan: Plan, relation: NeighboringRelation) -> None:
+    def __init__(self, plan: Plan, target: Promise) -> None:
         self.parts = plan.measured
-        self._plan, self._relation = plan, relation
-        bound = setting_of(plan, self.parts[0], relation).participation.steps
+        self._plan, self._target = plan, target
+        bound = setting_of(plan, self.parts[0], target).participation.steps
+        bound = min(bound, target.bound) if isinstance(target, AnyUserSteps) else bound
         endings = [(self._last(count) + 1, count) for count in range(bound, 0, -1)]
         steps, self.participations = next(pair for pair in endings if pair[0] <= LONGEST or pair[1] == 1)
         found = next((length for length in range(steps, steps + 1024) if self._ready(length)), None)
@@ -77,7 +78,7 @@ class _Scene:
         self.steps = found
 
     def _setting(self, part: ReleasePlan, count: int) -> Setting:
-        return setting_of(self._plan, part, self._relation, count)
+        return setting_of(self._plan, part, self._target, count)
 
     def _last(self, count: int) -> int:
         return max(self._setting(part, count).earliest_changes[-1] for part in self.parts)
@@ -87,7 +88,7 @@ class _Scene:
         assert found is not None, "these releases are measured"
         mechanism, setting = found
         assert isinstance(mechanism, StreamMechanism), "of promises about a user"
-        return mechanism, replace(setting, replaced=self._relation is NeighboringRelation.REPLACE_ONE)
+        return mechanism, replace(setting, replaced=self._target.relation is NeighboringRelation.REPLACE_ONE)
 
     def _ready(self, steps: int) -> bool:
         return all(mechanism.ready(setting, steps) == steps for mechanism, setting in map(self._own, self.parts))
@@ -212,24 +213,24 @@ def _apart(mine: Scores, other: Scores) -> float:
 def attacks_on_streams(plan: Plan) -> list[Attack]:
     """The stated noise against its own curve, and every promise about all events of a user."""
     attacks: list[Attack] = []
-    for relation in dict.fromkeys(target.relation for target in promised_user_level(plan)):
-        attacks += _attacks(plan, relation, list(_claimed(plan, relation)))
+    for target, claim in zip(promised_user_level(plan), plan.claims.user_level, strict=True):
+        attacks += _attacks(plan, target, list(_claimed(target, claim)))
+    for beside in plan.targets:
+        if isinstance(beside, AnyUserSteps):
+            attacks += _attacks(plan, beside, list(_claimed(beside, None)))
     return attacks
 
 
-def _claimed(plan: Plan, relation: NeighboringRelation) -> Iterator[tuple[Decimal, Decimal]]:
-    """Epsilon and delta of every promise; of a rho those of its curve at the largest delta, where most is proven."""
-    for target, claim in zip(promised_user_level(plan), plan.claims.user_level, strict=True):
-        if target.relation is not relation:
-            continue
-        if isinstance(target, UserLevel):
-            yield target.epsilon, target.delta
-        elif isinstance(claim, UserRhoClaim) and (point := claim.curve[0]).epsilon is not None:
-            yield point.epsilon, point.delta
+def _claimed(target: Promise, claim: UserClaim | None) -> Iterator[tuple[Decimal, Decimal]]:
+    """Epsilon and delta of a promise; of a rho those of its curve at the largest delta, where most is proven."""
+    if isinstance(target, UserLevel | UserSteps):
+        yield target.epsilon, target.delta
+    elif isinstance(claim, UserRhoClaim) and (point := claim.curve[0]).epsilon is not None:
+        yield point.epsilon, point.delta
 
 
-def _attacks(plan: Plan, relation: NeighboringRelation, claimed: list[tuple[Decimal, Decimal]]) -> list[Attack]:
-    scene = _Scene(plan, relation)
+def _attacks(plan: Plan, target: Promise, claimed: list[tuple[Decimal, Decimal]]) -> list[Attack]:
+    scene = _Scene(plan, target)
 
     kept: dict[tuple[int, float, Randomness], Played] = {}
 
@@ -243,7 +244,7 @@ def _attacks(plan: Plan, relation: NeighboringRelation, claimed: list[tuple[Deci
         return kept[key]
 
     epsilon, delta = seen_often(scene.profile(), max((e for e, _ in claimed), default=Decimal(1)))
-    neighbor = "another user in their place" if relation is NeighboringRelation.REPLACE_ONE else "nobody"
+    neighbor = "another user in their place" if target.relation is NeighboringRelation.REPLACE_ONE else "nobody"
     secret = f"whether it is one user, in {scene.participations} of the first {scene.steps} steps, or {neighbor}"
     return [
         Attack("noise", secret, f"{STATISTIC}, held against the curve of the noise", epsilon, delta, play),
