@@ -55,7 +55,8 @@ USER_LEVEL = ("add_remove", "replace")
 ADDED = ("pure", "pure, replaced", "rho", "rho, replaced")  # whose losses add up
 MEASURED = ("event, delta", "w_event, delta", "event, added")  # whose noise is accounted for as that of a whole user
 WINDOWS = ("event", "w_event", *MEASURED)
-PURE = ("pure", "pure, replaced", "event", "w_event", "event, added")
+TOGETHER = ("event + w_event", "event + user", "w_event + user")  # kept by budgets, or by the noise of all steps
+PURE = ("pure", "pure, replaced", "event", "w_event", "event, added", *TOGETHER)
 BESIDE = (
     "event + user",
     "w_event + user",
@@ -218,9 +219,10 @@ class Combination:
     @property
     def windowed(self) -> bool:
         """Whether a promise about steps is accounted for as one about all of a user, since budgets cannot say it."""
-        if self.target not in WINDOWS:
+        if self.target not in (*WINDOWS, *TOGETHER):
             return False
-        asked = any(word in text for text in RELEASES[self.release] for word in ("sum(s", "prefix", "window", "zone"))
+        words = ("sum(s", "prefix", "window", *(() if self.target in TOGETHER else ("zone",)))
+        asked = self.agrees or any(word in text for text in RELEASES[self.release] for word in words)
         return asked or self.target in MEASURED or self.mechanism not in (*BUDGETED, *ADAPTIVE)
 
     @property
@@ -294,7 +296,8 @@ class Combination:
     @property
     def cells(self) -> tuple[str, ...]:
         """The cells of the stream, `otherwise` last; none where nothing needs them."""
-        if self.target in LEAKS or "otherwise" in self.release or (self.target in BESIDE and self.by_cell):
+        beside = self.target in BESIDE and self.by_cell and not self.windowed
+        if self.target in LEAKS or "otherwise" in self.release or beside:
             return (*CELLS, "away")
         return CELLS if self.by_cell else ()
 
@@ -393,6 +396,8 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0235"
     if several and not one.cells:
         yield "E0508"
+    if one.windowed and one.target in BESIDE and one.constraint == "total" and one.cells == CELLS:
+        yield "E0304"
     if one.constraint == "total" and ("add_remove" in TARGETS[one.target][0] or (several and one.by_cell)):
         yield "E0602"
     if one.constraint == "total" and not one.by_cell:

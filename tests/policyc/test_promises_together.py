@@ -182,8 +182,8 @@ def test_spacing_leaves_fewer_steps(compiled):
         ({"targets": EVENT + USER.format("2.0", "0", "replace")}, "E0309", "alpha_dpt"),
         (
             {
-                "targets": "target event_level(epsilon = 0.5, delta = 1e-6)\n" + USER.format("2.0", "0", "replace"),
-                "more": "",
+                "targets": "target alpha_dpt(alpha = 1.0)\ntarget event_level(epsilon = 0.5, delta = 1e-6)",
+                "participation": "",
             },
             "E0702",
             "`delta`",

@@ -70,9 +70,7 @@ def _instead_of_sums(policy: Policy) -> str:
     """A promise about steps plans sums where it stands alone."""
     if any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
         return "publish `count(...)`: the chain says where users are, and not what they spend there"
-    if any(isinstance(target, UserStepsTarget) for target in policy.targets):
-        return "promise all events of a user alone: it covers each of them, at the smallest epsilon of all"
-    return "keep one of these promises: a window of several steps covers each of them, at the smallest epsilon of all"
+    return "promise a period of a user alone: it covers each of its steps, at the smallest epsilon of all"
 
 
 def _counts_absent(policy: Policy, target: UserLevelTarget) -> bool:
