@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policyc.semantics.policy import Made, Policy, Release
-from policyc.semantics.targets import UserLevelTarget
 
 
 def with_totals(policy: Policy) -> Policy:
     """The same policy, with running totals and windows as made of released values where steps have budgets."""
-    if all(isinstance(target, UserLevelTarget) for target in policy.targets):
+    if policy.of_streams or not policy.targets:
         return policy
     totals = {release.name: release for release in policy.releases if release.base is not None}
     ordered = sorted(totals.values(), key=lambda release: _depth(release, totals))

@@ -46,14 +46,14 @@ def _of_stream(policy: Policy, target: Target) -> Target:
 def _measured(policy: Policy, target: EventLevelTarget | WEventTarget) -> bool:
     """Whether budgets of steps cannot say what is asked."""
     bound, cell, offer = policy.participation, policy.stream.cell, mechanism_offers().get(policy.mechanism.name)
-    alone = len(policy.targets) == 1
+    alone = len(policy.targets) == 1  # of several promises, budgets keep those of levels and totals
     usual = (None, cell.column if cell is not None else None)
     return (
         target.delta is not None
         or target.neighbors == "add_remove"
         or (offer is not None and not offer.promises & {"steps", "windows"})
         or (bound is not None and (bound.per_step > 1 or bound.cells_per_step is not None))
-        or any(one.kind != "count" or one.cells_per_step is not None for one in policy.releases)
-        or (alone and any(one.by not in usual for one in policy.releases))  # of several, budgets say levels, too
+        or any(one.kind == "sum" or one.cells_per_step is not None for one in policy.releases)
+        or (alone and any(one.base is not None or one.by not in usual for one in policy.releases))
         or any(block.agreements for block in policy.postprocess)
     )

@@ -221,7 +221,7 @@ class Combination:
         """Whether a promise about steps is accounted for as one about all of a user, since budgets cannot say it."""
         if self.target not in (*WINDOWS, *TOGETHER):
             return False
-        words = ("sum(s", "prefix", "window", *(() if self.target in TOGETHER else ("zone",)))
+        words = ("sum(s", *(() if self.target in TOGETHER else ("prefix", "window", "zone")))
         asked = self.agrees or any(word in text for text in RELEASES[self.release] for word in words)
         return asked or self.target in MEASURED or self.mechanism not in (*BUDGETED, *ADAPTIVE)
 

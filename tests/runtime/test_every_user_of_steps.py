@@ -27,15 +27,16 @@ from policyc_runtime.refusal import verify
 
 BY_CELL, COUNT = "release n = count(trips) by place\n", "release all = count(trips)\n"
 SUM, SIGNED = "release h = sum(trips.h, clamp = 0 .. 3)\n", "release h = sum(trips.h, clamp = -3 .. 2)\n"
-TOTAL, WINDOW = "release t = prefix(all)\n", "release w = window(all, 2 steps)\n"
+TOTAL, WINDOW = "release t = prefix(all)\n", "release w = window(h, 2 steps)\n"
+SO_FAR = "release so_far = prefix(h)\n"
 EVENT, PAIR = "event_level(epsilon = {})", "w_event(epsilon = {}, window = 2 steps)"
 ADDED, REPLACED = "user_level({}, neighbors = add_remove)", "user_level({}, neighbors = replace)"
 PURE, DELTA, RHO = "epsilon = {}, delta = 0", "epsilon = {}, delta = 1e-4", "rho = {}"
 
 PLANS: dict[str, tuple[str, tuple[str, ...], str]] = {  # releases; promises; steps of a user, events, the rest
-    "totals, the user binds": (COUNT + TOTAL, (EVENT.format(1), ADDED.format(PURE.format(1.2))), "2 1"),
-    "totals, events bind": (COUNT + TOTAL, (EVENT.format("0.5"), ADDED.format(PURE.format(2))), "2 1"),
-    "windows, replaced": (COUNT + WINDOW, (EVENT.format(1), REPLACED.format(PURE.format(1.5))), "1 1"),
+    "totals, the user binds": (SUM + SO_FAR, (EVENT.format(1), ADDED.format(PURE.format(1.2))), "2 1"),
+    "totals, events bind": (SUM + SO_FAR, (EVENT.format("0.5"), ADDED.format(PURE.format(2))), "2 1"),
+    "windows, replaced": (SUM + WINDOW, (EVENT.format(1), REPLACED.format(PURE.format(1.5))), "1 1"),
     "a sum": (SUM, (EVENT.format(1), ADDED.format(PURE.format(1.5))), "3 1"),
     "a signed sum, replaced": (SIGNED, (EVENT.format(1), REPLACED.format(PURE.format(1.1))), "2 1"),
     "sum and count by cell": (BY_CELL + SUM, (PAIR.format(1), ADDED.format(PURE.format(1.4))), "2 1"),
