@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from policyc.progress import counted
 from policyc.quantification.files import Foreign, ForeignFileError, listed, shortened
 from policyc_check.errors import InvalidMatrixError
 from policyc_check.plan.correlation import ChainRecord
@@ -215,7 +216,8 @@ def _of_csv(file: Foreign, states: Sequence[str] | None) -> list[Known]:
     if not moves:
         raise file.refused("there is no row below the names of the columns")
     kept: dict[tuple[tuple[Decimal, ...], ...], Chain] = {}
-    return [Known(user, _kept(file, user, _square(file, user, own), kept)) for user, own in moves.items()]
+    users = counted("users", moves.items(), len(moves))
+    return [Known(user, _kept(file, user, _square(file, user, own), kept)) for user, own in users]
 
 
 def _square(file: Foreign, user: str, own: dict[tuple[str, str], Decimal]) -> tuple[tuple[Decimal, ...], ...]:
@@ -236,7 +238,7 @@ def _of_json(file: Foreign, content: Any, states: Sequence[str] | None) -> list[
         raise file.refused("the file holds no matrices by user")
     found = []
     kept: dict[tuple[tuple[Decimal, ...], ...], Chain] = {}
-    for user, said in content.items():
+    for user, said in counted("users", content.items(), len(content)):
         if isinstance(said, dict):
             strange = [name for name in said if name not in {"forward", "backward"}]
             if strange or not said:

@@ -291,6 +291,20 @@ def test_the_largest_of_persons(tmp_path):
     assert len(by_name) == 31
 
 
+@pytest.mark.parametrize("written", ["csv", "json"])
+def test_reading_persons_says_how_far_it_is(written, tmp_path, monkeypatch):
+    """Thousands of chains take seconds: each is counted, by the name of what they are."""
+    told = []
+    counted = "policyc.quantification.knowledge.counted"
+    monkeypatch.setattr(counted, lambda name, items, total: told.append((name, total)) or iter(items))
+    path = tmp_path / f"persons.{written}"
+    rows = "".join(f"{who},{i},{j},0.5\n" for who in "abc" for i in "xy" for j in "xy")
+    as_json = json.dumps({who: [[0.5, 0.5], [0.5, 0.5]] for who in "abc"})
+    path.write_text(f"user,from,to,probability\n{rows}" if written == "csv" else as_json)
+    assert [known.name for known in of_persons(path, None).known] == ["a", "b", "c"]
+    assert told == [("users", 3)]
+
+
 def test_a_person_who_is_never_somewhere(tmp_path):
     """A state without a row is one that the person is never in: his chain is of the others alone."""
     table = tmp_path / "persons.csv"
