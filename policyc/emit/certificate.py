@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup, escape
 
+from policyc.emit.blocks.first_page import WORDS
 from policyc.emit.blocks.wording import Json
 from policyc.emit.compiled_templates import CompiledTemplates
 from policyc.emit.numbers import sentence_case
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from policyc.emit.signatures import Signature
 
 
-LAST_OF_FIRST_PAGE = "## Who signed"
+LAST_OF_FIRST_PAGE = f"## {WORDS['signed']['heading']}"
 
 
 def render_json(content: Json) -> str:
@@ -105,10 +106,12 @@ def templates() -> jinja2.Environment:
         "sentence": sentence_case,
         "prose": prose,
         "breaking": breaking,
+        "apart": apart,
         "cell": cell,
         "picture": picture,
         "md": markdown,
     }
+    environment.globals["page"] = WORDS
     return environment
 
 
@@ -120,6 +123,11 @@ def prose(text: str) -> Markup:
 def breaking(text: str) -> Markup:
     """A long hash, which may be broken into lines anywhere (by the style sheet)."""
     return Markup('<code class="hash">{}</code>').format(text)
+
+
+def apart(text: str) -> Markup:
+    """Words of others, which may be written from right to left without turning what stands around them."""
+    return Markup("<bdi>{}</bdi>").format(text)
 
 
 def cell(value: str | None) -> str:

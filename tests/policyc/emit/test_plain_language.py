@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import policyc.emit
+from policyc.emit.blocks.first_page import WORDS
 from policyc.emit.certificate import first_page
 
+TEMPLATES = Path(str(policyc.emit.__file__)).parent / "templates"
 GOLDENS = Path(__file__).parents[2] / "goldens" / "certificates"
 PAGES = sorted(GOLDENS.rglob("*.md"))
 MOST_WORDS = 35
@@ -28,6 +31,23 @@ def sentences(page: str) -> list[str]:
     """Of paragraphs, items and cells of tables."""
     pieces = [piece for line in page.splitlines() for piece in line.strip("|-# ").split(" | ")]
     return [one for piece in pieces for one in re.split(r"(?<=[.!?])[*_]*\s+", piece)]
+
+
+def test_no_template_has_words_of_the_first_page() -> None:
+    """All that HTML and Markdown say there is in the words of the blocks: what is left of a template is its signs."""
+    for name, start, end in (("html", '<section class="first">', "</section>"), ("md", "#", "{% if c.notices %}")):
+        template = (TEMPLATES / f"certificate.{name}.jinja").read_text()
+        first = template[template.index(start) :]
+        first = re.sub(r"{{.*?}}|{%.*?%}|<[^>]*>", " ", first[: first.index(end)], flags=re.DOTALL)
+        assert re.findall(r"\w+", first) == [], name
+
+
+def test_every_word_of_the_first_page_is_used() -> None:
+    """None is kept that stands nowhere."""
+    used = "".join(path.read_text() for path in TEMPLATES.glob("certificate.*.jinja"))
+    for block, words in WORDS.items():
+        for name in words:
+            assert f"page.{block}.{name}" in used
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
