@@ -137,7 +137,14 @@ class Ledger:
         return ledger
 
     @classmethod
-    def open_read_only(cls, path: str | Path, pin: Path | None = None) -> Ledger:
+    def open_read_only(
+        cls,
+        path: str | Path,
+        pin: Path | None = None,
+        *,
+        checkpoint: Checkpoint | None = None,
+        latest: int | None = None,
+    ) -> Ledger:
         """Open a ledger to look at it; nothing is created or changed, and no key is needed.
 
         Its `meta` is empty where a run was killed before it could begin one.
@@ -152,22 +159,24 @@ class Ledger:
             raise LedgerError("E0820", "there is no ledger here", where=str(file), help="name the ledger of the run")
         with guarded(file), tempfile.TemporaryDirectory() as folder:
             try:
-                return cls._looked_at(file, file, pin)
+                return cls._looked_at(file, file, pin, checkpoint, latest)
             except sqlite3.OperationalError as error:  # what a killed run began has to be undone, by who may write
                 if "locked" in str(error):
                     raise
-                return cls._looked_at(file, recovered(file, folder), pin)
+                return cls._looked_at(file, recovered(file, folder), pin, None, None)
 
     @classmethod
-    def _looked_at(cls, path: Path, file: Path, pin: Path | None) -> Ledger:
+    def _looked_at(
+        cls, path: Path, file: Path, pin: Path | None, checkpoint: Checkpoint | None, latest: int | None
+    ) -> Ledger:
         """A ledger as a file has it, which may be a copy of the one at a path."""
         ledger = cls(path, connect(file.absolute().as_uri() + "?mode=ro"), pin)
         with ledger._closing_on_error():
             ledger._connection.execute("BEGIN")
             tables = ledger._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables or left_of_entries(path, pin) is not None:
+                ledger._trust(file, checkpoint, latest)
                 ledger._read()
-                ledger.sha256 = file_sha256(ledger._connection, file)
             ledger._connection.execute("COMMIT")
         return ledger
 
@@ -342,11 +351,7 @@ class Ledger:
                 raise lost(self.path, witness)
             self._begin()
             return
-        self.sha256 = file_sha256(self._connection, self.path)
-        if checkpoint is not None and self.sha256 and checkpoint.sha256 == self.sha256:
-            self._trusted = checkpoint.entries
-            if latest is not None:
-                self._read_latest(checkpoint, latest, len(plan.releases))
+        self._trust(self.path, checkpoint, latest)
         self._read()
         mine = all(self.meta.get(name) == value for name, value in self._expected.items())
         if self.unspent:
@@ -360,13 +365,20 @@ class Ledger:
         check_owner(self.path, self.meta, self._expected)
         self.seals.require(self.meta["ledger"], self.state, self.sha256)
 
-    def _read_latest(self, checkpoint: Checkpoint, steps: int, releases: int) -> None:
-        """The entries of the last released steps, of a file in which all are known to be right and none wait."""
-        self.state, self.steps = checkpoint.state, checkpoint.entries // releases
-        self.first = max(self.steps - steps, 0)
-        self._skipped = self.first * releases
-        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (self._skipped,))
-        self._take(Entry(*fields) for _, *fields, _ in rows.fetchall())
+    def _trust(self, file: Path, checkpoint: Checkpoint | None, latest: int | None) -> None:
+        """Check no entry again where the file is as a run noted it; of so many last steps alone are they then read."""
+        self.sha256 = file_sha256(self._connection, file)
+        if checkpoint is None or not self.sha256 or checkpoint.sha256 != self.sha256:
+            return
+        self._trusted = checkpoint.entries
+        if latest is None or not checkpoint.entries:
+            return
+        rows = self._connection.execute(
+            "SELECT * FROM entry WHERE step > (SELECT max(step) FROM entry) - ? ORDER BY number", (latest,)
+        ).fetchall()
+        self.state, self.steps = checkpoint.state, int(rows[-1][1]) + 1
+        self._skipped, self.first = int(rows[0][0]) - 1, int(rows[0][1])
+        self._take(Entry(*fields) for _, *fields, _ in rows)
 
     def _begin(self) -> None:
         self.meta = {"ledger": secrets.token_hex(16)}

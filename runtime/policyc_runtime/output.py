@@ -46,12 +46,17 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
     """
     with drafted_release(release, path) as drafts:
         put_in_place(drafts)
+    note_left(release, drafts)
+    return [draft.file for draft in drafts]
+
+
+def note_left(release: Release, drafts: Sequence[Draft]) -> None:
+    """Note beside the ledger what a run left, once its files are in their places."""
     if release.left is not None:
         ledger, checkpoint = release.left
         outputs = {way_to(draft.file, ledger): draft.sha256 for draft in drafts}
         with suppress(OSError):  # the next run then reads everything
             write_checkpoint(ledger, checkpoint._replace(outputs=outputs))
-    return [draft.file for draft in drafts]
 
 
 class Draft(NamedTuple):
@@ -86,7 +91,9 @@ def drafted_release(release: Release, path: str | Path) -> Iterator[list[Draft]]
 
 def _added_to(earlier: Earlier, release: Release, series: Series, new: Path, file: Path) -> str:
     """Write a file as an earlier run left it, and the rows of new steps; its SHA-256."""
-    found = earlier.files[series.name]
+    found = earlier.files.get(series.name)
+    if found is None:
+        raise unwritable(file, "the run looked at no file to which new steps are added", "say `output` in the run")
     shutil.copyfile(followed(file), new)
     if not found.is_still(file):
         kept = "run again: the steps are in the ledger, and are written from it"

@@ -96,8 +96,8 @@ def release(
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
         latest: return no more than so many earlier steps (>= 1) beside the new ones, which `write_release` adds to
-            `output`, where that is all that is needed: `continued`, CSV, no value made of earlier ones, and ledger and
-            output as the last run left them. Default: all.
+            `output`, if there is one, where that is all that is needed: `continued`, CSV, no value made of earlier
+            ones, and ledger and output as the last run left them. Default: all.
 
     Raises:
         PlanRejectedError: the plan does not keep its promise.
@@ -120,7 +120,8 @@ def release(
         outputs = {} if output is None else own_outputs(plan, output, simulated=simulated or not source.is_release)
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
         checkpoint = read_checkpoint(ledger)
-        found = _as_left(checkpoint, ledger, outputs) if latest is not None and continued and of_one_step(plan) else {}
+        left_as_is = _as_left(checkpoint, ledger, outputs)
+        found = left_as_is if latest is not None and continued and of_one_step(plan) else None
         book = stack.enter_context(
             Ledger.open(
                 ledger,
@@ -129,11 +130,11 @@ def release(
                 outputs=outputs.values(),
                 pin=pinned,
                 checkpoint=checkpoint,
-                latest=latest if found else None,
+                latest=None if found is None else latest,
             )
         )
         shown = book.steps if book.first else 0  # steps that the outputs are known to hold
-        if not shown:
+        if checkpoint is None or left_as_is is None or checkpoint.sha256 != book.sha256:
             _check_outputs(plan, book, outputs)
         begins = agreed_start(plan, start, book.start)
         zoned = says_zone(start or plan.stream.start) or plan.stream.clock is not None
@@ -157,17 +158,19 @@ def release(
         book.seal()
         done = stored_release(plan, book, raw.steps)
         left = (book.path, book.checkpoint({})) if done.steps.stop == book.steps and book.sha256 else None
-        earlier = Earlier(shown, step_times(plan, book.start, 1)[0], found) if shown else None
+        earlier = Earlier(shown, step_times(plan, book.start, 1)[0], found or {}) if shown else None
         return replace(done, before=done.steps.stop - run.new, earlier=earlier, left=left)
 
 
-def _as_left(checkpoint: Checkpoint | None, ledger: str | Path, outputs: Mapping[str, Path]) -> dict[str, FoundFile]:
-    """The outputs, where all are CSV files and as the last run left them; none else."""
+def _as_left(
+    checkpoint: Checkpoint | None, ledger: str | Path, outputs: Mapping[str, Path]
+) -> dict[str, FoundFile] | None:
+    """The outputs, where all are CSV files and as the last run left them; None else."""
     if checkpoint is None or not all(file.suffix.lower() == ".csv" and file.exists() for file in outputs.values()):
-        return {}
+        return None
     found = {name: FoundFile(file) for name, file in outputs.items()}
     same = all(checkpoint.outputs.get(way_to(outputs[name], ledger)) == one.sha256 for name, one in found.items())
-    return found if same else {}
+    return found if same else None
 
 
 def _require_filled(plan: Plan) -> None:
@@ -301,8 +304,9 @@ def _carried_on(
             raw = history.read(
                 data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, since=book.first
             )
+        taken = history.steps
         for entry in chain(book.released(), book.ahead):
-            if entry.step >= history.steps:
+            if entry.step >= taken:
                 raise changed(book.path, entry.step, gone=True, carries_on=True)
             if entry.step < raw.steps and entry.data != book.fingerprint(entry.step, raw.digests[entry.step]):
                 raise changed(book.path, entry.step, gone=not raw.digests[entry.step], carries_on=True)

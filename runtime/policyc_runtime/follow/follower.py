@@ -22,7 +22,9 @@ from policyc_runtime.follow.sinks import FileSink, Sink
 from policyc_runtime.follow.source import Source
 from policyc_runtime.follow.timetable import Timetable
 from policyc_runtime.ledger import Ledger
-from policyc_runtime.noisy_values import ready_steps, waiting_steps
+from policyc_runtime.ledger_checkpoint import read_checkpoint
+from policyc_runtime.noisy_values import of_one_step, ready_steps, waiting_steps
+from policyc_runtime.output import note_left
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.release import release
 from policyc_runtime.sources.memory import CheckedRows
@@ -160,6 +162,7 @@ class Follower:
             intake = Intake(plan, times.start)
             stack.callback(intake.close)
             arrivals.close_steps(released)
+            self._done = released
             began = self._clock.now()
             self._publish(arrivals.closed, times, arrivals, None)  # what was closed; and shows whether all is well
             self._told(None, times, self._done)
@@ -198,8 +201,9 @@ class Follower:
         """Release the first so many steps, which close here, and publish those that are new."""
         arrivals.close_steps(steps)
         with ExitStack() as pieces:
-            released = self._release(steps, arrivals)
             noted = {sink.name: arrivals.published(sink.name) for sink in self._sinks}
+            latest = 1 + max(self._done - min(noted.values(), default=self._done), 0)
+            released = self._release(steps, arrivals, latest)
             for sink in self._sinks:
                 sink.ready(released, noted[sink.name], pieces)
             ready = self._clock.now()
@@ -215,11 +219,13 @@ class Follower:
         first, self._done = self._done, steps
         if closed is not None:
             self._told(Followed(first, steps, closed, ready, published), times, steps)
+        if steps:
+            note_left(released, [draft for sink in self._sinks if isinstance(sink, FileSink) for draft in sink.drafts])
         if steps < times.horizon:
-            with Ledger.open_read_only(self._options.ledger, self._options.pin) as book:
+            with self._looked_at(latest=1 if of_one_step(self._plan) else None) as book:
                 self._randomness.rehearse(self._plan, book)
 
-    def _release(self, steps: int, arrivals: Arrivals) -> Release:
+    def _release(self, steps: int, arrivals: Arrivals, latest: int) -> Release:
         return release(
             self._plan,
             CheckedRows(arrivals.rows(steps)),
@@ -231,12 +237,18 @@ class Follower:
             pin=self._options.pin,
             account=self._options.account,
             randomness=self._randomness,
+            latest=latest,
         )
+
+    def _looked_at(self, latest: int | None = None) -> Ledger:
+        """The ledger; where it is as it was left, its chain is not computed again."""
+        ledger, pin = self._options.ledger, self._options.pin
+        return Ledger.open_read_only(ledger, pin, checkpoint=read_checkpoint(ledger), latest=latest)
 
     def _released(self) -> tuple[int, int | None]:
         """How many steps are in the ledger, and the moment of step 0 that it fixed."""
         try:
-            with Ledger.open_read_only(self._options.ledger, self._options.pin) as book:
+            with self._looked_at() as book:
                 return book.steps, book.start
         except LedgerError as error:
             if error.code != "E0820" or self._options.ledger.exists():

@@ -35,7 +35,7 @@ class KafkaSink:
 
     def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
         """Make the lines, without those that are there."""
-        lines = [line.encode() for line in released_lines(release, noted, len(release.times))]
+        lines = [line.encode() for line in released_lines(release, noted, release.steps.stop)]
         there = 0 if self._compared else self._already_there(lines)
         self._lines, self._compared = lines[there:], True
 

@@ -10,16 +10,16 @@ from policyc_runtime.published_values import NOT_A_RELEASE, MadeSeries, Release,
 
 
 def released_lines(release: Release, first: int, stop: int) -> Iterator[str]:
-    """What steps `first` to `stop` - 1 add to what is published; a line ends in a line feed.
+    """What steps `first` to `stop` - 1, all of them there, add to what is published; a line ends in a line feed.
 
     Values that are left out are null, as are noisy ones of steps at which nothing is drawn. What is made of several
     steps stands with the last of them.
     """
     for step in range(first, stop):
         for name, series in release.files.items():
-            rows = _made_rows(series, step) if isinstance(series, MadeSeries) else _rows(series, step)
+            rows = _made_rows(series, step) if isinstance(series, MadeSeries) else _rows(series, step, release.first)
             for begins, cell, values in rows:
-                place: dict[str, Any] = {"release": name, "step": begins, "time": release.times[begins]}
+                place: dict[str, Any] = {"release": name, "step": begins, "time": release.times[begins - release.first]}
                 if series.column is not None:
                     place[series.column] = cell
                 mark = {} if release.is_release else {"simulated": NOT_A_RELEASE}
@@ -29,10 +29,11 @@ def released_lines(release: Release, first: int, stop: int) -> Iterator[str]:
 Row = tuple[int, str, dict[str, Any]]
 
 
-def _rows(series: Series, step: int) -> Iterator[Row]:
-    values = zip(series.cells, series.noisy[step].tolist(), series.released[step].tolist(), strict=True)
+def _rows(series: Series, step: int, first: int) -> Iterator[Row]:
+    at = step - first
+    values = zip(series.cells, series.noisy[at].tolist(), series.released[at].tolist(), strict=True)
     for cell, noise, value in values:
-        yield step, cell, {"noisy": None if series.skipped[step] else noise, "released": value}
+        yield step, cell, {"noisy": None if series.skipped[at] else noise, "released": value}
 
 
 def _made_rows(series: MadeSeries, step: int) -> Iterator[Row]:

@@ -40,15 +40,15 @@ class FileSink:
 
     def __init__(self, path: str) -> None:
         self.name = path
-        self._drafts: list[Draft] = []
+        self.drafts: list[Draft] = []
 
     def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
         """Write the files beside their places."""
-        self._drafts = pieces.enter_context(drafted_release(release, self.name))
+        self.drafts = pieces.enter_context(drafted_release(release, self.name))
 
     def publish(self) -> None:
         """Put them in their places."""
-        put_in_place(self._drafts)
+        put_in_place(self.drafts)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -65,7 +65,7 @@ class StandardOutput:
 
     def ready(self, release: Release, noted: int, pieces: ExitStack) -> None:  # noqa: ARG002
         """Make the lines, without those that stand at the end of the file already."""
-        text = "".join(released_lines(release, noted, len(release.times))).encode()
+        text = "".join(released_lines(release, noted, release.steps.stop)).encode()
         self._text = text[_already_there(self._descriptor, text) :]
 
     def publish(self) -> None:
