@@ -20,9 +20,9 @@ from policyc_check.steps.chains import Chain
 Floats = NDArray[np.float64]
 
 LONGEST = 2_000  # steps before or after another one
-_CELLS = 4096  # of all matrices of a side
+_CELLS = 8192  # of all matrices of a side
 _TWO, _MORE = 1e-7, 1e-3  # relative, of two states and of more: what stretches must take away, and may leave
-_TOLERANCES = (1, 2, 4, 7, 10, 15, 20, 30, 50)  # times as much
+_TOLERANCES = (1, 2, 4, 7, 10, 15, 20, 25, 30, 40, 50)  # times as much
 _ROUNDS = 40
 _NEAR = 1e-11  # relative change of ratios at which they are found
 _FAINT = 1e-13  # of a difference that gains or loses, beside what is told, when no more steps are followed
@@ -51,10 +51,11 @@ class Followed:
         past, future = self.told
         inside, steps = self.budgets[1], len(past) - 1
         most, worth = float(self.leakage.max()), _TWO if past[0].size == 4 else _MORE
-        if inside + float((past.max(axis=0) + future.max(axis=0)).max()) <= most * (1 + worth):
+        alike = inside + float((past.max(axis=0) + future.max(axis=0)).max())  # by one matrix for all steps
+        if alike <= most * (1 + worth):
             return None
         told = self._between()
-        for tolerance in _TOLERANCES:
+        for tolerance in (factor for factor in _TOLERANCES if most * (1 + factor * worth) < alike):
             ends = list(_ends(told, inside, most * (1 + tolerance * worth), _CELLS // past[0].size))
             if ends and ends[-1] == steps:
                 break

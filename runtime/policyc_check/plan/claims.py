@@ -79,7 +79,7 @@ class InheritedRun(Record):
 class PairBounds(Record):
     """What steps inherit from one side, nats, (n, n): of all, or of those with at most `until` steps there, in turn."""
 
-    nats: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(max_length=4096)]
+    nats: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(max_length=8192)]
     until: tuple[Steps, ...] = NOTHING
     places: Opaque = NOTHING  # of an earlier version, as are
     weights: Opaque = NOTHING
