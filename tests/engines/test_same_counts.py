@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from policyc import compile_policy
+from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
+from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.release import release
 from policyc_runtime.sources import StepCounts, read_events
 from policyc_runtime.sources.engines.remote import remote_table
 
@@ -31,6 +34,25 @@ participation at_most({bound} steps{per}, {most}{spacing}, enforced = {kept})
 mechanism gaussian()
 estimate none()
 deliver offline
+"""
+SPACED = """policy visits "Visitors"
+stream seen {
+  user person
+  time at
+  cell place in {"A", "b"} otherwise "elsewhere"
+  step 4h
+  horizon 24 steps
+  population 20
+  start "2026-03-27"
+}
+release there = count(seen) by place
+target alpha_dpt(alpha = 1.0)
+correlation markov(
+  forward = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], initial = stationary, evidence = "a test")
+deliver offline
+objective mean_squared_error
+budget sparse(every = 3 steps)
+postprocess there { sum(there) == population, there >= 0 }
 """
 EVERY = """release there = count(seen) by place
 release anywhere = count(seen)
@@ -171,3 +193,21 @@ def test_spark_counts_the_same(case, zone, spark, tmp_path):
     known = read_events(file, plan, steps=plan.stream.horizon)
     assert sum(known.dropped.values()) > 0
     same(read_events(remote_table("spark", str(file)), plan, steps=plan.stream.horizon), known)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # py4j's
+def test_a_plan_that_releases_every_third_step_is_the_same_on_spark(spark, tmp_path):
+    """Counts and fingerprints of all steps; with the same noise the same file, which has none at the others."""
+    (tmp_path / "visits.policy").write_text(SPACED)
+    plan = compile_policy(tmp_path / "visits.policy").plan
+    file = parquet(tmp_path, drawn(4, berlin=False))
+    same(read_events(remote_table("spark", str(file)), plan, steps=24), read_events(file, plan, steps=24))
+    written = []
+    for engine in ("duckdb", "spark"):
+        given = {"engine": engine, "steps": 24, "pin": None, "randomness": SimulationRandomness(3)}
+        done = release(plan, str(file), tmp_path / engine, **given)
+        skipped = done.series["there"].skipped
+        assert 0 < np.count_nonzero(~skipped) < 24 // 2
+        write_release(done, tmp_path / f"{engine}.csv")
+        written.append((tmp_path / f"{engine}.csv").read_bytes())
+    assert written[0] == written[1]
