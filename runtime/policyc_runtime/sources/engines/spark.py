@@ -7,6 +7,7 @@ rows, so a Spark that is started here logs nothing, and messages have its condit
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -147,7 +148,17 @@ def started() -> SparkSession:
             "it is an extra, as most runs read files",
             "install it: `pip install 'policyc[spark]'`; it needs Java 17",
         ) from None
-    active = SparkSession.getActiveSession()
+    from py4j.protocol import Py4JError
+
+    try:
+        active = SparkSession.getActiveSession()
+    except (Py4JError, ConnectionError, EOFError):
+        raise refused(
+            "the Spark of this process has ended",
+            "--engine spark",
+            "its Java was stopped while Python went on, and pyspark does not begin a second one; nothing was drawn",
+            "run again in a new process",
+        ) from None
     if active is not None:
         return active
     home = os.environ.get("JAVA_HOME")
@@ -158,15 +169,16 @@ def started() -> SparkSession:
             "Spark runs in Java, also where the cluster is elsewhere",
             "install Java 17, and name its folder in JAVA_HOME",
         )
-    from py4j.protocol import Py4JError
-
     try:
         conf = SparkConf()
         for name, value in QUIET.items():
             conf.set(name, value)
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         gateway = SparkContext._gateway or launch_gateway(conf, popen_kwargs=silent)
-        return SparkSession(SparkContext._active_spark_context or SparkContext(conf=conf, gateway=gateway))
+        context = SparkContext._active_spark_context or SparkContext(conf=conf, gateway=gateway)
+        logging.getLogger().addFilter(_not_of_py4j)
+        context._accumulatorServer.handle_error = lambda *_: None  # else it writes how a lost Java was lost
+        return SparkSession(context)
     except (PySparkException, Py4JError, OSError, RuntimeError):
         raise refused(
             "Spark did not start",
@@ -174,6 +186,11 @@ def started() -> SparkSession:
             "Java, the configuration, or the cluster that it names refused",
             "try `spark-submit --version`, and what SPARK_CONF_DIR and PYSPARK_SUBMIT_ARGS say",
         ) from None
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether something else than the connection to Java logs: what it logs of a lost one is told by a refusal."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 class SparkSessionOfOneRun:
