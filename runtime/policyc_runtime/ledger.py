@@ -24,6 +24,7 @@ from types import TracebackType
 
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import clear_drafts
+from policyc_runtime.ledger_chain import checked_entries
 from policyc_runtime.ledger_checkpoint import Checkpoint
 from policyc_runtime.ledger_entry import AHEAD, Entry, StoredValues, chained, genesis
 from policyc_runtime.ledger_file import (
@@ -56,8 +57,6 @@ from policyc_runtime.ledger_seal import (
     read_seal,
 )
 from policyc_runtime.plan import Plan
-
-PIECE = 4096  # entries that are read at a time
 
 
 class Ledger:
@@ -231,26 +230,16 @@ class Ledger:
         if self._kept is not None:
             yield from self._kept
             return
-        last, digest = max(after, self._skipped), ""
-        while not digest or last < self.state.entries:
-            with guarded(self.path):  # in pieces: a reader who stops leaves nothing open
-                rows = self._connection.execute(
-                    "SELECT * FROM entry WHERE number >= ? ORDER BY number LIMIT ?", (last, 1 + PIECE)
-                ).fetchall()
-            if not digest:  # what the first one is tied to
-                digest = rows[0][-1] if last and rows else genesis(self.meta)
-            rows = [row for row in rows if last < row[0] <= self.state.entries]
-            for number, *fields, stored in rows:
-                entry = Entry(*fields)
-                if number != last + 1 or (number > self._trusted and chained(digest, number, entry) != stored):
-                    raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
-                last, digest = number, stored
-                if not entry.release.endswith(AHEAD):
-                    yield entry
-            if not rows:
-                break
-        if digest != self._hash:
-            raise altered(self.path, f"the end of the chain, after entry {last}")
+        end = begun = State(max(after, self._skipped), genesis(self.meta))
+        if begun.entries:
+            with guarded(self.path):
+                found = self._connection.execute("SELECT hash FROM entry WHERE number = ?", begun[:1]).fetchone()
+            end = begun = begun._replace(hash=found[0] if found else "")
+        for entries, state in checked_entries(self._connection, self.path, begun, self._trusted, self.state.entries):
+            yield from (entry for entry in entries if not entry.release.endswith(AHEAD))
+            end = state
+        if end != (self.state.entries, self._hash):
+            raise altered(self.path, f"the end of the chain, after entry {end.entries}")
 
     @property
     def unspent(self) -> bool:
@@ -407,22 +396,13 @@ class Ledger:
             fault = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if fault != "ok":
                 raise damaged(self.path, "parts of the file are damaged", RESTORE)
-        rows = self._connection.execute("SELECT * FROM entry WHERE number > ? ORDER BY number", (self.state.entries,))
-        last, digest, trusted = self.state.entries, self._hash, self._trusted
-        while piece := rows.fetchmany(PIECE):
-            entries = []
-            for number, *fields, stored in piece:
-                entry = Entry(*fields)
-                if number != last + 1 or (number > trusted and chained(digest, number, entry) != stored):
-                    raise altered(self.path, f"entry {number}, step {entry.step} of `{entry.release}`")
-                entries.append(entry)
-                last, digest = number, stored
+        begun = self.state._replace(hash=self._hash)
+        for entries, state in checked_entries(self._connection, self.path, begun, self._trusted):
             self._take(entries)
-        if last:
-            self.state = State(last, digest)
+            self.state = state
         head = self._connection.execute("SELECT entries, hash, history, coming_history FROM head").fetchall()
         if [row[:2] for row in head] != [self.state]:
-            raise altered(self.path, f"the end of the chain, after entry {last}")
+            raise altered(self.path, f"the end of the chain, after entry {self.state.entries}")
         self._history = head[0][2:]
         check_tables(self._connection, self.path)
 

@@ -371,7 +371,7 @@ def test_what_a_run_reads_again_is_checked_again(plan: Plan, path: Path, stateme
 def test_what_a_run_keeps_of_entries_is_what_they_say(plan: Plan, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read in few or many pieces, after entries that were added or taken back, a release is made of all of them."""
     for piece in (1, 5, 4096):
-        monkeypatch.setattr("policyc_runtime.ledger.PIECE", piece)
+        monkeypatch.setattr("policyc_runtime.ledger_chain.PIECE", piece)
         with Ledger.open(path, plan, pin=None) as run, Ledger.open_read_only(path) as looked_at:
             for steps in (7, 12, 20):
                 with contextlib.suppress(ZeroDivisionError), run.transaction():
