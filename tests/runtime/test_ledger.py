@@ -354,7 +354,7 @@ def test_two_processes_at_once_release_each_step_once(plan: Plan, tmp_path: Path
     [
         "UPDATE entry SET noisy = '[0, 0, 0, 40]' WHERE number = 4",
         "DELETE FROM entry WHERE number = 4",
-        "UPDATE entry SET hash = replace(hash, '0', '1') WHERE number = 12",
+        "UPDATE entry SET hash = hash || '0' WHERE number = 12",
     ],
 )
 def test_what_a_run_reads_again_is_checked_again(plan: Plan, path: Path, statement: str) -> None:
