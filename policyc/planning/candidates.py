@@ -108,13 +108,15 @@ def _largest_step(rule: WindowMechanism, epsilon: Fraction) -> float:
     return level
 
 
-def sparse(policy: Policy, groups: Sequence[Group], every: int, phase: int = 0) -> Allocation | Refused:
-    """A release at every so many steps, the first at step `phase`."""
+def sparse(
+    policy: Policy, groups: Sequence[Group], every: int, phase: int = 0, *, audit: bool = True
+) -> Allocation | Refused:
+    """A release at every so many steps, the first at step `phase`; without an `audit`, proposed for a comparison."""
     promise, caps = promised(policy)
     if promise is None or not groups:
         return Refused(f"sparse(every = {every} steps)", "independent steps get the same each")
     lagged = [group.with_lags(_useful_lags(group, every)) for group in groups]
-    allocate = partial(allocate_sparse, promise, policy.stream.horizon, lagged, every, phase)
+    allocate = partial(allocate_sparse, promise, policy.stream.horizon, lagged, every, phase, audit=audit)
     return _tried(policy, f"sparse(every = {every} steps)", allocate, caps)
 
 

@@ -1,7 +1,8 @@
 """Schedules that differ from step to step: `optimal`, and `sparse`, which is optimal over the steps it releases.
 
 Long horizons are solved on a shorter one, whose middle has become stationary: head and tail are kept, the middle is
-repeated. Every result is scaled by the kernel's recursion until it keeps the promise, then audited.
+repeated. Every result is scaled by the kernel's recursion until it keeps the promise, then audited; of many that are
+compared, the one that is chosen.
 """
 
 from __future__ import annotations
@@ -52,12 +53,18 @@ def allocate_optimal(
 
 
 def allocate_sparse(
-    alpha: float | Promise, horizon: int | None, groups: Sequence[Group], every: int, phase: int = 0
+    alpha: float | Promise,
+    horizon: int | None,
+    groups: Sequence[Group],
+    every: int,
+    phase: int = 0,
+    *,
+    audit: bool = True,
 ) -> Allocation:
     """A release at every `every`-th step from step `phase` on, of least noise power; nothing at the steps between.
 
     What passes from one release to the next goes through the chain over the whole gap. An endless stream gets one
-    constant budget at its releases.
+    constant budget at its releases. Without an `audit`, budgets over a horizon are only proposed.
 
     Raises:
         ScheduleError: no budget is accepted, or no step is released.
@@ -68,7 +75,9 @@ def allocate_sparse(
     if phase >= horizon:
         raise ScheduleError("no step of the horizon is released")
     later = f" from step {phase}" if phase else ""
-    return _allocated(f"sparse(every = {every} steps){later}", promise, horizon, groups, every, phase, None)
+    return _allocated(
+        f"sparse(every = {every} steps){later}", promise, horizon, groups, every, phase, None, audit=audit
+    )
 
 
 def _endless(promise: Promise, groups: Sequence[Group], every: int) -> Allocation:
@@ -116,6 +125,8 @@ def _allocated(
     every: int,
     phase: int,
     weights: Floats | None,
+    *,
+    audit: bool = True,
 ) -> Allocation:
     count = -(-(horizon - phase) // every)
     if weights is not None and (count > DIRECT or len(weights) != horizon or not (weights > 0).all()):
@@ -129,7 +140,7 @@ def _allocated(
             break
         nats *= factor  # windows bind: solved again for what a single step is left
         found = _found(nats, horizon, groups, every, phase, weights)
-    return accepted(name, promise, lambda less: _scaled(found, less, groups), groups)
+    return accepted(name, promise, lambda less: _scaled(found, less, groups), groups, audit=audit)
 
 
 def _found(

@@ -30,7 +30,7 @@ from policyc.planning.user_level import plan_user_level
 from policyc.progress import counted
 from policyc.semantics.policy import Policy, Release, Wish
 from policyc.semantics.targets import WEventTarget
-from policyc_check.errors import KernelError
+from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
@@ -62,7 +62,10 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
             policy = with_one_signal(policy)
             plan, more = plan_user_level(policy, notices)
         else:
-            plan, more = _planned(policy, notices)
+            try:
+                plan, more = _planned(policy, notices, audit=False)
+            except PlanRejectedError:  # as a rule nothing of what is proposed is refused
+                plan, more = _planned(policy, notices, audit=True)
         plan = plan.model_copy(update={"made": with_predictions(policy, plan)}).sealed()
         require_known_errors(policy, plan, [*notices, *more])
         verify(plan)
@@ -71,7 +74,8 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
     return plan, more
 
 
-def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
+def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> tuple[Plan, list[Diagnostic]]:
+    """The plan, with an `audit` of every schedule that is compared; without, of sparse ones only of what is chosen."""
     groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
     sharing = Sharing.between(
         [_comparison(policy, release, groups) for release in policy.releases],
@@ -86,7 +90,7 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[
         for table in sharing.tables
     )
     if rule is None and (policy.budget.name == "sparse" or (policy.budget.name == "auto" and filled and groups)):
-        schedules += add_sparse(policy, groups, sharing)
+        schedules += add_sparse(policy, groups, sharing, audit=audit)
     sharing = sharing.refined()
     sharing.add_late()
     choices = sharing.choices()

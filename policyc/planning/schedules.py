@@ -1,4 +1,4 @@
-"""Budgets over time: the inverse search. Every result is accepted only by the kernel's audit.
+"""Budgets over time: the inverse search. Every result is accepted by the kernel's audit, now or when it is chosen.
 
 A schedule is solved for a promise a hair below alpha (relative slack, raised until the audit accepts), never above.
 `alpha` is nats about single steps, or a `Promise` about windows of steps.
@@ -15,7 +15,11 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc.planning.leakage.inheritance import audited_stationary_leakage, audited_total_leakage
+from policyc.planning.leakage.inheritance import (
+    audited_stationary_leakage,
+    audited_total_leakage,
+    proposed_total_leakage,
+)
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.recursion import largest_leakage, supremum
 from policyc.planning.promise import Promise
@@ -65,8 +69,8 @@ class Run:
 class Allocation:
     """A schedule that the audit accepted, with the accounting (lags a group) under which it was accepted.
 
-    `leakage` is the audited bound, in nats, of the largest leakage over windows and groups, of the promise's first
-    limit.
+    One that was only proposed is audited where a plan says what it leaks. `leakage` is the bound, in nats, of the
+    largest leakage over windows and groups, of the promise's first limit.
     """
 
     name: str
@@ -230,27 +234,42 @@ def largest(left: Callable[[float], float], low: float, high: float) -> float:
     return float(found)
 
 
-def accepted(name: str, promise: Promise, runs: Callable[[Promise], list[Run]], groups: Sequence[Group]) -> Allocation:
-    """Solve for a promise a hair below what is promised until the audit accepts the result under the promise itself."""
+def accepted(
+    name: str,
+    promise: Promise,
+    runs: Callable[[Promise], list[Run]],
+    groups: Sequence[Group],
+    *,
+    audit: bool = True,
+) -> Allocation:
+    """Solve for a promise a hair below what is promised until the audit accepts the result under the promise itself.
+
+    Without an `audit`, until what would be audited is within the promise.
+    """
     slack = SMALLEST_SLACK
     while slack < LARGEST_SLACK:
         found = tuple(run for run in runs(promise.scaled(1 - slack)) if run.steps is None or run.steps > 0)
         if any(run.epsilon > 0 for run in found):
-            leakages = [_audited(found, groups, window, nats) for nats, window in promise.limits]
+            leakages = [_leakage(found, groups, window, nats, audit=audit) for nats, window in promise.limits]
             if all(leakage <= nats for leakage, (nats, _) in zip(leakages, promise.limits, strict=True)):
                 return Allocation(name, found, tuple(groups), leakages[0])
         slack *= 4
     raise ScheduleError("no budget was found that the audit accepts")
 
 
-def _audited(runs: Sequence[Run], groups: Sequence[Group], window: int, most: float) -> float:
+def _leakage(runs: Sequence[Run], groups: Sequence[Group], window: int, most: float, *, audit: bool) -> float:
     """What the audit accepts of the largest leakage, nats; where that is more than `most`, not shown, or inf."""
     try:
         if runs[-1].steps is None:
             pattern = runs[-1].pattern
             return max(audited_stationary_leakage(pattern, group.chain, group.lags, window) for group in groups)
         epsilons = expand(runs)
-        audited = (audited_total_leakage(epsilons, group.chain, group.lags, window, most) for group in groups)
-        return max(float(np.max(leakage)) for leakage in audited)
+        found = (
+            audited_total_leakage(epsilons, group.chain, group.lags, window, most)
+            if audit
+            else proposed_total_leakage(epsilons, group.chain, group.lags, window)
+            for group in groups
+        )
+        return max(float(np.max(leakage)) for leakage in found)
     except KernelError:
         return math.inf

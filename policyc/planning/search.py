@@ -15,16 +15,17 @@ PERIODS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PATIENCE = 2  # periods in a row that are worse than the best, after which longer ones are not tried
 
 
-def add_sparse(policy: Policy, groups: Sequence[Group], sharing: Sharing) -> list[Allocation | Refused]:
+def add_sparse(policy: Policy, groups: Sequence[Group], sharing: Sharing, *, audit: bool) -> list[Allocation | Refused]:
     """Add the sparse schedules that are worth comparing; the policy's own period alone, where it names one.
 
-    Predicted error falls and then rises with the period: the search ends when it has risen.
+    Predicted error falls and then rises with the period: the search ends when it has risen. Without an `audit`, what
+    they leak is shown of none: that takes most of the time, and has to be shown of the one that is chosen.
     """
     added: list[Allocation | Refused] = []
 
     @cache
     def error(every: int, phase: int = 0) -> float:
-        schedule = sparse(policy, groups, every, phase)
+        schedule = sparse(policy, groups, every, phase, audit=audit)
         added.append(schedule)
         return sharing.add(schedule)
 

@@ -118,16 +118,18 @@ def audited_total_leakage(
     Width 1 is the total leakage of every step; a window longer than the horizon is the sum of all budgets. Where it is
     more than `most` somewhere, nothing is shown: nobody accepts it.
     """
-    if most < math.inf:
-        budgets, (backward, forward) = _checked(epsilons), _both(chain)
-        (before, _), (after, _) = (
-            _recursion(row, side, lag_set(lags))
-            for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
-        )
-        proposed = GroupLeakage(budgets, before, after[::-1], endless=False).windows(width)
-        if proposed.max() > most:
-            return proposed
+    if most < math.inf and (proposed := proposed_total_leakage(epsilons, chain, lags, width)).max() > most:
+        return proposed
     return audited_group(epsilons, chain, lags).windows(width)
+
+
+def proposed_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1) -> Floats:
+    """The same number for number, before anything is shown of it."""
+    budgets, (backward, forward) = _checked(epsilons), _both(chain)
+    (before, _), (after, _) = (
+        _recursion(row, side, lag_set(lags)) for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
+    )
+    return GroupLeakage(budgets, before, after[::-1], endless=False).windows(width)
 
 
 def audited_stationary_leakage(pattern: float | Sequence[float], chain: Both, lags: Lags = 1, width: int = 1) -> float:
