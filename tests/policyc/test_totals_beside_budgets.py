@@ -11,6 +11,7 @@ import pytest
 
 from policyc import compile_policy
 from policyc.diagnostics import PolicyError
+from policyc.emit.blocks.made_errors import made_error
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
@@ -102,8 +103,10 @@ def test_the_error_of_totals_of_estimates_is_that_of_whole_simulated_streams(mak
 
 def test_what_is_not_known_of_the_error_of_totals_is_not_said(make: Make) -> None:
     """Without end a running total errs without end."""
-    so_far, of_late = make(TOTALS + "deliver realtime\nestimate none()\n", horizon="unbounded").made
+    plan = make(TOTALS + "deliver realtime\nestimate none()\n", horizon="unbounded")
+    so_far, of_late = plan.made
     assert so_far.predicted is None
+    assert "the stream has no end" in str(made_error(plan, so_far)["sentence"])
     assert of_late.predicted is not None
 
 

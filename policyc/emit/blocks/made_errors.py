@@ -31,6 +31,8 @@ def made_error(plan: Plan, made: MadeRelease) -> Json:
     sentence = "How far off it is depends on how large values are, which the policy does not say."
     if isinstance(query, BlockTotal | PrefixQuery | WindowQuery):
         sentence = "How far off it is was not computed: errors of the steps that it adds up may depend on each other."
+    if isinstance(query, PrefixQuery) and plan.stream.horizon is None:
+        sentence = "How far off it is grows with the steps that it adds up, and the stream has no end."
     stated: list[JsonValue] = []
     if isinstance(query, Quotient) and query.over is not None:
         more, stated = _first_order(plan, query, query.over)
