@@ -192,6 +192,8 @@ def test_rows_that_come_again_are_compared(tmp_path: Path) -> None:
         with pytest.raises((DataError, LedgerError), match=says) as refused:
             release(plan, path, book, steps=12, **given)
         assert refused.value.code == code
+        assert "users" not in str(refused.value.because)  # nobody's are in counts
+        assert str(refused.value.where).startswith(str(path))
     path.write_text(text)
     assert len(release(plan, path, book, steps=12, **given).steps) == 12
 

@@ -171,7 +171,7 @@ class History:
                 calendar = calendar_of(plan, start)
                 step = calendar.steps.sql("moment")
                 rows = self._rows(connection, step)
-                self._check_again(rows, done)
+                self._check_again(rows, done, table.path)
                 total = steps
                 if total is None:
                     taken = self._file.execute("SELECT step FROM step WHERE rows <> ''").fetchall()
@@ -214,7 +214,7 @@ class History:
             path, self._plan, start=start, steps=total, at_least=max(done, released), zoned=zoned, gaps=gaps, since=done
         )
         rows = {step: digest for step, digest in enumerate(new.digests) if digest}
-        self._check_again(rows, done)
+        self._check_again(rows, done, path)
         self._take(new, rows, done)
         return self.counted(start, steps, since)
 
@@ -247,15 +247,17 @@ class History:
         ).fetchall()
         return {int(at): f"{count}:{total}" for at, count, total in found}
 
-    def _check_again(self, rows: dict[int, str], done: int) -> None:
+    def _check_again(self, rows: dict[int, str], done: int, path: Rows) -> None:
+        record = self._plan.participation
+        users = "; what users may still do follows from them" if record is not None and record.enforced else ""
         for step in sorted(step for step in rows if step < done):
             ((known,),) = self._file.execute("SELECT rows FROM step WHERE step = ?", (step,)).fetchall()
             if rows[step] != known:
                 raise LedgerError(
                     "E0825",
                     f"the data of step {step} changed after it was taken in",
-                    where=str(self.path),
-                    because=f"{done:,} steps were taken in by earlier runs; what users may still do follows from them",
+                    where=str(path),
+                    because=f"{done:,} steps were taken in by earlier runs, each of them once{users}",
                     help="leave the rows of these steps out, or give them as they were; if the step was not over when "
                     "it was taken in, run on complete steps only next time: `--steps N`",
                 )
