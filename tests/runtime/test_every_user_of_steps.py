@@ -180,6 +180,21 @@ def test_a_plan_that_keeps_one_promise_less_is_refused(kind: str, tmp_path: Path
             verify(plan.model_copy(update={"releases": releases}).sealed())
 
 
+def test_who_is_absent_moves_two_values_when_removed_as_well(tmp_path: Path) -> None:
+    """Ready counts say who is in no cell, whatever the promise compares: noise for one value alone is refused."""
+    plan = compiled("who is absent, replaced", tmp_path)
+    added = {"relation": NeighboringRelation.ADD_OR_REMOVE_ONE}
+    (claim,) = plan.claims.user_level
+    claims = plan.claims.model_copy(update={"user_level": (claim.model_copy(update=added | {"beyond": ()}),)})
+    for less in (1, 0.5):
+        releases = tuple(one.model_copy(update={"mechanism": one.mechanism.with_noise(less)}) for one in plan.measured)
+        more = {"targets": (plan.targets[0].model_copy(update=added),), "claims": claims, "releases": releases}
+        altered = plan.model_copy(update=more).sealed()
+        assert all(claim.holds for claim in verified_claims(altered)) == (less == 1)
+    found, limit = told(altered, altered.targets[0])
+    assert found > limit
+
+
 def test_a_period_does_not_stand_beside_a_window(tmp_path: Path) -> None:
     """What a run keeps of a user is bounded in each step, or in each period: not in both."""
     plan = compiled("totals, the user binds", tmp_path)
