@@ -13,9 +13,11 @@ from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.user_limits import amount, at_delta, kind_of, number_of
 from policyc.emit.blocks.user_steps import at_chance, most, taking_part, told_words
 from policyc.emit.blocks.wording import chance, in_period
+from policyc.emit.numbers import round_up
 from policyc.emit.signatures import CERTIFICATE
+from policyc_check.plan.claims import UserLevelClaim
 from policyc_check.plan.targets import AlphaDPT, AnyUserSteps, UserPromise, WEvent
-from policyc_check.users.claims import promised_user_level
+from policyc_check.users.claims import promised_user_level, stream_profile
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
 
@@ -71,11 +73,13 @@ def _promise(plan: Plan, index: int) -> str:
             f"against who knows the chain (audited: {claimed})"
         )
     if isinstance(target, UserPromise):
-        claim = plan.claims.user_level[promised_user_level(plan).index(target)]
+        claim, found = plan.claims.user_level[promised_user_level(plan).index(target)], None
+        if len(plan.targets) > 1 and isinstance(claim, UserLevelClaim) and claim.delta:  # others may take more noise
+            found = f"delta {round_up(stream_profile(plan, target).delta(float(claim.epsilon)), 3)}"
         return (
             f"{KINDS[kind_of(target)]}: at most {amount(target)} about all events of one user"
             f"{in_period(plan, target)}, over {_span(plan)}{at_delta(target) and ',' + at_delta(target)} "
-            f"(recomputed: {number_of(claim)})"
+            f"(recomputed: {number_of(claim) if found is None else found})"
         )
     if isinstance(target, AnyUserSteps):
         chance = at_chance(target) and f",{at_chance(target)}"

@@ -18,9 +18,11 @@ from every_user import Noise, least_delta, least_rho, supports
 from test_every_user_of_all import STEPS, Floats, User, furthest_apart, moved
 
 from policyc import compile_policy
+from policyc.emit.numbers import round_up
+from policyc.emit.summary import render_summary
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserLevel, UserStepsRho
-from policyc_check.users.claims import Promise
+from policyc_check.users.claims import Promise, stream_profile
 from policyc_check.verify import verified_claims
 from policyc_runtime.plan import Plan
 from policyc_runtime.refusal import verify
@@ -193,6 +195,15 @@ def test_who_is_absent_moves_two_values_when_removed_as_well(tmp_path: Path) -> 
         assert all(claim.holds for claim in verified_claims(altered)) == (less == 1)
     found, limit = told(altered, altered.targets[0])
     assert found > limit
+
+
+def test_what_is_recomputed_of_a_promise_that_does_not_bind_is_said(tmp_path: Path) -> None:
+    """Where others ask for more noise: what is left to chance at its epsilon, and not what was promised of it."""
+    plan = compiled("events with a delta", tmp_path)
+    event = plan.targets[0]
+    assert isinstance(event, UserLevel)
+    left = stream_profile(plan, event).delta(float(event.epsilon))
+    assert f"(recomputed: delta {round_up(left, 3)})" in render_summary(plan, tmp_path)
 
 
 def test_a_period_does_not_stand_beside_a_window(tmp_path: Path) -> None:
