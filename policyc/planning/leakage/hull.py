@@ -28,6 +28,7 @@ Indices = NDArray[np.intp]
 _TINY = 1e-300  # smaller entries are raised (as q) or dropped (as d): both can only raise L
 _HUGE = 700.0  # beyond it e^a overflows
 _BLOCK = 1 << 18  # bytes of a working block: it stays in the fast cache
+_MANY = 256  # states, whose pairs are summed in single precision first
 _FEW = 6  # different probabilities up to which they are taken one by one
 _MOST_KEPT = 512
 _KEPT: dict[bytes, tuple[Vertex, ...]] = {}
@@ -140,18 +141,18 @@ class Pairs:
 
         return self._over_all(lower, excess)
 
-    def _over_all(self, lower: Floats, excess: Callable[[Floats, Floats, Floats], None]) -> Floats:
-        """The sums over columns of `excess(q, d, out)` of all pairs, with d from `lower`."""
+    def _over_all(self, lower: NDArray[Any], excess: Callable[[Floats, Floats, Floats], None]) -> Floats:
+        """The sums over columns of `excess(q, d, out)` of all pairs, with d from `lower`, in its precision."""
         n, width = lower.shape
-        upper, ones = self._upper, np.ones(width)
+        upper, ones = self._upper.astype(lower.dtype), np.ones(width, dtype=lower.dtype)
         shifted = sliding_window_view(np.concatenate([lower, lower[:-1]]), n, axis=0).swapaxes(1, 2)
-        out = np.empty((n - 1, n))
+        out = np.empty((n - 1, n), dtype=lower.dtype)
         size = width * lower.itemsize
         rows = -(-n // -(-n * size // _BLOCK))
         shifts = max(1, _BLOCK // (n * size))
 
         def fill(blocks: Iterator[int]) -> None:
-            buffer = np.empty((shifts, rows, width))
+            buffer = np.empty((shifts, rows, width), dtype=lower.dtype)
             for i in blocks:
                 for s in range(1, n, shifts):  # from one shift to the next only one row of d is new
                     d = shifted[s : s + shifts, i : i + rows]
@@ -196,7 +197,7 @@ class Pairs:
         pairs = np.arange(self.count)
         i, j = self.rows(pairs)
         last_excess = (self._upper @ (self._lower == 0).T.astype(np.float64))[i, j]
-        first_excess = self.excesses(0.0)
+        first_excess = self.largest_excess(0.0, pairs)
         last = self.vertex(int(last_excess.argmax()), math.inf)
         first = self.vertex(int(first_excess.argmax()), 0.0)
         smallest = np.where(self._lower > 0, self._lower, np.inf).min(axis=0)
@@ -216,13 +217,29 @@ class Pairs:
             pairs, left, right = pairs[keep], left[keep], right[keep]
             if not len(pairs):
                 continue
-            here = self.excesses(mu, pairs)
+            here = self.largest_excess(mu, pairs)
             u = self.vertex(int(pairs[here.argmax()]), mu)
             if w.mass < u.mass < v.mass and u.gain - mu * u.mass > known:
                 found.append(u)
                 open_chords += [(start, mu, v, u, pairs, left, here), (mu, stop, u, w, pairs, here, right)]
         found.sort(key=lambda vertex: -vertex.mass)
         return found if first.mass > last.mass else found[1:]
+
+    def largest_excess(self, mu: float, pairs: Indices) -> Floats:
+        """Excess of these pairs; where they are many, of those that cannot have the largest, no less than it.
+
+        sum_j (q_j - x_j)^+ = sum_j q_j - sum_j min(q_j, x_j), in single precision, loses a rounding a column at most.
+        """
+        width = self._lower.shape[1]
+        if 4 * len(pairs) < self.count or self.n < _MANY or self.few_values is not None:
+            return self.excesses(mu, pairs)
+        lower = np.minimum((1 + mu) * self._lower, 2.0).astype(np.float32)
+        shared = self._over_all(lower, _shared) * (1 - (width + 16) * 2.0**-24)
+        total = self._upper.sum(axis=1) * (1 + 1e-12)
+        found: Floats = np.asarray((total - shared.reshape(-1, self.n)).ravel()[pairs])
+        close = found >= self._excesses_of(mu, pairs[[int(found.argmax())]]) * (1 - 1e-12)
+        found[close] = self.excesses(mu, pairs[close])
+        return found
 
     def climb(self, E: float, mu: float, pairs: Indices) -> tuple[float, Vertex | None]:
         """The largest solution of mu = E excess(mu) among pairs, from below, and its corner (None: none).
@@ -288,6 +305,10 @@ def _units(width: int) -> int:
 def _excess_over_scaled(q: Floats, x: Floats, out: Floats) -> None:
     np.minimum(q, x, out=out)
     np.subtract(q, out, out=out)
+
+
+def _shared(q: Floats, x: Floats, out: Floats) -> None:
+    np.minimum(q, x, out=out)
 
 
 def _share(work: Callable[[Iterator[Any]], None], blocks: Sequence[Any]) -> None:

@@ -1,0 +1,50 @@
+"""The hull of many states, whose pairs are summed in single precision first, is the hull without that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from policyc.planning.leakage import hull
+
+
+def _lazy(rng: np.random.Generator, states: int) -> np.ndarray:
+    return 0.9 * np.eye(states) + 0.1 * rng.dirichlet(np.ones(states), states)
+
+
+def _anywhere(rng: np.random.Generator, states: int) -> np.ndarray:
+    return rng.dirichlet(np.full(states, 2.0), states)
+
+
+def _with_zeros(rng: np.random.Generator, states: int) -> np.ndarray:
+    rows = rng.random((states, states)) * (rng.random((states, states)) < 0.4) + np.eye(states)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def _almost_equal(rng: np.random.Generator, states: int) -> np.ndarray:
+    rows = 1 + 1e-9 * rng.random((states, states))
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def _of_all_sizes(rng: np.random.Generator, states: int) -> np.ndarray:
+    rows = 10.0 ** rng.uniform(-60, 0, (states, states))
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("rows", [_lazy, _anywhere, _with_zeros, _almost_equal, _of_all_sizes])
+@pytest.mark.parametrize("states", [2, 3, 24])
+def test_hull_is_the_same(rows, states, monkeypatch) -> None:
+    """The same corners; and what is said of every pair is no less than its excess, the largest being exact."""
+    P = rows(np.random.default_rng(states), states)
+    plain = hull.Pairs(P)
+    corners = plain.hull()
+    monkeypatch.setattr(hull, "_MANY", 2)
+    pairs = hull.Pairs(P)
+    found = pairs.hull()
+    for mu in (0.0, 1e-3, 0.3, 7.0, 1e6):
+        mine, exact = pairs.largest_excess(mu, np.arange(pairs.count)), plain.excesses(mu)
+        assert (mine >= exact * (1 - 1e-12) - 1e-15).all()
+        assert mine.max() == pytest.approx(exact.max(), rel=1e-12, abs=1e-16)
+    for mu in np.concatenate([[0.0], np.geomspace(1e-12, 1e6, 200)]):
+        height = [max(v.gain - mu * v.mass for v in given) for given in (corners, found)]
+        assert height[0] == pytest.approx(height[1], rel=1e-12, abs=1e-16)
