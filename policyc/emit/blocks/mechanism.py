@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import groupby
 
 from policyc.emit.accounting import Accounting
-from policyc.emit.blocks.accuracy import objective_words
+from policyc.emit.blocks.accuracy import objective_words, typical_error
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.records import Record
@@ -145,6 +145,7 @@ def choice(plan: Plan) -> list[JsonValue]:
                     "schedule": c.schedule,
                     "mechanism": c.mechanism,
                     "estimator": c.estimator,
+                    "typical": None if c.predicted_error is None else typical_error(plan, c.predicted_error),
                     "predicted_error": None if c.predicted_error is None else grouped(about(c.predicted_error)),
                     "chosen": c.chosen,
                     "reason": sentence_case(c.reason),

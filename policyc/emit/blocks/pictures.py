@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
-from policyc.emit.blocks.accuracy import objective_words
+from policyc.emit.blocks.accuracy import typical_error, unit_words
 from policyc.emit.blocks.example import example_picture
 from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
 from policyc.emit.blocks.user_limits import amount, at_delta, number_of
@@ -138,11 +138,12 @@ def _candidates(plan: Plan, index: int) -> Json:
     compared = [c for c in release.candidates if c.predicted_error is not None]
     compared.sort(key=lambda c: (c.predicted_error, not c.chosen))
     size = SIZES.get(release.predicted.kind, "Expected")
+    words = f"typical error of a published value, in {unit_words(plan, release)}"
     return {
         "id": f"candidates-{index + 1}",
         "title": f"{size} error of every candidate for {release.name}",
-        "description": f"Predicted {objective_words(plan, release)}; the chosen candidate stands out.",
-        "x": objective_words(plan, release),
+        "description": f"Predicted {words}; the chosen candidate stands out.",
+        "x": words,
         "bars": [
             {
                 "name": f"{c.schedule}, {c.mechanism}, {c.estimator}",

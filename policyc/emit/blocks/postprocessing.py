@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policyc.emit.blocks.accuracy import objective_words
+from policyc.emit.blocks.accuracy import objective_words, typical_error
 from policyc.emit.blocks.mechanism import described, parameters
 from policyc.emit.blocks.suppression import suppression
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
@@ -45,6 +45,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "solver": _solver(plan, release),
         "bias": _bias(plan, release),
         "expected_error": {
+            "typical": least + " to ".join(dict.fromkeys(typical_error(plan, one) for one in (min(errors), max(errors)))),
             "objective": objective_words(plan, release),
             "smallest": least + about(min(errors)),
             "largest": least + about(max(errors)),

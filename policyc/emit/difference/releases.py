@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policyc.emit.blocks.accuracy import typical_error
 from policyc.emit.blocks.made import formula
 from policyc.emit.difference.change import Change, Effect
-from policyc.emit.numbers import about, exact
+from policyc.emit.numbers import exact
 from policyc_check.plan.queries import Query, SumQuery, WindowQuery
 from policyc_check.plan.stream import Delivery
 from policyc_runtime.plan import Plan
@@ -42,7 +43,7 @@ def compare_releases(old: Plan, new: Plan) -> Iterator[Change]:
             reason = "other values are shown; neither more nor less is promised"
             yield Change("release", f"what is left out of {name}", left, right, Effect.NEITHER, reason)
         if old.objective == new.objective:
-            yield from _error(name, was.predicted, now.predicted, old.objective)
+            yield from _error(old, name, was.predicted, now.predicted)
     yield from _compare_made(old, new)
     if old.delivery != new.delivery:
         reason = "values wait for other steps than before"
@@ -74,22 +75,24 @@ def _suppressions(release: ReleasePlan) -> str | None:
     return ", ".join(rule.text for rule in release.suppressions) or None
 
 
-def _error(name: str, before: PredictedError, after: PredictedError, objective: str) -> Iterator[Change]:
+def _error(plan: Plan, name: str, before: PredictedError, after: PredictedError) -> Iterator[Change]:
+    """Typical errors, and how many times the error that plans are compared by."""
     was, now = before.published, after.published
     if before.kind != after.kind:
         what, reason = f"what is known of the error of {name}", "the two numbers are not of one kind"
-        yield Change("accuracy", what, _known(before), _known(after), Effect.NEITHER, reason)
+        yield Change("accuracy", what, _known(plan, before), _known(plan, after), Effect.NEITHER, reason)
     elif was != now:
-        what = f"expected {objective.replace('_', ' ')} of {name}"
+        error = plan.objective.replace("_", " ")
         ratio = now / was if was else float("inf")
-        percent = f"{100 * abs(ratio - 1):.2g} % {'more' if now > was else 'less'} error"
-        reason = percent if ratio < 2 else f"{ratio:.3g} times the error"
-        yield Change("accuracy", what, about(was), about(now), Effect.NEITHER, reason)
+        percent = f"{100 * abs(ratio - 1):.2g} % {'more' if now > was else 'less'} {error}"
+        reason = percent if ratio < 2 else f"{ratio:.3g} times the {error}"
+        left, right = typical_error(plan, was), typical_error(plan, now)
+        yield Change("accuracy", f"typical error of {name}", left, right, Effect.NEITHER, reason)
 
 
-def _known(predicted: PredictedError) -> str:
+def _known(plan: Plan, predicted: PredictedError) -> str:
     words = "noise alone " if predicted.kind == "noise" else predicted.least
-    return words + about(predicted.published)
+    return words + typical_error(plan, predicted.published)
 
 
 def _schedule(release: ReleasePlan) -> str | None:

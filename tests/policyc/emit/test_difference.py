@@ -189,15 +189,15 @@ def test_accuracy_and_means_are_told_and_do_not_weaken(fleet: Plan) -> None:
     changes = compare_plans(fleet, new)
     assert not is_weaker(changes)
     assert {change.part for change in changes} == {"release", "accuracy"}
-    assert any("less error" in line for line in render_changes(changes))
+    assert any("less mean squared error" in line for line in render_changes(changes))
 
 
 def test_a_much_larger_error_is_told_as_a_multiple(fleet: Plan) -> None:
-    """From twice the error on it is "5 times the error", not a percentage of hundreds."""
+    """From twice the error on it is "5 times", not a percentage of hundreds."""
     (release,) = fleet.releases
     worse = release.predicted.model_copy(update={"published": 5 * release.predicted.published})
     new = changed(fleet, releases=(release.model_copy(update={"predicted": worse}),))
-    assert any("(5 times the error)" in line for line in render_changes(compare_plans(fleet, new)))
+    assert any("(5 times the mean squared error)" in line for line in render_changes(compare_plans(fleet, new)))
 
 
 def test_words_and_json_say_the_same(fleet: Plan) -> None:
