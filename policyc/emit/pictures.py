@@ -21,8 +21,8 @@ from policyc_runtime.sources.moments import moment_of
 Array = NDArray[np.float64]
 Point = TypeVar("Point", bound=tuple[float, ...])
 LARGEST_POINTS = 600
-LETTER = 6.4  # width of a letter of a name
-WIDEST_LETTER = 9.0  # the same of a mark on an axis on a small screen
+WIDEST_LETTER = 9.0  # width of a letter on a small screen
+WIDEST_NAMES = 520.0  # what names leave to bars is the rest
 LONGEST_BAR = 4  # times the shortest; a longer one is cut, and marked
 WIDTH, HEIGHT = 720.0, 270.0
 NARROW = 430.0  # of two pictures side by side
@@ -272,7 +272,7 @@ def bar_picture(picture: dict[str, Any]) -> str:
     """A horizontal bar for every entry, its value beside it; the chosen one stands out."""
     bars = picture["bars"]
     row = 30.0
-    name_width = max(150.0, 16 + LETTER * max(len(bar["name"]) for bar in bars))
+    name_width = min(max(150.0, 16 + WIDEST_LETTER * max(len(bar["name"]) for bar in bars)), WIDEST_NAMES)
     height = 14 + row * len(bars) + 34
     values = [float(bar["value"]) for bar in bars]
     largest = min(max(values), LONGEST_BAR * min(values)) or max(values) or 1.0  # outliers would hide the others

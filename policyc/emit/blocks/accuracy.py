@@ -64,8 +64,13 @@ def _accuracy(plan: Plan, release: ReleasePlan) -> Json:
 
 
 def typical_error(plan: Plan, error: float) -> str:
-    """An expected error in the unit of the values, three digits: the root of a squared one."""
-    return grouped(about(math.sqrt(error) if plan.objective == "mean_squared_error" else error))
+    """An expected error in the unit of the values, three digits."""
+    return grouped(about(typical(plan, error)))
+
+
+def typical(plan: Plan, error: float) -> float:
+    """An expected error in the unit of the values: the root of a squared one."""
+    return math.sqrt(error) if plan.objective == "mean_squared_error" else error
 
 
 def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:

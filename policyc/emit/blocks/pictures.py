@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
-from policyc.emit.blocks.accuracy import typical_error, unit_words
+from policyc.emit.blocks.accuracy import typical, unit_words
 from policyc.emit.blocks.example import example_picture
 from policyc.emit.blocks.meaning import posterior_picture, user_posterior_picture
 from policyc.emit.blocks.user_limits import amount, at_delta, number_of
@@ -17,6 +17,7 @@ from policyc_check.plan.targets import AlphaDPT
 from policyc_check.users.claims import own_bound, promised_user_level, window_of
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
+from policyc_runtime.predicted_errors import Candidate
 
 LONGEST_NOISE = 10_000
 SIZES = {"at_least": "Least", "unconstrained": "Least unconstrained", "noise": "Noise"}  # of errors, by kind
@@ -146,10 +147,17 @@ def _candidates(plan: Plan, index: int) -> Json:
         "x": words,
         "bars": [
             {
-                "name": f"{c.schedule}, {c.mechanism}, {c.estimator}",
-                "value": about(c.predicted_error or 0.0),
+                "name": ", ".join(name),
+                "value": about(typical(plan, c.predicted_error or 0.0)),
                 "chosen": c.chosen,
             }
-            for c in compared
+            for c, name in zip(compared, _differing(compared), strict=True)
         ],
     }
+
+
+def _differing(candidates: list[Candidate]) -> list[list[str]]:
+    """What tells candidates from each other; of one alone all of it."""
+    parts = [(c.schedule, c.mechanism, c.estimator) for c in candidates]
+    told = [len(set(part)) > 1 for part in zip(*parts, strict=True)]
+    return [[part for part, differs in zip(one, told, strict=True) if differs or not any(told)] for one in parts]

@@ -45,7 +45,8 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
         "solver": _solver(plan, release),
         "bias": _bias(plan, release),
         "expected_error": {
-            "typical": least + " to ".join(dict.fromkeys(typical_error(plan, one) for one in (min(errors), max(errors)))),
+            "typical": least
+            + " to ".join(dict.fromkeys(typical_error(plan, one) for one in (min(errors), max(errors)))),
             "objective": objective_words(plan, release),
             "smallest": least + about(min(errors)),
             "largest": least + about(max(errors)),

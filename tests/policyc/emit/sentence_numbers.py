@@ -918,14 +918,31 @@ def coins(told: Told, needed: str, most: str) -> None:
 
 def bounded(told: Told, found: str) -> None:
     """A lower bound on an error: of what is published on average, or of its best or worst step."""
+    if told.path[-2:] == ("expected_error", "typical"):
+        least_and_most(told, found)
+        return
     if told.path[-1] == "typical":
         typical("published")(told, found)
         return
     release = told.plan.release_named(release_name(told))
-    errors = [run.error for run in release.expected_errors]
+    assert any(
+        math.isclose(number(found), e, rel_tol=0.006) for e in [release.predicted.published, *errors_of(release)]
+    )
+
+
+def errors_of(release: Any) -> list[float]:
+    """Of its steps."""
     if release.schedule is not None:
-        errors = [error for segment in release.schedule.segments for error in segment.expected_errors]
-    assert any(math.isclose(number(found), e, rel_tol=0.006) for e in [release.predicted.published, *errors])
+        return [error for segment in release.schedule.segments for error in segment.expected_errors]
+    return [run.error for run in release.expected_errors]
+
+
+def least_and_most(told: Told, least: str, most: str | None = None) -> None:
+    """The typical errors of the best and of the worst step."""
+    errors = errors_of(told.plan.release_named(release_name(told)))
+    power = 0.5 if told.plan.objective == "mean_squared_error" else 1.0
+    near(number(least), min(errors) ** power)
+    near(number(most or least), max(errors) ** power)
 
 
 def release_name(told: Told) -> str:
@@ -1167,6 +1184,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"published value is expected to be off by about {N}", typical("published")),
     (rf"off by at least about {N}", typical("published")),
     (rf"^(?:before constraints )?at least {N}$", bounded),
+    (rf"^(?:before constraints )?at least {N} to {N}$", least_and_most),
     (
         rf"noisy value alone(?:, at the [^,]*(?:released|measured),)? is off by about {N}",
         typical("without_postprocessing"),
@@ -1187,7 +1205,9 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"^{N} on, every {N} steps$", onward),
     (
         rf"^(?:less than )?{N} to {N}$",
-        lambda told, *found: (tails if "shown" in told.parent else from_to)(told, *found),
+        lambda told, *found: (
+            least_and_most if told.path[-1] == "typical" else tails if "shown" in told.parent else from_to
+        )(told, *found),
     ),
     (rf"^{N} on$", onward),
     (

@@ -6,9 +6,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from policyc.emit.accounting import Accounting
+from policyc.emit.blocks.mechanism import choice
+from policyc.emit.blocks.pictures import pictures
 from policyc.emit.context import certificate_content
 from policyc.emit.pictures import bar_picture, line_picture, nice_ticks, thinned
 from policyc.pipeline import Compilation
+from policyc_runtime.plan import Plan
 
 LINE = {
     "id": "leakage",
@@ -114,3 +118,17 @@ def test_releases_of_different_size_do_not_share_an_axis(compiled_gallery: Calla
     assert [picture["series"][0]["name"] for picture in pictures] == [release.name for release in plan.releases]
     assert all(len(picture["series"]) == 1 for picture in pictures)
     assert len({picture["id"] for picture in pictures}) == len(plan.releases)
+
+
+def test_candidates_are_told_by_what_differs_and_by_their_typical_error(planned_traffic: Plan) -> None:
+    """A bar is as long as the root of the squared error; the mechanism that all have stands in no name."""
+    (release,) = planned_traffic.releases
+    one = release.candidates[0]
+    two = [one.model_copy(update={"schedule": f"s{n}", "predicted_error": float(n * n)}) for n in (3, 4)]
+    changed = release.model_copy(update={"candidates": tuple(two)})
+    plan = planned_traffic.model_copy(update={"releases": (changed,), "objective": "mean_squared_error"})
+    (picture,) = pictures(Accounting(plan))["candidates"]
+    assert [(bar["name"], bar["value"]) for bar in picture["bars"]] == [("s3", "3"), ("s4", "4")]
+    assert picture["x"] == "typical error of a published value, in users"
+    rows = choice(plan)[0]["candidates"]
+    assert {(row["typical"], row["predicted_error"]) for row in rows} == {("3", "9"), ("4", "16")}
