@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.pipeline import Compilation, compile_policy
+from policyc.planning.leakage import pairs
 from policyc.planning.leakage.inheritance import audited_total_leakage
 from policyc.planning.leakage.losses import losses_of
 from policyc.planning.leakage.pairs import Settled, inherited, largest_budget, settled
@@ -351,3 +352,15 @@ def test_wards_of_before(compiled_gallery: Callable[[str], Compilation]) -> None
     found = settled(chain, low)
     assert found is not None
     assert held(chain, found, [low], endless=True).largest()[0] <= 0.51
+
+
+def test_ratios_are_found_in_few_rounds_from_wherever_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a chain that forgets slowly, where best outputs for a ratio reach half of what is missing to the next."""
+    law = np.full((4, 4), 0.02) + 0.92 * np.eye(4)
+    rounds, told = [], pairs._told
+    monkeypatch.setattr(pairs, "_told", lambda *given: rounds.append(1) or told(*given))
+    below = inherited(law, 0.1)
+    assert len(rounds) <= 25
+    above = inherited(law, 0.1, near=below + 0.3)
+    assert np.allclose(below, above, rtol=1e-11, atol=0)
+    assert np.allclose(inherited(law, 0.1, near=below), below, rtol=1e-12, atol=0)

@@ -87,6 +87,14 @@ class LossFunction:
         v = self._hull[1][-1]
         return math.inf if v.mass <= 0 < v.gain else math.log1p(v.gain / v.mass) if v.gain > 0 else 0.0
 
+    @cached_property
+    def whole_from(self) -> float:
+        """The leakage, nats, from which on all of it is passed on, L(a) = a; inf for none."""
+        v = self._hull[1][-1]
+        if v.mass < 0 < v.rest:
+            return math.log1p(v.rest / -v.mass)
+        return 0.0 if v.mass <= 0 >= v.rest else math.inf
+
     def supremum(self, epsilon: float) -> float:
         """Leakage that a constant `epsilon` > 0 never exceeds, however many steps: exact, inf where there is none."""
         if epsilon == 0:

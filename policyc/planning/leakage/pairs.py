@@ -31,6 +31,7 @@ Whole = NDArray[np.intp]
 MOST_STATES = 20
 _PATIENCE = 4_000  # steps in which outputs are expected to be forgotten
 _ROUNDS = 100  # of Dinkelbach's method
+_AHEAD = 4.0  # of what the last one gained, by which the next ratio may lie ahead of what is reached
 _NEAR = 1e-13  # relative change of a ratio at which it is found
 _FAINT = 1e-13  # of a difference that gains or loses, beside what is told, when no more steps are followed
 _LARGEST = 50.0  # nats: leakage beyond it is taken for none
@@ -143,15 +144,22 @@ def inherited(
     """
     off = ~np.eye(len(law), dtype=np.bool_)
     i, j = np.nonzero(off)
-    ratio, open_ = np.ones(len(i)) if near is None else np.exp(near[off]), np.arange(len(i))
+    tried, open_ = np.ones(len(i)) if near is None else np.exp(near[off]), np.arange(len(i))
+    ratio, below, lacked = (np.full(len(i), value) for value in (1.0, np.nan, np.nan))
     count = math.inf if steps is None else steps
     for _ in range(_ROUNDS if count else 0):
-        at = i[open_], j[open_], ratio[open_]
-        found = _told(law, at, (max(first, epsilon), epsilon), count, math.exp(largest), rough)
-        ratio[open_] = found
+        at = tried[open_]
+        found = _told(law, (i[open_], j[open_], at), (max(first, epsilon), epsilon), count, math.exp(largest), rough)
+        ratio[open_] = np.maximum(ratio[open_], found)
         if not (found <= math.exp(largest)).all():
             return np.where(off, np.inf, 0.0)
-        open_ = open_[np.abs(found - at[2]) > _NEAR * found]
+        lacks = found - at  # above 0 as long as there is more to tell
+        with np.errstate(divide="ignore", invalid="ignore"):  # by the last two ratios below, where lacks would be 0
+            ahead = at + lacks * (at - below[open_]) / (lacked[open_] - lacks)
+        under = lacks > 0
+        tried[open_] = np.where(under & (ahead > found) & (ahead < found + _AHEAD * lacks), ahead, ratio[open_])
+        below[open_[under]], lacked[open_[under]] = at[under], lacks[under]
+        open_ = open_[np.abs(lacks) > _NEAR * found]
         if not len(open_):
             break
     nats = np.zeros_like(law)

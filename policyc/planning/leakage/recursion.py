@@ -27,6 +27,7 @@ Pass = Callable[[int, int, float], float]
 
 LONGEST_PERIOD = 64  # of budgets whose leakage is looked for to repeat
 SHORTEST_STRETCH = 64  # steps that are worth it
+_NEAR = 1e-14  # of leakage, by which it may differ and yet grow evenly
 CYCLE = 6  # periods; last digits may come back only every second or third one
 
 
@@ -46,7 +47,14 @@ def coarse(gap: int) -> int:
 
 
 def inherited(
-    epsilons: Floats, side: Losses, lags: tuple[int, ...], pass_on: Pass, add: Sum, finish: Sum = lambda value, _: value
+    epsilons: Floats,
+    side: Losses,
+    lags: tuple[int, ...],
+    pass_on: Pass,
+    add: Sum,
+    finish: Sum = lambda value, _: value,
+    *,
+    even: bool = False,
 ) -> tuple[Floats, Whole]:
     """Leakage at every step from the steps before it, B_t without the step's own budget; and the lag that bounds it.
 
@@ -59,6 +67,7 @@ def inherited(
         pass_on: (step, lag, leakage) -> bound on what passes from step - lag to step.
         add: sum of two leakages, rounded as the caller needs.
         finish: (bound, lag) -> the bound, with the room that the caller needs.
+        even: whether steps between which leakage grows evenly may be passed over; a check would not follow.
     """
     result, leaked = np.zeros(len(epsilons)), np.zeros(len(epsilons))  # without and with the step's own budget
     shown_by = np.zeros(len(epsilons), dtype=np.int64)
@@ -91,26 +100,53 @@ def inherited(
     for end, period in stretches(epsilons):
         reach = max(period, lags[-1])  # how far back a step looks
         cycle = CYCLE * period
-        same = 0  # steps in a row that leaked what the step one cycle earlier did
-        begin = t
+        same, grown, begin = 0, 0, t  # steps in a row that leaked as a cycle earlier; more by the budgets of a period
+        spent = math.fsum(epsilons[end - period : end].tolist())
         while t < end:
             e = budget(t)
             value, by = bound_at(t, t - last) if last >= 0 else (0.0, 0)
             result[t], shown_by[t] = value, by
             leaked[t] = add(e, value)
-            if e > 0:
-                last = t
+            last = t if e > 0 else last
             t += 1
             if not period:
                 continue
             same = same + 1 if t - 1 - cycle >= begin and leaked[t - 1] == leaked[t - 1 - cycle] else 0
-            if same >= 2 * reach and 0 < t - last <= period and t - 2 * reach - cycle >= side.settled:
+            grown = grown + 1 if even and t - 1 - period >= begin and _more(leaked, t - 1, period, spent) else 0
+            if not 0 < t - last <= period:
+                continue
+            if same >= 2 * reach and t - 2 * reach - cycle >= side.settled:
                 # All that a step looks at is what it was a cycle earlier, and stays so until the budgets change.
-                rounds = -(-(end - t) // cycle)
-                for column in (result, leaked, shown_by):
-                    column[t:end] = np.tile(column[t - cycle : t], rounds)[: end - t]
-                t, last = end, next(step for step in range(end - 1, -1, -1) if budget(step) > 0)
+                length, more = cycle, 0.0
+            elif (
+                grown >= 2 * reach and t - 2 * reach >= side.settled and _whole(leaked, shown_by, t, period, side, lags)
+            ):
+                # All that was leaked is passed on, which is the most there is: each period adds its budgets.
+                length, more = period, spent * (1 + _NEAR)
+            else:
+                continue
+            _go_on((result, leaked, shown_by), t, end, length, more)
+            t, last = end, next(step for step in range(end - 1, -1, -1) if budget(step) > 0)
     return result, shown_by
+
+
+def _more(leaked: Floats, t: int, period: int, spent: float) -> bool:
+    """Whether step t leaked as much as the step one period earlier and what was spent since."""
+    return abs(leaked.item(t) - leaked.item(t - period) - spent) <= _NEAR * leaked.item(t)
+
+
+def _whole(leaked: Floats, shown_by: Whole, t: int, period: int, side: Losses, lags: tuple[int, ...]) -> bool:
+    """Whether every lag that is looked at before step t passes on all that leaked, and will when that is more."""
+    seen = {*lags, *shown_by[t - period : t].tolist()} - {0}
+    return all(side.loss(t, lag).whole_from <= leaked[t - 1 - lag : t].min() for lag in seen)
+
+
+def _go_on(columns: tuple[Floats, Floats, Whole], t: int, end: int, length: int, more: float) -> None:
+    """From step t to the end what was `length` steps earlier, with so much more in the columns of nats each time."""
+    rounds = -(-(end - t) // length)
+    for column, each in zip(columns, (more, more, 0), strict=True):
+        again = column[t - length : t] + each * np.arange(1, rounds + 1)[:, None]
+        column[t:end] = again.ravel()[: end - t]
 
 
 def stretches(budgets: Floats) -> list[tuple[int, int]]:
@@ -165,7 +201,8 @@ def _check(epsilons: ArrayLike) -> Floats:
 def _prior(epsilons: Floats, matrices: LossesLike, lags: Lags) -> Floats:
     side = as_losses(matrices)
     side.check_horizon(len(epsilons))
-    return inherited(epsilons, side, lag_set(lags), lambda t, k, b: side.loss(t, k)(b), lambda a, b: a + b)[0]
+    found = inherited(epsilons, side, lag_set(lags), lambda t, k, b: side.loss(t, k)(b), lambda a, b: a + b, even=True)
+    return found[0]
 
 
 def _posterior(epsilons: Floats, matrices: LossesLike, lags: Lags) -> Floats:

@@ -13,20 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.planning.leakage.loss import LossFunction
+from policyc.planning.leakage.losses import Losses
 from policyc.planning.leakage.recursion import (
     backward_leakage,
     forward_leakage,
+    inherited,
     largest_constant_budget,
     supremum,
     total_leakage,
     window_leakage,
 )
 from policyc_check.errors import InvalidMatrixError
-from policyc_check.steps.chains import Chain
+from policyc_check.steps.chains import Chain, Side
 
 oracles = run_path(str(Path(__file__).with_name("oracles.py")))
 REFERENCE, MATRICES = oracles["reference"](), oracles["reference_matrices"]()
 SYM = MATRICES["sym"]
+NEARLY = [[0.9, 0.02, 0.05, 0.03], [0.01, 0.92, 0.02, 0.05], [0.03, 0.04, 0.91, 0.02], [0.02, 0.02, 0.04, 0.92]]
+FAINT = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [1e-4, 0.5, 0.4999]]
+RING = [[0.5, 0.5, 0.0, 0.0], [0.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.5, 0.5], [0.5, 0.0, 0.0, 0.5]]  # lag 1 never fades
 
 
 @st.composite
@@ -164,6 +169,50 @@ def test_constant_runs_are_filled():
         expected.append(e + L(expected[-1]))
     assert backward_leakage(epsilons, SYM).tolist() == pytest.approx(expected, rel=1e-14)
     assert max(expected[:2500]) <= supremum(0.2, SYM) * (1 + 1e-14)
+
+
+@pytest.mark.parametrize("pattern", [[0.05], [0.0, 0.3, 0.0], [0.2, 0.1]])
+@pytest.mark.parametrize(
+    ("matrix", "rho", "lags"),
+    [
+        (NEARLY, 0.01, (1, 5)),
+        (NEARLY, 0.05, (1,)),
+        (FAINT, 0.0, (1, 2, 3)),
+        (RING, 0.0, (1, 4)),
+        (NEARLY, 0.01, (1, 2, 64)),
+    ],
+)
+def test_even_growth_is_not_followed_step_by_step(pattern, matrix, rho, lags):
+    """Leakage is what following all steps says, up to rounding, before, in and after a long stretch."""
+    budgets = np.array([0.4, 0.1, *pattern * (9_000 // len(pattern)), 0.7, 0.2, *[0.01] * 500])
+    side = Losses(Side(np.array(matrix)), rho)
+    found = backward_leakage(budgets, side, lags)
+    followed = budgets + inherited(budgets, side, lags, lambda t, k, b: side.loss(t, k)(b), lambda a, b: a + b)[0]
+    assert np.allclose(found, followed, rtol=1e-11, atol=0)
+    assert (found >= followed * (1 - 1e-12)).all()
+
+
+def test_even_growth_takes_few_values_of_the_loss(monkeypatch):
+    """A million steps of a chain known within 0.05 take as many values as some thousand."""
+    asked, loss = [], LossFunction.__call__
+    monkeypatch.setattr(LossFunction, "__call__", lambda self, alpha: asked.append(alpha) or loss(self, alpha))
+    leaked = [
+        backward_leakage(np.full(steps, 0.05), Losses(Side(np.array(NEARLY)), 0.05))[-1] for steps in (5_000, 10**6)
+    ]
+    assert len(asked) < 4_000
+    assert leaked[1] == pytest.approx(leaked[0] + 0.05 * (10**6 - 5_000), rel=1e-11)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.01, 0.05, 0.3])
+@pytest.mark.parametrize("matrix", [NEARLY, FAINT, RING])
+def test_all_is_passed_on_from_some_leakage(matrix, rho):
+    """From there on L(a) = a, and below, where there is something below, less."""
+    loss = LossFunction(np.array(matrix), rho)
+    start = loss.whole_from
+    if start == math.inf:
+        assert loss(600.0) < 600.0
+        return
+    assert all(loss(a) == a for a in (start * (1 + 1e-9), start + 1.0, start + 50.0, start + 5_000.0))
 
 
 @given(tiny_chain(), st.floats(0.05, 5), st.integers(1, 6))
