@@ -140,9 +140,20 @@ def test_whose_errors_count_more_errs_less(tmp_path):
     assert sum(even.values()) < sum(heavy.values())
 
 
-def test_published_values_agree_to_the_last_digit_and_follow_from_the_ledger(tmp_path):
-    """A run in two pieces; the file's decimals add up; other values in the ledger are refused."""
-    written(tmp_path)
+WINDOW = "target w_event(epsilon = 2, window = 5 steps{})"
+PROMISES = {
+    "one of users": f"target user_level({RHO}, neighbors = add_remove)",
+    "several of steps": "target event_level(epsilon = 1)\n" + WINDOW.format(""),
+    "users and steps": f"target user_level({AT_DELTA}, neighbors = replace)\n" + WINDOW.format(", delta = 1e-6"),
+}
+SLOW = "users and steps"
+
+
+@pytest.mark.parametrize("promises", [pytest.param(n, marks=[pytest.mark.law] if n == SLOW else []) for n in PROMISES])
+def test_published_values_agree_to_the_last_digit_and_follow_from_the_ledger(promises, tmp_path):
+    """A run in two pieces, of one promise and of several; the file's decimals add up; other values are refused."""
+    text = POLICY.replace("target user_level(TARGET, neighbors = add_remove)", PROMISES[promises])
+    written(tmp_path, mechanism="gaussian()" if promises == "one of users" else "auto", text=text)
     assert policyc("compile", "visits.policy", cwd=tmp_path).returncode == 0
     assert policyc("simulate", "visits.plan", "--events", "e.csv", cwd=tmp_path).returncode == 0
     for steps in ("3", "7"):

@@ -204,4 +204,5 @@ def test_levels_that_agree_beside_a_chain_are_refused_by_name(tmp_path):
         compiled(tmp_path, "mle()", text=POLICY.replace("sum(places) == population", "sum(places) == regions"))
     (error,) = [one for one in found.value.diagnostics if one.code.startswith("E")]
     assert error.code == "E0724"
-    assert error.help
+    assert error.message == "values do not agree where steps have budgets"
+    assert "leave `alpha_dpt` out" in error.help

@@ -85,8 +85,8 @@ def _not_above(policy: Policy, one: Agreement, child: Release, parent: Release |
 def _beside(policy: Policy, one: Agreement, child: Release, block: Postprocess) -> Diagnostic | None:
     """E0724: what is done to values that agree, beside making them agree."""
     if not any(isinstance(target, UserLevelTarget) for target in policy.targets):
-        return _unplanned(one, "values agree under promises about all events of a user only", NOISE,
-                          "promise `user_level(...)`, or drop the constraint")  # fmt: skip
+        return _unplanned(one, "values do not agree where steps have budgets", NOISE,
+                          "leave `alpha_dpt` out, or drop the constraint")  # fmt: skip
     if policy.estimate.name not in ("auto", "none", "mle"):
         return _unplanned(one, f"values that agree are not estimated by `{policy.estimate.name}`", NOISE,
                           "write `estimate auto`", policy.estimate.span or one.span)  # fmt: skip
