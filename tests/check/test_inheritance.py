@@ -17,10 +17,11 @@ from policyc.planning import candidates
 from policyc.planning.leakage.inheritance import accepted_inheritance, stated_inheritance
 from policyc_check.errors import InvalidMatrixError, PlanRejectedError
 from policyc_check.plan.claims import Inheritance, InheritedRun
-from policyc_check.plan.plan import Plan, load_plan
+from policyc_check.plan.plan import load_plan
 from policyc_check.steps.chains import Chain
 from policyc_check.steps.inheritance import audited_leakage, leakage_of_group
 from policyc_check.verify import verified_claims
+from policyc_runtime.plan import Plan
 
 
 @pytest.fixture(autouse=True)

@@ -155,7 +155,8 @@ def test_what_stretches_of_steps_show_is_never_less_than_the_truth(
         return
     shown = held_as(chain, stated, budgets).windows(1)
     assert (shown >= truth - 1e-12).all()
-    assert shown.max() <= truth.max() * (1 + 1e-6 if chain.states == 2 else 1.051)
+    close = chain.states == 2 and max(ends) <= 5 * epsilon  # the looser, the more is spent at the ends
+    assert shown.max() <= truth.max() * (1 + 1e-6 if close else 1.051)
     alike = settled(chain, epsilon, ends, steps - 1)
     assert alike is None or shown.max() <= held(chain, alike, budgets).largest()[0] * (1 + 1e-9)
     for side in (0, 1):

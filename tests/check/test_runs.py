@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import policyc_check.steps.inheritance as inheritance
 from policyc import compile_policy
 from policyc_check.errors import PlanRejectedError
-from policyc_check.plan.plan import Plan
 from policyc_check.runs import Runs, enough
 from policyc_check.steps.budgets import total_budgets, window_budget
 from policyc_check.steps.inheritance import audited_leakage, leakage_of_group
+from policyc_runtime.plan import Plan
 
 POLICY = """
 policy long "people by place"

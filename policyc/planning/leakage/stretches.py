@@ -130,16 +130,19 @@ def followed(
     if told is not None and near is not None:
         at = 1 + int(near.leakage[1:-1].argmax())
         ratios = [np.exp(told[0][at]), np.exp(told[1][earlier - at])]
-    for _ in range(_ROUNDS):
-        runs = [_reached(law, r, e, ends[1], earlier) for law, r, e in zip(laws, ratios, ends[::2], strict=True)]
-        best = np.maximum(best[0], runs[0]), np.maximum(best[1], runs[1])
-        found = Followed(laws, ends, best)
-        at = 1 + int(found.leakage[1:-1].argmax())
-        new = [np.exp(best[0][at]), np.exp(best[1][earlier - at])]
-        done = all((np.abs(a - b) <= _NEAR * b).all() for a, b in zip(new, ratios, strict=True))
-        if done or not all(np.isfinite(ratio).all() for ratio in new):
+    for amid in (True, False):  # at the ends budgets may be larger
+        for _ in range(_ROUNDS):
+            runs = [_reached(law, r, e, ends[1], earlier) for law, r, e in zip(laws, ratios, ends[::2], strict=True)]
+            best = np.maximum(best[0], runs[0]), np.maximum(best[1], runs[1])
+            found = Followed(laws, ends, best)
+            at = 1 + int(found.leakage[1:-1].argmax()) if amid else int(found.leakage.argmax())
+            new = [np.exp(best[0][at]), np.exp(best[1][earlier - at])]
+            done = all((np.abs(a - b) <= _NEAR * b).all() for a, b in zip(new, ratios, strict=True))
+            if done or not all(np.isfinite(ratio).all() for ratio in new):
+                break
+            ratios = new
+        if 0 < int(found.leakage.argmax()) < earlier:
             break
-        ratios = new
     return found if np.isfinite(found.leakage).all() else None
 
 
