@@ -54,8 +54,9 @@ def certificate(
     from policyc.emit.directory import rewrite_certificate, write_on_demand
     from policyc.emit.on_demand import PDF, REGISTRY
 
-    written = rewrite_certificate(directory)
-    written += [write_on_demand(directory, name) for name, wanted in ((PDF, pdf), (REGISTRY, registry)) if wanted]
+    with shown_progress("rendering"):
+        written = rewrite_certificate(directory)
+        written += [write_on_demand(directory, name) for name, wanted in ((PDF, pdf), (REGISTRY, registry)) if wanted]
     say("\n".join(map(str, dict.fromkeys(written))))
     if registry:
         say("fill in what a plan cannot know, in a copy: curator, use, region, date, authors")

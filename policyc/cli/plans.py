@@ -87,7 +87,7 @@ def show(
     directory: PlanDirectory,
     form: Annotated[TableFormat, typer.Option("--format", help="table, csv or json.")] = TableFormat.TABLE,
 ) -> None:
-    """One row a step: budget, noise scale, leakage, expected error.
+    """One row a step: budget, noise scale, leakage, expected error: the typical one first, squared ones as such.
 
     \b
     policyc show fleet.plan
@@ -99,9 +99,10 @@ def show(
     from policyc_runtime.refusal import verify as verify_plan
 
     plan = load_plan(directory)
-    verify_plan(plan)
-    with computed_with():
-        table = render_steps(step_rows(plan), form.value)
+    with shown_progress("computing"):
+        verify_plan(plan)
+        with computed_with():
+            table = render_steps(step_rows(plan), form.value)
     typer.echo(table, nl=False)
 
 

@@ -94,9 +94,19 @@ def sign(
     from policyc.emit.signing_keys import require_extra
     from policyc_check.errors import KernelError
     from policyc_runtime.files import read_inside
+    from policyc_runtime.plan import load_plan
 
     require_extra()
-    certificate, page = (read_inside(directory / name, directory) for name in (CERTIFICATE, TEXT))
+    load_plan(directory)  # which says what is missing where this is no directory of a plan
+    try:
+        certificate, page = (read_inside(directory / name, directory) for name in (CERTIFICATE, TEXT))
+    except FileNotFoundError as error:
+        raise KernelError(
+            NOT_SIGNABLE,
+            "there is no certificate here to be signed",
+            where=str(error.filename),
+            help=f"make it with `policyc certificate {directory}`, and read it",
+        ) from None
     for claim in (*verify_directory(directory), *signature_claims(directory)):
         if claim.holds is not True:
             raise KernelError(

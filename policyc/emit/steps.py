@@ -37,10 +37,11 @@ class StepTable:
     their mean over all steps alone. With several releases `epsilon`
     is their sum, and each release has columns of its own, `epsilon:NAME`, `scale:NAME` and `expected_error:NAME`.
     Of a stream of more than 10,000 steps a row may stand for several: for `t` and every `every`-th step after it, up to
-    and including `until`.
+    and including `until`. `squared` names the columns of squared errors.
     """
 
     columns: dict[str, Sequence[object]]
+    squared: frozenset[str] = frozenset()
 
     @property
     def length(self) -> int:
@@ -50,8 +51,13 @@ class StepTable:
 
 def step_rows(plan: Plan) -> StepTable:
     """The table of a plan's steps (of an endless stream: a stretch from its start)."""
-    if not plan.scheduled:
-        return _stream_rows(plan)
+    columns = _budgeted_rows(plan) if plan.scheduled else _stream_rows(plan)
+    errors = {name for name in columns if "error" in name.partition(":")[0]}
+    return StepTable(columns, frozenset(errors if plan.objective == "mean_squared_error" else ()))
+
+
+def _budgeted_rows(plan: Plan) -> dict[str, Sequence[object]]:
+    """The columns where steps have budgets."""
     accounting = Accounting(plan)
     leakage = accounting.leakage
     leakages = {f"{name}_leakage": getattr(leakage, name) for name in ("backward", "forward", "total")}
@@ -64,16 +70,16 @@ def step_rows(plan: Plan) -> StepTable:
     columns |= {name: column[at].tolist() for name, column in leakages.items()}
     if single:
         columns[_error_name(first)] = first.schedule.column("expected_errors", at)
-        return StepTable(columns)
+        return columns
     for release in plan.scheduled:
         columns[f"epsilon:{release.name}"] = _texts(release.schedule.epsilons(at))
         columns[f"scale:{release.name}"] = _texts(release.schedule.scales(at))
         columns[f"{_error_name(release)}:{release.name}"] = release.schedule.column("expected_errors", at)
-    return StepTable(columns)
+    return columns
 
 
-def _stream_rows(plan: Plan) -> StepTable:
-    """The table where noise is accounted for the whole stream: its standard deviation and the expected error."""
+def _stream_rows(plan: Plan) -> dict[str, Sequence[object]]:
+    """The columns where noise is accounted for the whole stream: its standard deviation and the expected error."""
     steps = plan.stream.horizon or ENDLESS_STRETCH
     numbers: dict[str, Array] = {}
     for release in plan.releases:
@@ -83,7 +89,7 @@ def _stream_rows(plan: Plan) -> StepTable:
     columns, at = _places(steps, numbers.values())
     for name, column in numbers.items():
         columns[name] = ["" if math.isnan(value) else value for value in column[at].tolist()]
-    return StepTable(columns)
+    return columns
 
 
 def _places(
@@ -126,7 +132,10 @@ def _sums(plan: Plan, at: NDArray[np.int64]) -> list[str]:
 
 
 def render_steps(table: StepTable, format: Literal["table", "csv", "json"]) -> str:  # noqa: A002  the option's name
-    """The table as aligned text, CSV or JSON (a list of objects). CSV and JSON read back exactly."""
+    """The table as aligned text, CSV or JSON (a list of objects). CSV and JSON read back exactly.
+
+    People read the root of a squared error before it.
+    """
     names = list(table.columns)
     rows = zip(*table.columns.values(), strict=True)
     if format == "csv":
@@ -138,7 +147,14 @@ def render_steps(table: StepTable, format: Literal["table", "csv", "json"]) -> s
     if format == "json":
         lines = ",\n ".join(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows)
         return f"[\n {lines}\n]\n"
-    cells = [names, *([_short(value) for value in row] for row in rows)]
+    shown: dict[str, Iterable[str]] = {}
+    for name, column in table.columns.items():
+        if name in table.squared:
+            roots = (math.sqrt(value) if isinstance(value, float) else value for value in column)
+            shown["typical_" + name.removeprefix("expected_")] = map(_short, roots)
+        shown[name + " (squared)" if name in table.squared else name] = map(_short, column)
+    names = list(shown)
+    cells = [names, *zip(*shown.values(), strict=True)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(names))]
     aligned = ("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells)
     return "\n".join(aligned) + "\n"

@@ -163,6 +163,9 @@ def test_show_has_one_row_a_step_in_every_format(fleet):
     rows = policyc("show", "fleet.plan", "--format", "csv", cwd=fleet).stdout.splitlines()
     records = json.loads(policyc("show", "fleet.plan", "--format", "json", cwd=fleet).stdout)
     assert rows[0] == "t,epsilon,scale,backward_leakage,forward_leakage,total_leakage,expected_error"
+    assert table[0].split()[-3:] == ["typical_error", "expected_error", "(squared)"]
+    typical, squared = map(float, table[1].split()[-2:])
+    assert typical == pytest.approx(squared**0.5)
     assert len(rows) == len(table) == 366
     assert len(records) == 365
     assert all(float(row.split(",")[5]) <= 1.0 for row in rows[1:])

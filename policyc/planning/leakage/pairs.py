@@ -150,13 +150,13 @@ def inherited(
     for _ in range(_ROUNDS if count else 0):
         at = tried[open_]
         found = _told(law, (i[open_], j[open_], at), (max(first, epsilon), epsilon), count, math.exp(largest), rough)
-        ratio[open_] = np.maximum(ratio[open_], found)
+        ratio[open_] = found if rough else np.maximum(ratio[open_], found)
         if not (found <= math.exp(largest)).all():
             return np.where(off, np.inf, 0.0)
         lacks = found - at  # above 0 as long as there is more to tell
         with np.errstate(divide="ignore", invalid="ignore"):  # by the last two ratios below, where lacks would be 0
             ahead = at + lacks * (at - below[open_]) / (lacked[open_] - lacks)
-        under = lacks > 0
+        under = (lacks > 0) & (rough is None)  # of rough rows what is lacked may rise, and ratios fall
         tried[open_] = np.where(under & (ahead > found) & (ahead < found + _AHEAD * lacks), ahead, ratio[open_])
         below[open_[under]], lacked[open_[under]] = at[under], lacks[under]
         open_ = open_[np.abs(lacks) > _NEAR * found]

@@ -25,6 +25,7 @@ from policyc.emit.directory import rewrite_certificate
 from policyc.emit.installed_code import SUFFIXES, code_of, installed_code
 from policyc.emit.signatures import Signer
 from policyc.guide import DATA
+from policyc.guide.site import EXAMPLE
 from policyc_check.claims import Claim
 from policyc_runtime.plan import Plan
 
@@ -55,7 +56,7 @@ def test_no_file_of_the_packages_is_left_out() -> None:
     """All that is installed is hashed, but for what Python compiles, marks for type checkers, and what is copied."""
     for root in roots():
         files = [path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-        files = [path for path in files if path.name != DATA and path.parent.name != "deployments"]
+        files = [path for path in files if path.name not in (DATA, *EXAMPLE) and path.parent.name != "deployments"]
         assert {path.suffix for path in files} <= set(SUFFIXES) | DESCRIBING
 
 

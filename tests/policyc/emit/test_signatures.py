@@ -214,6 +214,11 @@ def test_an_altered_certificate_is_not_signed(save_plan: Save, fleet: Plan, tmp_
         sign(directory, keys / "officer", no_passphrase)
     assert refused.value.code == "E0874"
     assert not (directory / signatures.ENVELOPE).exists()
+    for name, code in (("certificate.json", "E0874"), ("plan.json", "E0802")):
+        (directory / name).unlink()
+        with pytest.raises(KernelError, match="there is no") as refused:
+            sign(directory, keys / "officer", no_passphrase)
+        assert refused.value.code == code
 
 
 def test_without_the_extra_the_message_says_what_to_install(
