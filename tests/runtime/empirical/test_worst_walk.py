@@ -44,7 +44,7 @@ mechanism {mechanism}
 
 
 def scene_of(plan: Plan) -> streams._Scene:
-    return streams._Scene(plan, plan.claims.user_level[0].relation)
+    return streams._Scene(plan, plan.targets[0])
 
 
 def moved(scene: streams._Scene, walk: tuple[int, int]) -> int:
