@@ -220,10 +220,10 @@ def test_a_server_that_is_stopped_in_the_middle_of_a_query(how, own_server, tmp_
     with own_server.connect() as held:
         held.execute(f"CREATE TABLE seen ({COLUMNS})")
         held.execute(f"INSERT INTO seen VALUES ({ROW})")
-    create = PostgresSession.create
+    create, stopping = PostgresSession.create, threading.Timer(0.3, own_server.stop, [how])
 
     def slow(self, name, query):
-        threading.Timer(0.3, own_server.stop, [how]).start()
+        stopping.start()
         self.rows("SELECT 1 FROM pg_sleep(30)")
         create(self, name, query)
 
@@ -233,6 +233,7 @@ def test_a_server_that_is_stopped_in_the_middle_of_a_query(how, own_server, tmp_
     assert (caught.value.code, "nothing was drawn" in str(caught.value.because)) == ("E0869", True)
     assert PASSWORD not in f"{caught.value} {caught.value.because}"
     monkeypatch.undo()
+    stopping.join()  # a server that starts while it is being stopped is stopped, too
     own_server.start()
     done = release(PLAN, own_server.url("seen"), tmp_path / "book", engine="postgres", pin=None, steps=1)
     assert (done.before, len(done.times)) == (0, 1)
