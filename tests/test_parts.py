@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 LAWS_ALONE = (  # servers, processes for minutes, this file; what they try is tried beside them without
     "tests/benchmarks",
     "tests/browser",
+    "tests/engines/test_guide_commands.py",
+    "tests/engines/test_lost_spark.py",
     "tests/engines/test_same_counts.py",
     "tests/policyc/follow/test_follow_command.py",
     "tests/policyc/follow/test_soak.py",
