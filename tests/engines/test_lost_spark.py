@@ -22,7 +22,7 @@ from policyc_runtime.sources.engines.spark import SparkSessionOfOneRun
 events, book, victim = sys.argv[1:]
 
 def below(parent):
-    listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
+    listed = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
     for line in listed.stdout.splitlines():
         number, said = line.split(None, 1)
         yield int(number), said
