@@ -38,14 +38,14 @@ def report(
     policyc report fleet.plan --release parked.csv
     """
     from policyc.emit.run_report import run_report, stated_promises, write_run_report
-    from policyc_runtime.ledger import Ledger
+    from policyc_runtime.ledger_reader import LedgerReader
     from policyc_runtime.ledger_seal import LEDGER
     from policyc_runtime.plan import load_plan
     from policyc_runtime.released_file import stored_release
 
     plan = load_plan(directory)
     claims = claim_records(claims_of(directory, ledger, release, [], quick=quick, account=account))
-    with Ledger.open_read_only(ledger or directory / LEDGER) as book:
+    with LedgerReader.open_read_only(ledger or directory / LEDGER) as book:
         released = stored_release(plan, book, book.steps)
     content = run_report(plan, released, release, stated_promises(directory), claims, _now(), _standing(account))
     for path in write_run_report(content, release):

@@ -246,12 +246,12 @@ def _stale_files(directory: Path, plan: Plan, new: set[str]) -> list[Path]:
 
 def _unspent(ledger: Path) -> bool:
     """Whether there is no ledger, or one in which nothing was drawn."""
-    from policyc_runtime.ledger import Ledger
+    from policyc_runtime.ledger_reader import LedgerReader
 
     if not ledger.exists():
         return not ledger.with_name(PIN).exists()
     try:
-        with Ledger.open_read_only(ledger) as book:
+        with LedgerReader.open_read_only(ledger) as book:
             return book.unspent
     except KernelError:
         return False

@@ -13,8 +13,8 @@ from policyc_check.plan.plan import Plan
 from policyc_check.verify import verified_claims
 from policyc_runtime.account import Account, account_plan
 from policyc_runtime.errors import AccountError, LedgerError
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import SYSTEM
+from policyc_runtime.ledger_reader import LedgerReader
 
 
 def account_claims(path: str | Path) -> Iterator[Claim]:
@@ -74,7 +74,7 @@ def account_claims_of(plan: Plan, path: str | Path | None, ledger: Path, pin: Pa
 
 def _ledger_claim(plan: Plan, account: Account, ledger: Path, pin: Path) -> Claim:
     name = "the noise of this plan was entered in the account before it was drawn"
-    with Ledger.open_read_only(ledger, pin) as book:
+    with LedgerReader.open_read_only(ledger, pin) as book:
         if not book.state.entries or book.meta.get("generator") != SYSTEM:
             return Claim(name, True, "none was drawn for real events", str(ledger))
         found = any((entry.plan, entry.ledger) == (plan.digest, book.meta["ledger"]) for entry in account.spent)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
 from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.noisy_values import waiting_steps
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
@@ -35,7 +35,7 @@ def ledger_claims(plan: Plan, path: str | Path, pin: Path | None = None) -> Iter
         pin: the file by which the plan's directory names its ledger; default as for a run.
     """
     try:
-        with Ledger.open_read_only(path, pin) as ledger:
+        with LedgerReader.open_read_only(path, pin) as ledger:
             yield from claims_of(ledger, plan)
     except LedgerError as error:
         detail = error.message if error.because is None else f"{error.message}: {error.because}"
@@ -45,7 +45,7 @@ def ledger_claims(plan: Plan, path: str | Path, pin: Path | None = None) -> Iter
         yield Claim("the ledger can be read and is unaltered", False, detail, str(path), "E0823")
 
 
-def require_claims(ledger: Ledger, plan: Plan) -> None:
+def require_claims(ledger: LedgerReader, plan: Plan) -> None:
     """Nothing when the ledger belongs to the plan and spends what the plan says.
 
     Raises:
@@ -59,7 +59,7 @@ def require_claims(ledger: Ledger, plan: Plan) -> None:
         raise LedgerError(failed.code, f"{failed.name}: no; {failed.detail}", where=failed.where)
 
 
-def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
+def claims_of(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
     """One line a claim about an opened ledger, whose chain is then known to be intact."""
     where = str(ledger.path)
     if not ledger.meta:
@@ -100,7 +100,7 @@ def claims_of(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         yield from _published(ledger, plan)
 
 
-def _require_numbers(ledger: Ledger) -> None:
+def _require_numbers(ledger: LedgerReader) -> None:
     """ValueError unless every entry has plain lists of finite numbers, or null."""
     for entry in (*ledger.entries, *ledger.ahead):
         for text in (entry.noisy, entry.published):
@@ -110,7 +110,7 @@ def _require_numbers(ledger: Ledger) -> None:
                     raise ValueError("this is no number that a run writes")
 
 
-def _ahead(ledger: Ledger, plan: Plan) -> Claim:
+def _ahead(ledger: LedgerReader, plan: Plan) -> Claim:
     """Whether noise that was drawn ahead of its values was drawn once, and is what the step was released with."""
     name = "noise that was drawn before its values could be published is what they were made of"
     steps = sorted({entry.step for entry in ledger.ahead})
@@ -129,7 +129,7 @@ def _drawn(entry: Entry) -> Entry:
     return entry._replace(published="", process="", known=0)
 
 
-def _private_files(ledger: Ledger) -> Claim:
+def _private_files(ledger: LedgerReader) -> Claim:
     """Whether key and history, where they lie beside the ledger, are those that it knows."""
     name = "the private files that lie beside the ledger are its own"
     key, history = key_file(ledger.path), history_file(ledger.path)
@@ -149,7 +149,7 @@ def _private_files(ledger: Ledger) -> Claim:
     return Claim(name, True, f"{len(found)} compared with the check values in the ledger", str(key.parent))
 
 
-def _records(ledger: Ledger, plan: Plan) -> Claim:
+def _records(ledger: LedgerReader, plan: Plan) -> Claim:
     """Whether every record of a stream mechanism is one, and everything derived follows from records."""
     from policyc_runtime.noisy_values import same_as_recorded
 
@@ -162,7 +162,7 @@ def _records(ledger: Ledger, plan: Plan) -> Claim:
     return Claim(name, wrong is None, detail, str(ledger.path), "E0823")
 
 
-def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
+def _processes(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
     """Whether the processes that estimators used are those that the noisy values speak for, computed again."""
     from policyc_runtime.estimates import described_processes, unexplained_step
     from policyc_runtime.noisy_values import stored_noisy
@@ -180,7 +180,7 @@ def _processes(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
         yield Claim(name, step is None, detail, str(ledger.path), "E0823")
 
 
-def _published(ledger: Ledger, plan: Plan) -> Iterator[Claim]:
+def _published(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
     """Whether the published values are what the plan's estimators make of the noisy ones, computed again."""
     from policyc_runtime.estimates import agreed
     from policyc_runtime.noisy_values import stored_noisy
@@ -224,7 +224,7 @@ def _noisy_then(
     return stored_noisy(plan, release, drawn[:measured])
 
 
-def _spending(ledger: Ledger, plan: Plan) -> Claim:
+def _spending(ledger: LedgerReader, plan: Plan) -> Claim:
     """Whether every entry has the plan's budget and noise scale."""
     name = "every step spent the plan's budget at the plan's noise scale"
     if plan.stream.horizon is not None and ledger.steps > plan.stream.horizon:

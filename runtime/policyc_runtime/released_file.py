@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
 from policyc_runtime.errors import LedgerError, ReleaseError
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_entry import StoredValues
 from policyc_runtime.ledger_file import SYSTEM
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.made_file import made_series, require_made
 from policyc_runtime.noisy_values import stored_noisy, whole_values
 from policyc_runtime.output import same_as_written
@@ -33,7 +33,7 @@ from policyc_runtime.suppression import suppressed_values, suppresses
 Values: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 
 
-def stored_release(plan: Plan, book: Ledger, steps: int) -> Release:
+def stored_release(plan: Plan, book: LedgerReader, steps: int) -> Release:
     """The first steps of a ledger, as far as they were read, as a release; what is published comes from there alone."""
     steps = min(steps, book.steps)  # the last ones may wait for others
     found = {
@@ -121,7 +121,7 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
         ReleaseError: the file has no rows, or is a simulation, or a value differs; names the first row.
     """
     require_here(path)
-    with Ledger.open_read_only(ledger) as book:
+    with LedgerReader.open_read_only(ledger) as book:
         require_claims(book, plan)
         if not book.meta:
             raise LedgerError("E0820", "there is no ledger here", where=str(ledger), help="name the ledger of the run")

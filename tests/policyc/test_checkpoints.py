@@ -18,6 +18,7 @@ from policyc_runtime.errors import ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import read_checkpoint
 from policyc_runtime.ledger_private import checkpoint_file
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.noisy_values import of_one_step
 from policyc_runtime.output import write_release
 from policyc_runtime.published_values import Release
@@ -110,7 +111,7 @@ def stepwise(folder: Path, *, latest: int | None) -> list[Release]:
 
 def entries(folder: Path) -> list[tuple[object, ...]]:
     """What the ledger says was drawn and published."""
-    with Ledger.open_read_only(folder / "visits.plan" / "ledger.sqlite") as book:
+    with LedgerReader.open_read_only(folder / "visits.plan" / "ledger.sqlite") as book:
         return [(e.step, e.release, e.noisy, e.published, e.epsilon, e.scale, e.process, e.known) for e in book.entries]
 
 

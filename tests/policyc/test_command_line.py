@@ -22,7 +22,7 @@ from typer.main import get_command
 from policyc.cli import app
 from policyc.cli.exit import guarded
 from policyc.emit.run_summary import render_run
-from policyc_runtime import ledger, ledger_file
+from policyc_runtime import ledger_file, ledger_reader
 from policyc_runtime.ledger_seal import read_seal
 from policyc_runtime.plan import load_plan
 from policyc_runtime.published_values import Release, Series
@@ -453,7 +453,7 @@ def test_a_ledger_that_is_held_is_waited_for_once(fleet, tmp_path, monkeypatch):
     monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.2)
     opened = []
     connected = ledger_file.connect
-    monkeypatch.setattr(ledger, "connect", lambda uri: opened.append(uri) or connected(uri))
+    monkeypatch.setattr(ledger_reader, "connect", lambda uri: opened.append(uri) or connected(uri))
     holder = sqlite3.connect(tmp_path / "fleet.plan" / "ledger.sqlite", isolation_level=None)
     holder.execute("PRAGMA locking_mode = EXCLUSIVE")
     holder.execute("BEGIN EXCLUSIVE")

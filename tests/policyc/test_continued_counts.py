@@ -12,6 +12,7 @@ from policyc import compile_policy
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_private import history_file
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
@@ -86,7 +87,7 @@ def written(folder: Path, plan: Plan, steps: range, said: str = "step", absent: 
 def entries(plan: Plan) -> list[tuple[object, ...]]:
     """What the ledger says was drawn and published; fingerprints are under a key of its own each."""
     assert plan.pin is not None
-    with Ledger.open_read_only(plan.pin.with_name("ledger.sqlite")) as book:
+    with LedgerReader.open_read_only(plan.pin.with_name("ledger.sqlite")) as book:
         return [entry._replace(data="") for entry in (*book.entries, *book.ahead)]
 
 

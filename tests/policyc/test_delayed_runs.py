@@ -11,8 +11,8 @@ import pytest
 from policyc import compile_policy
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimates import published_values
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
@@ -117,7 +117,7 @@ def test_waiting_steps_have_noise_once(case: str, tmp_path: Path) -> None:
         claims = [*ledger_claims(plan, book), *release_claims(plan, book, out)]
         assert [claim for claim in claims if not claim.holds] == []
         assert any("before its values could be published" in claim.name for claim in claims)
-        with Ledger.open_read_only(book) as ledger:
+        with LedgerReader.open_read_only(book) as ledger:
             drawn = ledger.drawn("there")
             assert [entry.step for entry in drawn] == list(range(steps))
             assert ledger.steps == len(done.times)
@@ -158,7 +158,7 @@ def test_noise_that_was_drawn_ahead_is_kept_when_no_values_can_be_made(
             failing.setattr(sys.modules["policyc_runtime.run"], "published_values", no_values)
             with pytest.raises(ReleaseError):
                 release(plan, data[:12], ledger, randomness=SimulationRandomness(seed), pin=None)
-        with Ledger.open_read_only(ledger) as book:
+        with LedgerReader.open_read_only(ledger) as book:
             kept.append([(entry.step, entry.noisy) for entry in (*book.entries, *book.ahead)])
     assert kept[0] == kept[1]
     assert max(step for step, _ in kept[0]) == 11

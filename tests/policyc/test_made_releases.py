@@ -22,7 +22,7 @@ from policyc.emit.difference import compare_plans, is_weaker
 from policyc.planning.declaration import differences
 from policyc.semantics.checked import check_file
 from policyc_check.claims import Claim
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.made_values import made_values
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
@@ -224,7 +224,7 @@ def test_nothing_more_is_drawn_spent_or_stored(make: Make, tmp_path: Path) -> No
         folder = tmp_path / str(number)
         folder.mkdir()
         run(one, folder, randomness=SimulationRandomness(8))
-        with Ledger.open_read_only(folder / "l.sqlite") as book:
+        with LedgerReader.open_read_only(folder / "l.sqlite") as book:
             found.append([(e.step, e.release, e.noisy, e.published) for e in book.entries])
     assert found[0] == found[1]
     assert len(found[0]) == 100

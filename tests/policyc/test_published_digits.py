@@ -12,8 +12,8 @@ import pytest
 
 from policyc import compile_policy
 from policyc_runtime.estimates import estimate_release
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
 from policyc_runtime.released_file import release_claims
@@ -67,7 +67,7 @@ def test_file_ledger_and_arrays_have_the_same_few_digits(way, tmp_path):
     (file,) = write_release(done, tmp_path / "out.csv")
     rows = [row["released"] for row in csv.DictReader(file.read_text().splitlines())]
     assert [float(text) for text in rows] == done.released[:, 0].tolist()
-    with Ledger.open_read_only(ledger) as book:
+    with LedgerReader.open_read_only(ledger) as book:
         assert [json.loads(entry.published)[0] for entry in book.entries] == done.released[:, 0].tolist()
     assert_explained(plan, ledger)
     found = list(release_claims(plan, ledger, file))

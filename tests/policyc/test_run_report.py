@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from prompt import policyc
 
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.noise_tails import error_bounds
 from policyc_runtime.plan import load_plan
 
@@ -42,7 +42,7 @@ def test_it_says_what_is_out_and_what_is_left(ran):
     days = sorted({row["time"] for row in rows})
     assert said["steps"] == {"released": 21, "of": 365, "left": 365 - 21, "first": days[0], "last": days[-1]}
     assert said["files"][0]["sha256"] == hashlib.sha256((ran / "parked.csv").read_bytes()).hexdigest()
-    with Ledger.open_read_only(ran / "fleet.plan" / "ledger.sqlite") as book:
+    with LedgerReader.open_read_only(ran / "fleet.plan" / "ledger.sqlite") as book:
         assert said["ledger"] == {"head": book.state.hash, "entries": 21}
     assert said["is_release"] is True
     page = (ran / "parked.report.html").read_text()

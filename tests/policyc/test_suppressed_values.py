@@ -29,7 +29,7 @@ from policyc_check.users.claims import unit_of
 from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace
 from policyc_runtime.estimates import published_values
 from policyc_runtime.laboratory.simulation import simulate
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.mechanisms.linear import LinearMechanism, drawn
 from policyc_runtime.noise_tails import Balanced, Normal, at_least, error_bounds, exceeded, noise_laws
@@ -211,7 +211,7 @@ def test_a_file_that_shows_more_or_less_is_found(place, assumed, tmp_path):
     """A value that is put back, whole or in one field, and one that is taken out, are found in the released file."""
     plan = assumed()
     file = run(plan, np.full((STEPS, CELLS), BELOW), tmp_path / "run")
-    with Ledger.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
+    with LedgerReader.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
         entries = [(json.loads(entry.noisy), json.loads(entry.published)) for entry in book.entries]
     rows = rows_of(file)
     gap = next(number for number, row in enumerate(rows) if row["released"] == "")
@@ -252,7 +252,7 @@ def test_whatever_is_published_is_compared(demands, estimate, make, tmp_path):
     plan = make(USERS.replace("enforced = keep_first", 'assumed = "e"'), demands=demands, estimate=estimate)
     counts = np.random.default_rng(1).poisson(BELOW, (STEPS, CELLS))
     rows = rows_of(run(plan, counts, tmp_path / "run"))
-    with Ledger.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
+    with LedgerReader.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
         published = [value for entry in book.entries for value in json.loads(entry.published)]
     assert [row["released"] for row in rows] == ["" if value < BELOW else str(value) for value in published]
 
@@ -266,7 +266,7 @@ def test_promises_about_single_steps_leave_out_as_well(wishes, make, tmp_path):
     plan = make(STEP_BY_STEP, wishes=wishes, demands="sum(views) == population, views >= 0, integer(views),")
     counts = np.random.default_rng(1).multinomial(60, [0.4, 0.3, 0.3], 6)
     rows = rows_of(run(plan, counts, tmp_path / "run"))
-    with Ledger.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
+    with LedgerReader.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
         published = [value for entry in book.entries for value in json.loads(entry.published)]
         skipped = [entry.noisy == "null" for entry in book.entries for _ in range(3)]
     assert [row["released"] for row in rows] == ["" if value < BELOW else str(value) for value in published]
@@ -312,7 +312,7 @@ def test_values_are_shown_where_another_release_is(make, tmp_path):
     done = release(plan, tmp_path / "events.csv", tmp_path / "ledger.sqlite", pin=None)
     write_release(done, tmp_path / "out.csv")
     gaps = {name: np.ma.getmaskarray(series.released) for name, series in done.series.items()}
-    with Ledger.open_read_only(tmp_path / "ledger.sqlite") as book:
+    with LedgerReader.open_read_only(tmp_path / "ledger.sqlite") as book:
         few = [json.loads(entry.published) for entry in book.entries if entry.release == "editors"]
     assert np.array_equal(gaps["editors"], np.array(few) < 20)
     assert gaps["editors"].any()
@@ -589,7 +589,7 @@ def test_large_values_are_certain_to_a_part_of_them(demands, assumed, tmp_path):
     (law,) = noise_laws(plan, plan.releases[0])
     least = 4 * exceeded(law, 0.05)
     file = run(plan, np.tile([0, round(least), round(2 * least)], (300, 1)), tmp_path / "run")
-    with Ledger.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
+    with LedgerReader.open_read_only(tmp_path / "run" / "ledger.sqlite") as book:
         published = [value for entry in book.entries for value in json.loads(entry.published)]
     rows = rows_of(file)
     assert [row["released"] != "" for row in rows] == [abs(value) >= least for value in published]

@@ -19,8 +19,8 @@ from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.users.claims import setting_of, unit_of
 from policyc_check.verify import verified_claims
 from policyc_runtime.errors import DataError, LedgerError
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import claims_of, ledger_claims, require_claims
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan, load_plan
 from policyc_runtime.randomness import SimulationRandomness
@@ -370,7 +370,7 @@ def test_a_forged_record_is_found(make, tmp_path, release_name, forged):
     plan = make(more="release so_far = prefix(there)")
     rows = [(f"p{number}", number % 9, 1.0) for number in range(20)]
     release(plan, events(tmp_path, rows), tmp_path / "l", steps=9, pin=None)
-    with Ledger.open_read_only(tmp_path / "l") as book:
+    with LedgerReader.open_read_only(tmp_path / "l") as book:
         assert all(claim.holds for claim in claims_of(book, plan))
         place = next(i for i, entry in enumerate(book.entries) if (entry.step, entry.release) == (3, release_name))
         book.entries[place] = book.entries[place]._replace(noisy=forged)

@@ -17,6 +17,7 @@ from plans import make_counts, make_plan
 
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.release import release
 from policyc_runtime.released_file import verify_release
@@ -114,11 +115,11 @@ def test_an_interrupted_transaction_leaves_no_trace(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         release(plan, counts, path, progress=stop, steps_a_transaction=2, pin=None)
     assert seen == [2, 4]
-    with Ledger.open_read_only(path) as ledger:
+    with LedgerReader.open_read_only(path) as ledger:
         kept = list(ledger.entries)
     assert len(kept) == 4
     full = release(plan, counts, path, pin=None)
-    with Ledger.open_read_only(path) as ledger:
+    with LedgerReader.open_read_only(path) as ledger:
         assert ledger.entries[:4] == kept
     assert np.array_equal(full.noisy, release(plan, counts, path, pin=None).noisy)
 

@@ -24,6 +24,7 @@ from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims, require_claims
 from policyc_runtime.ledger_entry import Entry, chained, genesis
 from policyc_runtime.ledger_private import key_file
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.ledger_seal import seal_file
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
@@ -271,7 +272,7 @@ def test_verification_recomputes_and_changes_nothing(plan: Plan, path: Path) -> 
     claims = list(ledger_claims(plan, path))
     assert len(claims) == 9
     assert all(claim.holds for claim in claims)
-    with Ledger.open_read_only(path) as ledger:
+    with LedgerReader.open_read_only(path) as ledger:
         require_claims(ledger, plan)
     assert {place: place.read_bytes() for place in path.parent.rglob("*") if place.is_file()} == before
     missing = path.with_name("missing")
@@ -281,7 +282,7 @@ def test_verification_recomputes_and_changes_nothing(plan: Plan, path: Path) -> 
 
 def test_verification_finds_other_budgets(plan: Plan, path: Path) -> None:
     """A chain that was rebuilt over other budgets is whole, and still not the plan's."""
-    with Ledger.open_read_only(path) as ledger:
+    with LedgerReader.open_read_only(path) as ledger:
         entries = [entry._replace(epsilon="0.2") if entry.step == 3 else entry for entry in ledger.entries]
         meta = ledger.meta
     chain = genesis(meta)
@@ -315,7 +316,7 @@ def test_the_key_is_private_and_the_ledger_holds_no_raw_data(tmp_path: Path) -> 
         release(plan, events, path, steps=2, pin=None)
         assert marker.encode() not in path.read_bytes()
         assert stat.S_IMODE(key_file(path).stat().st_mode) == 0o600
-        with Ledger.open_read_only(path) as ledger:
+        with LedgerReader.open_read_only(path) as ledger:
             prints.append([entry.data for entry in ledger.entries])
             assert key_file(path).read_bytes() not in path.read_bytes()
     assert prints[0] != prints[1]
@@ -345,7 +346,7 @@ def test_two_processes_at_once_release_each_step_once(plan: Plan, tmp_path: Path
     errors = [run.communicate(timeout=60)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0], errors
     assert (tmp_path / "out0.csv").read_bytes() == (tmp_path / "out1.csv").read_bytes()
-    with Ledger.open_read_only(path) as ledger:
+    with LedgerReader.open_read_only(path) as ledger:
         assert [entry.step for entry in ledger.entries] == list(range(300))
 
 
@@ -372,7 +373,7 @@ def test_what_a_run_keeps_of_entries_is_what_they_say(plan: Plan, path: Path, mo
     """Read in few or many pieces, after entries that were added or taken back, a release is made of all of them."""
     for piece in (1, 5, 4096):
         monkeypatch.setattr("policyc_runtime.ledger_chain.PIECE", piece)
-        with Ledger.open(path, plan, pin=None) as run, Ledger.open_read_only(path) as looked_at:
+        with Ledger.open(path, plan, pin=None) as run, LedgerReader.open_read_only(path) as looked_at:
             for steps in (7, 12, 20):
                 with contextlib.suppress(ZeroDivisionError), run.transaction():
                     more = [entry._replace(step=entry.step + 12) for entry in run.entries]

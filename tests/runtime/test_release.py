@@ -16,8 +16,8 @@ from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.files import is_full
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_file import guarded
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.output_place import output_paths
 from policyc_runtime.randomness import SimulationRandomness
@@ -301,7 +301,7 @@ def test_noise_is_kept_when_no_values_can_be_published(tmp_path):
         with pytest.raises(ReleaseError) as refused:
             release(plan, counts, book, steps_a_transaction=1, pin=None)
         assert refused.value.code == "E0830"
-        with Ledger.open_read_only(book) as ledger:
+        with LedgerReader.open_read_only(book) as ledger:
             kept.append([(entry.step, entry.noisy, entry.published) for entry in ledger.entries])
     assert kept[0] == kept[1]
     assert kept[0][-1][2] == "null"

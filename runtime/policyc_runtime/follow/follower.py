@@ -21,8 +21,8 @@ from policyc_runtime.follow.noise_ahead import NoiseAhead
 from policyc_runtime.follow.sinks import FileSink, Sink
 from policyc_runtime.follow.source import Source
 from policyc_runtime.follow.timetable import Timetable
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import read_checkpoint
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.noisy_values import of_one_step, ready_steps, waiting_steps
 from policyc_runtime.output import note_left
 from policyc_runtime.randomness import Randomness, SystemRandomness
@@ -240,10 +240,10 @@ class Follower:
             latest=latest,
         )
 
-    def _looked_at(self, latest: int | None = None) -> Ledger:
+    def _looked_at(self, latest: int | None = None) -> LedgerReader:
         """The ledger; where it is as it was left, its chain is not computed again."""
         ledger, pin = self._options.ledger, self._options.pin
-        return Ledger.open_read_only(ledger, pin, checkpoint=read_checkpoint(ledger), latest=latest)
+        return LedgerReader.open_read_only(ledger, pin, checkpoint=read_checkpoint(ledger), latest=latest)
 
     def _released(self) -> tuple[int, int | None]:
         """How many steps are in the ledger, and the moment of step 0 that it fixed."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from policyc_runtime.ledger import Ledger
+    from policyc_runtime.ledger_reader import LedgerReader
     from policyc_runtime.plan import Plan
 
 
@@ -52,7 +52,7 @@ class NoiseAhead(Randomness):
         ready = self._drawn.get(law)
         return ready.popleft() if ready else draw(self._source)
 
-    def rehearse(self, plan: Plan, book: Ledger) -> None:
+    def rehearse(self, plan: Plan, book: LedgerReader) -> None:
         """Draw ahead what the step after those of a ledger will ask for; what was left from before goes."""
         self._drawn.clear()
         self._rehearsing = True
@@ -62,7 +62,7 @@ class NoiseAhead(Randomness):
             self._rehearsing = False
 
 
-def _rehearse(plan: Plan, book: Ledger, randomness: Randomness) -> None:
+def _rehearse(plan: Plan, book: LedgerReader, randomness: Randomness) -> None:
     """Draw the next step of every release on counts of zero."""
     step = book.steps
     for part in plan.releases:

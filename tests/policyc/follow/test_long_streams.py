@@ -13,9 +13,9 @@ from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.follow import follower
 from policyc_runtime.follow.released_lines import released_lines
 from policyc_runtime.follow.sinks import FileSink
-from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import read_checkpoint
 from policyc_runtime.ledger_private import checkpoint_file
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.published_values import Release
@@ -132,8 +132,8 @@ def test_noise_that_looks_back_has_all_that_it_looks_at(tmp_path):
     plan, lines = made(tmp_path, EARLIER), Lines()
     stepwise(plan, tmp_path, lines)
     assert set(lines.seen) == {0}
-    with Ledger.open_read_only(tmp_path / "l", checkpoint=read_checkpoint(tmp_path / "l")) as trusted:
-        with Ledger.open_read_only(tmp_path / "l") as book:
+    with LedgerReader.open_read_only(tmp_path / "l", checkpoint=read_checkpoint(tmp_path / "l")) as trusted:
+        with LedgerReader.open_read_only(tmp_path / "l") as book:
             assert trusted.entries == book.entries
             assert trusted.state == book.state
         assert trusted.steps == HORIZON

@@ -19,7 +19,7 @@ from policyc_runtime.follow.follower import Followed
 from policyc_runtime.follow.metrics import write_metrics
 from policyc_runtime.follow.noise_ahead import NoiseAhead
 from policyc_runtime.follow.timetable import Timetable
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.samplers import discrete_gaussian, discrete_laplace
 from policyc_runtime.sources.moments import EPOCH, MICROSECOND
@@ -83,7 +83,7 @@ def test_noise_of_a_followed_stream_is_as_wide_as_promised(tmp_path):
     text = MANY.replace("horizon 4", "horizon 40")
     plan = planned(tmp_path, text)
     follow(plan, tmp_path, Played([(BEGIN + 41 * HOUR, "")]), sinks=[])
-    with Ledger.open_read_only(tmp_path / "l") as book:
+    with LedgerReader.open_read_only(tmp_path / "l") as book:
         noise = np.array([json.loads(entry.noisy) for entry in book.entries], dtype=float)
     stddev = float(plan.releases[0].mechanism.stddev)  # type: ignore[union-attr]
     assert abs(noise.std() / stddev - 1) < 4 / np.sqrt(2 * noise.size)

@@ -12,7 +12,7 @@ from plans import make_counts, make_plan
 from policyc import compile_policy
 from policyc_check.errors import KernelError
 from policyc_runtime.errors import DataError
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.plan import Plan
 from policyc_runtime.release import release
 from policyc_runtime.sources.due_steps import due_steps
@@ -65,7 +65,7 @@ def test_one_wrong_date_spends_nothing(tmp_path: Path, clock: Clock) -> None:
     assert refused.value.code == "E0864"
     assert "--steps 10`" not in str(refused.value.help)
     assert "--steps 365`" in str(refused.value.help)
-    with Ledger.open_read_only(book) as ledger:
+    with LedgerReader.open_read_only(book) as ledger:
         assert ledger.steps == 0
     assert len(release(plan, data, book, steps=10, pin=None).steps) == 10
     clock("2013-01-13T13:00:00Z")
