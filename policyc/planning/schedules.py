@@ -16,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.leakage.inheritance import (
+    audited_group,
     audited_stationary_leakage,
-    audited_total_leakage,
-    proposed_total_leakage,
+    proposed_group,
 )
 from policyc.planning.leakage.losses import losses_of
-from policyc.planning.leakage.recursion import largest_leakage, supremum
+from policyc.planning.leakage.recursion import both_sides, lag_set, largest_of, supremum
+from policyc.planning.leakage.settled_runs import Pattern, Sides, along
 from policyc.planning.promise import Promise
 from policyc_check.errors import KernelError
 from policyc_check.steps.chains import Chain
+from policyc_check.steps.inheritance import GroupLeakage
 
 Floats = NDArray[np.float64]
 
@@ -201,13 +203,22 @@ def expand(runs: Iterable[Run]) -> NDArray[np.float64]:
 
 def spare(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> float:
     """What the promise leaves where runs that end leak most, over windows and groups, nats, not audited."""
-    epsilons = expand(runs)
-    sides = [(group.chain.backward_side(), group.chain.forward_side(), group.lags) for group in groups]
-    return min(
-        nats - largest_leakage(epsilons, before, after, min(window, len(epsilons)), lags)
-        for nats, window in promise.limits
-        for before, after, lags in sides
-    )
+    horizon = sum(run.steps or 0 for run in runs)
+
+    def left(nats: float, window: int, group: Group) -> float:
+        laws = group.chain.backward_side(), group.chain.forward_side()
+        width = min(window, horizon)
+        return nats - largest_of(*_along(runs, group, width, lambda e: both_sides(e, *laws, group.lags)), width)
+
+    return min(left(nats, window, group) for nats, window in promise.limits for group in groups)
+
+
+def _along(runs: Sequence[Run], group: Group, width: int, find: Callable[[Floats], Sides]) -> tuple[Floats, Sides]:
+    """Budgets of steps that stand for all steps of runs that end, and what they inherit; see `along`."""
+    sides = group.chain.backward_side(), group.chain.forward_side()
+    patterns: list[Pattern] = [(run.pattern, (run.steps or 0) // run.period) for run in runs]
+    reach = max(width, *lag_set(group.lags), *(run.period for run in runs))
+    return along(patterns, reach, max(side.settled for side in sides), find)
 
 
 def largest(left: Callable[[float], float], low: float, high: float) -> float:
@@ -263,13 +274,20 @@ def _leakage(runs: Sequence[Run], groups: Sequence[Group], window: int, most: fl
         if runs[-1].steps is None:
             pattern = runs[-1].pattern
             return max(audited_stationary_leakage(pattern, group.chain, group.lags, window) for group in groups)
-        epsilons = expand(runs)
-        found = (
-            audited_total_leakage(epsilons, group.chain, group.lags, window, most)
-            if audit
-            else proposed_total_leakage(epsilons, group.chain, group.lags, window)
-            for group in groups
-        )
-        return max(float(np.max(leakage)) for leakage in found)
+        found = [_bound(runs, group, window, proposed_group) for group in groups]
+        if audit and max(found) <= most:
+            found = [_bound(runs, group, window, audited_group) for group in groups]
+        return max(found)
     except KernelError:
         return math.inf
+
+
+def _bound(runs: Sequence[Run], group: Group, window: int, find: Callable[..., GroupLeakage]) -> float:
+    """The largest leakage about so many steps in a row of runs that end, nats, rounded up."""
+
+    def inherited(budgets: Floats) -> Sides:
+        found = find(budgets, group.chain, group.lags)
+        return found.before, found.after
+
+    budgets, (before, after) = _along(runs, group, window, inherited)
+    return float(GroupLeakage(budgets, before, after, endless=False).windows(window).max())

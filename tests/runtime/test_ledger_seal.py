@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
+import sqlite3
+import subprocess
+import sys
+import tracemalloc
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from plans import make_counts, make_plan
 
 from policyc_check.claims import Claim
+from policyc_runtime import ledger_seal
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.ledger_private import key_file
@@ -267,3 +274,31 @@ def test_a_plan_in_memory_is_not_run_until_its_caller_says_which_ledger_it_has(t
     with pytest.raises(LedgerError) as caught:
         release(PLAN, make_counts(5), tmp_path / "b", pin=tmp_path / "pin")
     assert caught.value.code == "E0822"
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_file_is_read_in_pieces_and_keeps_its_lock(
+    listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever else wants to write has to wait still; a long ledger is not held in memory, where files are listed."""
+    file = tmp_path / "ledger.sqlite"
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE entry AS SELECT randomblob(9000000) AS bytes")
+        told = hashlib.sha256(file.read_bytes()).hexdigest()
+        if not listed:
+            monkeypatch.setattr(ledger_seal, "DESCRIPTORS", tmp_path / "fd")
+        connection.execute("BEGIN IMMEDIATE")
+        tracemalloc.start()
+        try:
+            assert ledger_seal.file_sha256(connection, file) == told
+            assert (tracemalloc.get_traced_memory()[1] < 3e6) == (listed and Path("/dev/fd").is_dir())
+        finally:
+            tracemalloc.stop()
+        other = "import sqlite3, sys; sqlite3.connect(sys.argv[1], 0, isolation_level=None).execute('BEGIN IMMEDIATE')"
+        tried = subprocess.run([sys.executable, "-c", other, file], capture_output=True, text=True, check=False)
+        assert "database is locked" in tried.stderr
+        connection.execute("COMMIT")
+    with file.open("ab") as end:
+        end.write(b"0")
+    with closing(sqlite3.connect(file)) as connection:
+        assert ledger_seal.file_sha256(connection, file) == ""

@@ -84,7 +84,12 @@ def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: b
 
 
 def shown_by_pairs(
-    chain: Chain, budgets: Floats, *, endless: bool, group: str | None = None
+    chain: Chain,
+    budgets: Floats,
+    *,
+    endless: bool,
+    group: str | None = None,
+    horizon: int | None = None,
 ) -> tuple[Inheritance, GroupLeakage] | None:
     """What pairs of states show of budgets, and how, as the check accepts it; None for nothing.
 
@@ -93,20 +98,22 @@ def shown_by_pairs(
         budgets: of all steps, or of one period of an endless stream, nats, (T,).
         endless: whether they repeat for ever.
         group: of users.
+        horizon: steps, of which these budgets stand for all; default as many as there are.
     """
     if chain.states == 1:  # no two values to tell apart
         return None
     inside, ends = most_spent(budgets, endless=endless)
-    found = settled(chain, inside, ends, None if endless else len(budgets) - 1)
+    earlier = None if endless else (horizon or len(budgets)) - 1
+    found = settled(chain, inside, ends, earlier)
     if found is None:
         return None
-    along = None if endless else followed(chain, (ends[0], inside, ends[1]), len(budgets) - 1)
+    along = None if earlier is None else followed(chain, (ends[0], inside, ends[1]), earlier)
     for pairs in (None if along is None else along.stated(), found.stated):
         with suppress(PlanRejectedError):
             if pairs is not None:
                 entry = Inheritance(group=group, before=(), after=(), pairs=pairs)
                 sides = chain.backward_side(), chain.forward_side()
-                return entry, audited_leakage(entry, budgets, *sides, endless=endless)
+                return entry, audited_leakage(entry, budgets, *sides, endless=endless, horizon=horizon or 0)
     return None
 
 
@@ -125,11 +132,16 @@ def audited_total_leakage(
 
 def proposed_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, width: int = 1) -> Floats:
     """The same number for number, before anything is shown of it."""
+    return proposed_group(epsilons, chain, lags).windows(width)
+
+
+def proposed_group(epsilons: ArrayLike, chain: Both, lags: Lags = 1) -> GroupLeakage:
+    """What is shown by `audited_group`, before it is."""
     budgets, (backward, forward) = _checked(epsilons), _both(chain)
     (before, _), (after, _) = (
         _recursion(row, side, lag_set(lags)) for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
     )
-    return GroupLeakage(budgets, before, after[::-1], endless=False).windows(width)
+    return GroupLeakage(budgets, before, after[::-1], endless=False)
 
 
 def audited_stationary_leakage(pattern: float | Sequence[float], chain: Both, lags: Lags = 1, width: int = 1) -> float:

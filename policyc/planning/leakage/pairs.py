@@ -84,18 +84,34 @@ def settled(
         return None
     sides = []
     for law, end in zip((chain.backward, chain.forward), ends, strict=True):
-        found = _roughly(law, epsilon, end, steps, rho) if rho else inherited(law, epsilon, end, steps)
+        found = _side(law.tobytes(), epsilon, max(end, epsilon), _followed(steps), rho)
         if not np.isfinite(found).all():
             return None
         sides.append(np.where(np.eye(len(law)), 0.0, found + _ROOM * found.max() + _NEAR))
     return Settled(epsilon, sides[0], sides[1], (chain.backward, chain.forward), steps)
 
 
+def _followed(steps: int | None) -> int | None:
+    """So many steps as there are, or None: outputs that are not forgotten by then are not followed to the end."""
+    return None if steps is None or steps > _PATIENCE else steps
+
+
+@lru_cache(maxsize=64)
+def _side(law: bytes, epsilon: float, first: float, steps: int | None, rho: float) -> Floats:
+    """What is inherited from one side; kept, as a plan is drafted with budgets that were tried."""
+    matrix = _matrix(law)
+    return _roughly(matrix, epsilon, first, steps, rho) if rho else inherited(matrix, epsilon, first, steps)
+
+
+def _matrix(law: bytes) -> Floats:
+    return np.frombuffer(law).reshape(math.isqrt(len(law) // 8), -1)
+
+
 def largest_budget(chain: Chain, alpha: float, steps: int | None = None) -> Settled | None:
     """The largest constant budget that leaks at most about alpha nats; None for none found. Arguments as above."""
     if chain.states > MOST_STATES or chain.backward_side().settled or chain.forward_side().settled:
         return None
-    epsilon = _largest(chain.backward.tobytes(), chain.forward.tobytes(), alpha, steps)
+    epsilon = _largest(chain.backward.tobytes(), chain.forward.tobytes(), alpha, _followed(steps))
     return settled(chain, epsilon, steps=steps) if epsilon else None
 
 
@@ -104,7 +120,7 @@ def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -
     """Of a plan, whose schedules ask for the same; 0 for none."""
     from scipy.optimize import brentq  # start-up: most plans need none
 
-    laws = [np.frombuffer(side).reshape(math.isqrt(len(side) // 8), -1) for side in (backward, forward)]
+    laws = [_matrix(side) for side in (backward, forward)]
     near: list[Floats | None] = [None, None]
 
     def beyond(log_budget: float) -> float:

@@ -271,9 +271,19 @@ def largest_leakage(
 ) -> float:
     """The largest entry of `window_leakage`, of which those are looked at that are not like others."""
     budgets = _check(epsilons)
+    return largest_of(budgets, both_sides(budgets, backward, forward, lags), width)
+
+
+def both_sides(budgets: Floats, backward: LossesLike, forward: LossesLike, lags: Lags = 1) -> tuple[Floats, Floats]:
+    """What each step inherits from the steps before it, and from those after it, nats, (T,) each."""
+    return _prior(budgets, backward, lags), _posterior(budgets, forward, lags)
+
+
+def largest_of(budgets: Floats, sides: tuple[Floats, Floats], width: int) -> float:
+    """The largest leakage about `width` steps in a row that inherit so much."""
+    before, after = sides
     if width == 1:
-        return float(window_leakage(budgets, backward, forward, 1, lags).max())
-    before, after = _prior(budgets, backward, lags), _posterior(budgets, forward, lags)
+        return float((before + budgets + after).max())
     steps = enough([Runs(patterns(column)) for column in (budgets, before, after)], width)
     before, budgets, after = before[steps], budgets[steps], after[steps]
     within = [math.fsum(budgets[t : t + width].tolist()) for t in range(len(steps) - width + 1)]

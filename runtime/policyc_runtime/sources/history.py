@@ -36,7 +36,7 @@ from policyc_runtime.sources.faults import first_row, other_rows, unusable_histo
 from policyc_runtime.sources.memory import Place, Rows
 from policyc_runtime.sources.names import named_by, other_names, written_twice
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
-from policyc_runtime.sources.step_counts import StepCounts, check_steps
+from policyc_runtime.sources.step_counts import CountDigests, StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
 
 if TYPE_CHECKING:
@@ -213,7 +213,8 @@ class History:
         new = read_counts(
             path, self._plan, start=start, steps=total, at_least=max(done, released), zoned=zoned, gaps=gaps, since=done
         )
-        rows = {step: digest for step, digest in enumerate(new.digests) if digest}
+        assert isinstance(new.digests, CountDigests)
+        rows = {step: new.digests[step] for step in new.digests.told}
         self._check_again(rows, done, path)
         self._take(new, rows, done)
         return self.counted(start, steps, since)

@@ -55,6 +55,11 @@ class CountDigests(Sequence[str]):
     def __init__(self, arrays: list[NDArray[np.int64]], since: int, again: frozenset[int]) -> None:
         self._arrays, self._since, self._again = arrays, since, again
 
+    @property
+    def told(self) -> list[int]:
+        """The steps of which something is told, rising."""
+        return [*sorted(step for step in self._again if step < self._since), *range(self._since, len(self))]
+
     def __len__(self) -> int:
         return len(self._arrays[0])
 

@@ -13,6 +13,7 @@ from plans import make_counts, make_plan, make_release
 from policyc_runtime.errors import DataError
 from policyc_runtime.plan import Plan
 from policyc_runtime.sources import counts_of_array, read_counts, read_events
+from policyc_runtime.sources.step_counts import CountDigests
 
 GOOD = ["0,EWR,1", "0,JFK,2", "0,LGA,3", "0,away,14", "1,EWR,0", "1,JFK,0", "1,LGA,0", "1,away,20"]
 
@@ -166,3 +167,10 @@ def test_arrays_are_checked_like_files() -> None:
     for array in wrong:
         with pytest.raises(DataError):
             counts_of_array(array, plan)
+
+
+@pytest.mark.parametrize(("since", "again"), [(0, {}), (0, {2}), (3, {1}), (3, {0, 2, 4}), (5, {4}), (5, {})])
+def test_steps_of_which_something_is_told(since: int, again: Any) -> None:
+    """They are those whose digest says something, found without asking for those of all others."""
+    digests = CountDigests([np.arange(10).reshape(5, 2)], since, frozenset(again))
+    assert digests.told == [step for step, digest in enumerate(digests) if digest]

@@ -1,0 +1,65 @@
+"""Long runs of repeating budgets by a stretch of them: leakage settles after some steps, and stays while they repeat.
+
+What a step inherits follows from the last few steps. Where those of one round are, to the last bit, those of the round
+before, so are all later ones: a run that is shorter by whole rounds leaks the same at its steps, just less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.planning.leakage.recursion import CYCLE
+
+Floats = NDArray[np.float64]
+Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
+Sides = tuple[Floats, Floats]  # what each step inherits from before, and from after, nats, (T,) each
+
+KEPT = 16_384  # steps of a long run, about
+
+
+def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[Floats], Sides]) -> tuple[Floats, Sides]:
+    """Budgets of steps that stand for all steps of these runs, and what they inherit.
+
+    Args:
+        runs: one after the other.
+        reach: how many steps in a row are looked at together: of a window, or before a step.
+        settled: from which step on the law does not depend on the step.
+        find: what steps of given budgets, (T,), inherit; it goes by so many steps before and after at most.
+    """
+    shorter = [(pattern, _rounds(pattern, repeats)) for pattern, repeats in runs]
+    if shorter != list(runs):
+        budgets = _expanded(shorter)
+        found = find(budgets)
+        if _stay(runs, shorter, found, reach, settled):
+            return budgets, found
+    budgets = _expanded(runs)
+    return budgets, find(budgets)
+
+
+def _rounds(pattern: Sequence[float], repeats: int) -> int:
+    """How many rounds of a run stand for all: of many, so few that whole cycles are left out."""
+    cycles = (repeats - KEPT // len(pattern)) // CYCLE
+    return repeats - CYCLE * cycles if cycles > 0 and repeats * len(pattern) > 2 * KEPT else repeats
+
+
+def _expanded(runs: Sequence[Pattern]) -> Floats:
+    return np.concatenate([np.tile(np.asarray(pattern, dtype=np.float64), repeats) for pattern, repeats in runs])
+
+
+def _stay(runs: Sequence[Pattern], shorter: Sequence[Pattern], found: Sides, reach: int, settled: float) -> bool:
+    """Whether what is inherited from either side has settled by the last two thirds of every run that was cut."""
+    begin = 0
+    for (_, repeats), (pattern, kept) in zip(runs, shorter, strict=True):
+        end = begin + kept * len(pattern)
+        third, cycle = (end - begin) // 3, CYCLE * len(pattern)
+        if kept < repeats:
+            if third < 2 * (cycle + reach + len(pattern)) or begin + third < settled + reach:
+                return False
+            past, future = found[0][begin + third : end], found[1][begin : end - third]
+            if not all(np.array_equal(side[cycle:], side[:-cycle]) for side in (past, future)):
+                return False
+        begin = end
+    return True

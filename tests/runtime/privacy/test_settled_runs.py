@@ -1,0 +1,99 @@
+"""Long runs of repeating budgets are followed until leakage settles; the largest leakage is the same to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from policyc.planning import pairwise, schedules
+from policyc.planning.leakage import pairs, settled_runs
+from policyc.planning.leakage.recursion import both_sides, largest_leakage, largest_of
+from policyc.planning.promise import Promise
+from policyc.planning.schedules import Group, Run, allocate_quantified, allocate_uniform, expand, spare
+from policyc_check.steps.chains import Chain
+
+NEARLY = [[0.7, 0.1, 0.15, 0.05], [0.01, 0.82, 0.02, 0.15], [0.13, 0.04, 0.71, 0.12], [0.02, 0.12, 0.04, 0.82]]
+PARTED = [[0.5, 0.5, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]]  # nothing fades: leakage grows to the end
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Few steps, so that the whole streams are short enough to follow."""
+    monkeypatch.setattr(settled_runs, "KEPT", 1_200)
+    return settled_runs.KEPT
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("lags", [(1,), (1, 2, 5)])
+@pytest.mark.parametrize("initial", ["stationary", (0.7, 0.1, 0.1, 0.1)])
+@pytest.mark.parametrize("width", [1, 7])
+def test_a_shorter_run_leaks_as_much(
+    lags: tuple[int, ...], initial: str | tuple[float, ...], width: int, kept: int
+) -> None:
+    """Runs with ends of their own, with steps between releases, and one after the other, of many lengths."""
+    chain = Chain(forward=NEARLY, initial=initial if isinstance(initial, str) else np.array(initial))
+    group, promise = Group(None, chain, lags), Promise(((1.0, width),))
+    laws = chain.backward_side(), chain.forward_side()
+    for more in (1, 4, 5):
+        runs = [Run(0.0, more), Run(0.2, 4_500, 3), Run(0.1, 4_001 + more), Run(0.4, 1)]
+        budgets = expand(runs)
+        assert spare(runs, promise, [group]) == 1.0 - largest_leakage(budgets, *laws, width, lags)
+        for audit in (True, False):
+            told = schedules._leakage(runs, [group], width, 2.0, audit=audit)
+            settled_runs.KEPT = len(budgets)
+            assert told == schedules._leakage(runs, [group], width, 2.0, audit=audit)
+            settled_runs.KEPT = kept
+        patterns = [(run.pattern, (run.steps or 0) // run.period) for run in runs]
+        steps, _ = settled_runs.along(patterns, 10, 1_000, lambda e: both_sides(e, *laws, lags))
+        assert len(steps) == len(budgets)  # the law might not have settled
+        steps, _ = settled_runs.along(patterns, 10, 0, lambda e: both_sides(e, *laws, lags))
+        assert len(steps) < len(budgets)
+
+
+@pytest.mark.parametrize("forward", [PARTED, [[0.9999, 0.0001], [0.0001, 0.9999]]])
+def test_leakage_that_does_not_settle_is_that_of_all_steps(forward: list[list[float]], kept: int) -> None:
+    """It grows with every step, or settles later than is looked at: nothing is left out."""
+    assert kept < 4_000
+    chain = Chain(forward=forward, initial=np.full(len(forward), 1 / len(forward)))
+    sides = chain.backward_side(), chain.forward_side()
+    budgets, found = settled_runs.along([((1e-4,), 4_000)], 1, 0, lambda e: both_sides(e, *sides))
+    assert len(budgets) == 4_000
+    assert largest_of(budgets, found, 1) == largest_leakage(budgets, *sides, 1)
+
+
+def test_budgets_are_those_of_all_steps(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schedules of a stream that is cut are, to the bit, those of the whole one."""
+    group = Group(None, Chain(forward=NEARLY))
+    short = [allocate(1.0, 4_000, [group]) for allocate in (allocate_uniform, allocate_quantified)]
+    monkeypatch.setattr(settled_runs, "KEPT", 4_000)
+    assert kept < 4_000
+    assert short == [allocate(1.0, 4_000, [group]) for allocate in (allocate_uniform, allocate_quantified)]
+
+
+def test_outputs_of_more_steps_than_are_followed_are_those_of_any_number() -> None:
+    """Bounds by pairs over a long stream are searched once for all lengths beyond which nothing is followed."""
+    chain = Chain(forward=NEARLY)
+    pairs._largest.cache_clear()
+    found = pairs.largest_budget(chain, 1.0, 10**6)
+    ever = pairs.largest_budget(chain, 1.0, None)
+    assert found is not None
+    assert ever is not None
+    assert pairs._largest.cache_info().misses == 1
+    assert found.epsilon == ever.epsilon == pairs.largest_budget(chain, 1.0, 5_000).epsilon
+    assert (found.before == ever.before).all()
+
+
+@pytest.mark.parametrize("horizon", [2_002, 5_000])
+def test_what_pairs_show_of_a_long_stream_needs_a_few_of_its_steps(horizon: int) -> None:
+    """The ends and the largest budget between are all that is looked at."""
+    chain = Chain(forward=NEARLY)
+    side = pairs.largest_budget(chain, 1.0)
+    assert side is not None
+    runs = [Run(side.epsilon * 1.01, 1), Run(side.epsilon, horizon - 2), Run(side.epsilon * 1.01, 1)]
+    few = np.array([runs[0].epsilon, *[side.epsilon] * 3, runs[-1].epsilon])
+    found = pairwise.shown_by_pairs(chain, few, endless=False, horizon=horizon)
+    whole = pairwise.shown_by_pairs(chain, expand(runs), endless=False)
+    assert found is not None
+    assert whole is not None
+    assert found[0] == whole[0]
+    assert found[1].largest()[0] == whole[1].largest()[0]
