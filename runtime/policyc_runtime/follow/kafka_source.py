@@ -32,7 +32,7 @@ class KafkaSource:
         self._topic = topic
         self._kafka = library()
         settings = topic.settings(
-            group_id="policyc", enable_auto_commit=False, enable_partition_eof=False, auto_offset_reset="error"
+            group_id="policyc", enable_auto_commit=False, enable_partition_eof=True, auto_offset_reset="error"
         )
         self._consumer: Any = self._kafka.Consumer({**settings, "queued.max.messages.kbytes": MOST_HELD})
         self._next: dict[int, int] = {}
@@ -72,7 +72,10 @@ class KafkaSource:
         lines, positions = [], {}
         for message in self._consumer.consume(MOST_MESSAGES, min(seconds, LONGEST_WAIT)):
             if (error := message.error()) is not None:
-                if not is_away(error):
+                if error.code() == self._kafka.KafkaError._PARTITION_EOF:
+                    # behind the last message may stand where a transaction ended, which nobody is given
+                    self._next[message.partition()] = max(self._next[message.partition()], message.offset())
+                elif not is_away(error):
                     raise self._topic.refused(error)
                 continue
             lines.append(message.value() or b"")

@@ -113,6 +113,49 @@ def test_what_was_sent_and_not_noted_is_compared(cluster, tmp_path):
     assert cluster.received("out2") == whole
 
 
+class EndOfPartition:
+    """What librdkafka says behind the last message, where the end of a transaction stands beyond it."""
+
+    def __init__(self, said: Any) -> None:
+        self.error, self.partition = said.error, said.partition
+        self._offset = said.offset() + 1
+
+    def offset(self) -> int:
+        return self._offset
+
+
+class OfTransactions:
+    """A consumer of a topic that ends in the end of a transaction, which the tests' cluster does not write."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+
+    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+        low, high = self._consumer.get_watermark_offsets(place, timeout=timeout)
+        return low, high + 1
+
+    def consume(self, most: int, seconds: float) -> list[Any]:
+        found = self._consumer.consume(most, seconds)
+        return [EndOfPartition(one) if one.error() is not None else one for one in found]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+def test_where_transactions_ended_nothing_is_waited_for(cluster):
+    """Their ends take an offset each and are given to nobody: all before them was read."""
+    cluster.send("in5", [str(number) for number in range(20)])
+    source = KafkaSource(cluster.topic("in5"))
+    source._consumer = OfTransactions(source._consumer)
+    source.begin({})
+    source.mark()
+    lines, until = 0, time.monotonic() + 20
+    while not source.caught_up and time.monotonic() < until:
+        lines += len(source.read(0.2).lines)
+    assert (lines, source.caught_up) == (20, True)
+    source.close()
+
+
 @pytest.mark.law
 def test_rows_are_taken_in_once_however_it_ends(cluster, tmp_path):
     """Ended at any moment, before or after rows are noted as taken in: all count, and none twice."""
