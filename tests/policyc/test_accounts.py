@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -100,6 +101,16 @@ def test_verify_adds_up_again(city: Path) -> None:
     unnamed = policyc(city, "verify", "first.plan")
     assert (unnamed.returncode, "not checked  all plans on data set `city`" in unnamed.stdout) == (1, True)
     assert policyc(city, "account", "verify", "city.account").returncode == 0
+
+    auditor = city / "auditor"
+    auditor.mkdir()
+    for name in ("city.account", "first.csv"):
+        shutil.copy(city / name, auditor)
+    shutil.copytree(city / "first.plan", auditor / "first.plan", ignore=shutil.ignore_patterns("private"))
+    without_data = policyc(auditor, "verify", "first.plan", "--account", "city.account", "--release", "first.csv")
+    assert (without_data.returncode, "together keep its promise" in without_data.stdout) == (0, True)
+    assert policyc(auditor, "account", "verify", "city.account").returncode == 0
+    assert policyc(auditor, "account", "show", "city.account").stdout.endswith("of 2.0\n")
 
     policyc(city, "account", "new", "other.account", "--dataset", "city", "--promise", PROMISE)
     other = policyc(city, "verify", "first.plan", "--account", "other.account")
