@@ -170,7 +170,11 @@ def _properties(file: Path | None) -> dict[str, str]:
     """What a file says, `name = value` a line."""
     if file is None:
         return {}
-    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise typer.BadParameter("this file is no text: write `name = value` a line", param_hint="--kafka") from None
+    lines = [line.strip() for line in text.splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
     return {name.strip(): value.strip() for name, _, value in pairs}
 

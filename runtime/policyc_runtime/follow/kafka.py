@@ -64,6 +64,14 @@ class Topic(NamedTuple):
         told = {name.replace("_", "."): value for name, value in more.items()}
         return {"bootstrap.servers": self.hosts, "log_level": 0, **self.properties, **told}
 
+    def client(self, kind: Callable[[dict[str, Any]], Answer], **more: str | int | bool) -> Answer:
+        """A consumer or producer of librdkafka; DataError E0870 where it does not take a property."""
+        try:
+            return kind(self.settings(**more))
+        except library().KafkaException as error:
+            said = str(error.args[0].str()).rstrip(".")
+            raise unusable(self.address, said, "mend the file of properties that `--kafka` names") from None
+
     def partitions(self, client: Any) -> list[int]:
         """The topic's partitions, in order.
 

@@ -27,7 +27,7 @@ class KafkaSink:
         self.name = topic.address
         self._topic = topic
         self._kafka = library()
-        self._producer: Any = self._kafka.Producer(topic.settings(enable_idempotence=True))
+        self._producer: Any = topic.client(self._kafka.Producer, enable_idempotence=True)
         topic.partitions(self._producer)
         self._compared = False
         self._lines: list[bytes] = []
@@ -48,6 +48,8 @@ class KafkaSink:
                     break
                 except BufferError:  # as much waits as librdkafka holds
                     self._producer.poll(1.0)
+                except self._kafka.KafkaException as error:  # the topic is gone, or takes no such line
+                    raise self._topic.refused(error.args[0]) from None
         if self._producer.flush(PATIENCE) or self._failed:
             raise self._topic.refused(self._failed[0]) if self._failed else self._silent()
         self._lines = []
@@ -66,8 +68,9 @@ class KafkaSink:
 
     def _already_there(self, lines: list[bytes]) -> int:
         """How many of the lines stand at the partition's end."""
-        settings = self._topic.settings(group_id="policyc", enable_auto_commit=False, auto_offset_reset="error")
-        consumer = self._kafka.Consumer(settings)
+        consumer: Any = self._topic.client(
+            self._kafka.Consumer, group_id="policyc", enable_auto_commit=False, auto_offset_reset="error"
+        )
         try:
             place = self._kafka.TopicPartition(self._topic.name, PARTITION)
             low, high = self._topic.answered(lambda: consumer.get_watermark_offsets(place, timeout=ANSWER))

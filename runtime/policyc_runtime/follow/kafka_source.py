@@ -31,10 +31,14 @@ class KafkaSource:
         self.name = topic.address
         self._topic = topic
         self._kafka = library()
-        settings = topic.settings(
-            group_id="policyc", enable_auto_commit=False, enable_partition_eof=True, auto_offset_reset="error"
+        self._consumer: Any = topic.client(
+            self._kafka.Consumer,
+            group_id="policyc",
+            enable_auto_commit=False,
+            enable_partition_eof=True,
+            auto_offset_reset="error",
+            queued_max_messages_kbytes=MOST_HELD,
         )
-        self._consumer: Any = self._kafka.Consumer({**settings, "queued.max.messages.kbytes": MOST_HELD})
         self._next: dict[int, int] = {}
         self._until: dict[int, int] | None = None  # what to read before a step closes; None while no broker says it
         self._asked = 0.0

@@ -16,7 +16,7 @@ import typer
 from scripted import VISITS, planned
 
 from policyc import compile_policy
-from policyc.cli.follow import _require_metrics, _require_open, _standing
+from policyc.cli.follow import _properties, _require_metrics, _require_open, _standing
 from policyc.planning.joint_promise import joint_promise
 from policyc_runtime.account import Account, spend
 from policyc_runtime.follow.metrics import FIRST
@@ -94,6 +94,15 @@ def test_what_is_left_of_an_account_is_read_again_when_it_changes(tmp_path):
     after = _standing(account, account.stat().st_mtime_ns)
     assert after.left == pytest.approx(3 - after.spent, abs=1e-5)
     assert 0.5 < after.spent <= 1.00001
+
+
+def test_properties_are_lines_of_text(tmp_path):
+    """What is none is refused, with what to write."""
+    (tmp_path / "p").write_text("# of the brokers\nsecurity.protocol = ssl\n\n")
+    assert _properties(tmp_path / "p") == {"security.protocol": "ssl"}
+    (tmp_path / "p").write_bytes(b"\xff=1\n")
+    with pytest.raises(typer.BadParameter, match="`name = value` a line"):
+        _properties(tmp_path / "p")
 
 
 def test_a_closed_standard_stream_is_refused():

@@ -205,3 +205,31 @@ def test_a_topic_that_is_not_there_or_lost_rows_is_one_message(cluster, tmp_path
     with pytest.raises(DataError) as refused:
         KafkaSource(cluster.topic("in4")).begin({"in4[0]": 999})
     assert "went as far as 999" in str(refused.value.because)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("no.such.property", "1", "No such configuration property"),
+        ("security.protocol", "sasl_sslx", "Invalid value"),
+        ("ssl.ca.location", "nowhere.pem", "ssl.ca.location"),
+    ],
+)
+@pytest.mark.parametrize("place", [KafkaSource, KafkaSink])
+def test_properties_that_librdkafka_does_not_take_are_one_message(place, name, value, said):
+    with pytest.raises(DataError) as refused:
+        place(Topic.of("kafka://host/topic", {"security.protocol": "ssl", name: value}))
+    assert (refused.value.code, said in str(refused.value.because)) == ("E0870", True)
+    assert "--kafka" in str(refused.value.help)
+
+
+def test_a_topic_that_takes_a_line_no_longer_is_one_message(cluster, tmp_path):
+    """What librdkafka says at once, such as that a line is too long: nothing is noted as published."""
+    cluster.send("in6", [line("a", BEGIN)])
+    cluster.send("out6", ["before"])
+    sink = KafkaSink(Topic.of(f"kafka://{cluster.hosts}/out6", {"message.max.bytes": "1000"}))
+    sink._lines = [b"x" * 2000]
+    with pytest.raises(DataError, match="cannot be used") as refused:
+        sink.publish()
+    assert "too large" in str(refused.value.because)
+    sink.close()
