@@ -65,6 +65,20 @@ def test_a_server_that_is_not_there():
     assert "nothing answers" in str(refused("postgres", f"postgresql://u:{SECRET}@127.0.0.1:1/d?table=t").because)
 
 
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("localhost:1/%ff?table=t", "cannot read it"),
+        ("localhost:1/d?table=t&no_such=1", "cannot read it"),
+        ("localhost:1/d?table=t&sslmode=bogus", "does not take"),
+        ("localhost:99999/d?table=t", "does not take"),
+    ],
+)
+def test_addresses_that_nobody_can_mean(named, said):
+    pytest.importorskip("psycopg", reason="Postgres needs the extra `postgres`")
+    assert said in str(refused("postgres", f"postgresql://u:{SECRET}@{named}").because)
+
+
 @pytest.mark.parametrize(("engine", "module"), [("postgres", "psycopg"), ("spark", "pyspark")])
 def test_an_extra_that_is_missing_is_named(engine, module, monkeypatch):
     for name in (module, "pyspark.java_gateway", "pyspark.errors", "pyspark.sql"):

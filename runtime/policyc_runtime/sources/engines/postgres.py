@@ -125,7 +125,7 @@ class PostgresTable(RemoteTable):
             ) from None
         try:
             connection = psycopg.connect(self.address, connect_timeout=PATIENCE, client_encoding="utf8")
-        except psycopg.ProgrammingError:
+        except (psycopg.ProgrammingError, UnicodeDecodeError):
             raise refused(
                 "this is no address of a Postgres database",
                 self.shown,
@@ -154,6 +154,8 @@ class PostgresTable(RemoteTable):
             because, remedy = "it has no such database or role", "compare the address with the server's"
         elif "FATAL" in text:
             because, remedy = "it refused the connection", "ask who runs it whether this role may connect from here"
+        elif "invalid" in text:
+            because, remedy = "the address has a value that Postgres does not take", "check its port and its options"
         else:
             because, remedy = "nothing answers there", "check host and port, and whether the server runs"
         return refused("the database cannot be reached", self.shown, because, remedy)
