@@ -86,7 +86,7 @@ def require_own(path: Path, column: str | None, *, simulated: bool = False, made
         return
     connection = connect()
     try:
-        with open_table(connection, path) as table:
+        with open_table(connection, path, names_only=True) as table:
             found = set(table.columns)
     except DataError:
         found = set()

@@ -62,8 +62,6 @@ class Run:
         self._end = min(max(publishable_steps(plan, self._ready), book.steps), raw.steps)
         self._taken = 0  # entries of the ledger that are in the arrays below
         self._drawn = book.first  # how many steps have noise, some of them ahead of their values
-        self._epsilons = {part.name: part.schedule.epsilons(raw.steps) for part in plan.scheduled}
-        self._scales = {part.name: part.schedule.scales(raw.steps) for part in plan.scheduled}
         self._processes: dict[str, dict[int, str]] = {}  # of the block that is being released
         self._known = 0  # steps whose noisy values the estimators of this block see
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
@@ -149,10 +147,11 @@ class Run:
         if not isinstance(part, BudgetedRelease):
             self._noisy[part.name][self._book.first : block.stop] = self._measure(part, block)
             return
-        scales = self._scales[part.name]
-        drawn = [step for step in block if scales[step] > 0]
+        scales = part.schedule.scales(np.arange(block.start, block.stop))
+        drawn = [step for step, scale in zip(block, scales, strict=True) if scale > 0]
         raw = self._raw.counts[part.name][drawn]
-        self._noisy[part.name][drawn] = part.mechanism.add_noise(raw, [scales[t] for t in drawn], self._randomness)
+        noisy = part.mechanism.add_noise(raw, [scale for scale in scales if scale > 0], self._randomness)
+        self._noisy[part.name][drawn] = noisy
 
     def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:
         """Noisy values of all steps that are there, for a release that is measured, or made of another."""
@@ -196,7 +195,8 @@ class Run:
             drawn = _texts(noisy, whole=not isinstance(part, DerivedRelease))
         epsilons, scales = ([""] * len(steps),) * 2
         if isinstance(part, Scheduled):
-            epsilons, scales = (list(map(str, column[part.name][rows])) for column in (self._epsilons, self._scales))
+            at = np.arange(steps.start, steps.stop)
+            epsilons, scales = (list(map(str, of(at))) for of in (part.schedule.epsilons, part.schedule.scales))
         values, processes = _texts(published, whole=part.integer), self._processes.get(part.name, {})
         used = ["" if text == _NOTHING else processes.get(step, "") for step, text in zip(steps, values, strict=True)]
         columns = zip(steps, drawn, values, data, epsilons, scales, used, strict=True)

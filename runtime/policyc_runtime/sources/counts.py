@@ -188,8 +188,11 @@ def _assembled(
     arrays = {name: array[:steps] for name, array in arrays.items()}
     length = len(next(iter(arrays.values())))
     check_steps(plan, length, where, start)
+    told = np.append(again, np.arange(since, length)).astype(np.int64)  # of all others nothing is known
+    asked = told[told < length] if since else slice(None)
     for release in measured_releases(plan):
-        arrays[release.name] = counts = _left_over(plan, release, arrays[release.name], begun=at_least > 0)
+        arrays[release.name] = counts = arrays[release.name].copy() if since else arrays[release.name]
+        counts[asked] = _left_over(plan, release, counts[asked], begun=at_least > 0)
         if at_least == 0 or release.query.by is not None:
             check_population(plan, release, counts, where, since)
     return StepCounts(start, arrays, CountDigests(list(arrays.values()), since, frozenset(again)))

@@ -58,7 +58,8 @@ class CountDigests(Sequence[str]):
     @property
     def told(self) -> list[int]:
         """The steps of which something is told, rising."""
-        return [*sorted(step for step in self._again if step < self._since), *range(self._since, len(self))]
+        earlier = sorted(int(step) for step in self._again if step < min(self._since, len(self)))
+        return [*earlier, *range(self._since, len(self))]
 
     def __len__(self) -> int:
         return len(self._arrays[0])
