@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policyc_runtime.sources.input_table import InputTable, opened, typed_table, unreadable
+from policyc_runtime.sources.input_table import InputTable, opened, repeated_columns, typed_table, unreadable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -87,18 +87,21 @@ def folder_table(connection: DuckDBPyConnection, folder: Path, base: str) -> Inp
         DataError: E0810, `parquet_files` refuses it, or a column stands in the files and in the names of their folders.
     """
     names = parquet_files(folder)
-    files = "[" + ", ".join("'" + f"{base}/{name}".replace("'", "''") + "'" for name in names) + "]"
+    quoted = ["'" + f"{base}/{name}".replace("'", "''") + "'" for name in names]
+    files = "[" + ", ".join(quoted) + "]"
     columns = connection.execute(
         "SELECT name, count(DISTINCT file_name), count(DISTINCT (type, type_length, converted_type, scale, precision, "
-        f"logical_type)) FROM parquet_schema({files}) WHERE num_children IS NULL GROUP BY name"
+        f"logical_type)), count(*) FROM parquet_schema({files}) WHERE num_children IS NULL GROUP BY name"
     ).fetchall()
     partitions = [name.casefold() for name in partition_columns(names[0])]
-    if {str(name).casefold() for name, _, _ in columns} & set(partitions) or len(set(partitions)) < len(partitions):
+    if {str(name).casefold() for name, *_ in columns} & set(partitions) or len(set(partitions)) < len(partitions):
         reason = "a column stands twice: in the files, or in the names of their folders"
         raise unreadable(folder, reason, "rename one of them")
-    uneven = frozenset(str(name) for name, there, kinds in columns if there < len(names) or kinds > 1)
+    uneven = frozenset(str(name) for name, there, kinds, _ in columns if there < len(names) or kinds > 1)
+    often = any(times > there for _, there, _, times in columns)  # as parts of a column may be, too
+    repeated = repeated_columns(connection, quoted) if often else frozenset()
     hive = "true, hive_types_autocast = false" if partitions else "false"
-    table = typed_table(connection, folder, f"read_parquet({files}, hive_partitioning = {hive})")
+    table = typed_table(connection, folder, f"read_parquet({files}, hive_partitioning = {hive})", repeated)
     even = {name: said for name, said in table.columns.items() if name not in uneven}
     return replace(table, columns=even, types={**dict.fromkeys(uneven, ""), **table.types}, uneven=uneven)
 

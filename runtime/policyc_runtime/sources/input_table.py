@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,6 +13,8 @@ from policyc_runtime.errors import DataError
 from policyc_runtime.sources.memory import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from duckdb import DuckDBPyConnection
 
 SHOWN_COLUMNS = 20
@@ -98,11 +101,32 @@ class InputTable:
         )
 
 
-def typed_table(connection: DuckDBPyConnection, file: Path, source: str) -> InputTable:
-    """What has types of its own, and names its columns once."""
+def typed_table(
+    connection: DuckDBPyConnection, file: Path, source: str, repeated: frozenset[str] = frozenset()
+) -> InputTable:
+    """What has types of its own."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
     types = {row[0]: str(row[1]) for row in rows}
-    return InputTable(file, source, {name: identifier(name) for name in types}, types)
+    return InputTable(file, source, {name: identifier(name) for name in types if name not in repeated}, types, repeated)
+
+
+def repeated_columns(connection: DuckDBPyConnection, files: Iterable[str]) -> frozenset[str]:
+    """Names that several columns of a Parquet file have, of which duckdb would rename all but the first.
+
+    Args:
+        connection: what reads them.
+        files: as SQL says them.
+    """
+    found: set[str] = set()
+    for file in files:
+        parts = connection.execute(f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({file})").fetchall()
+        names: Counter[str] = Counter()
+        within = 0  # so many parts of a column that has parts are left
+        for name, children in parts[1:]:
+            names[name] += not within
+            within = within - 1 + children if within else children
+        found |= {name for name, times in names.items() if times > 1}
+    return frozenset(found)
 
 
 def opened(descriptor: int) -> str:

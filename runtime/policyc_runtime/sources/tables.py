@@ -31,7 +31,7 @@ from policyc_runtime.sources.engines.session import DuckDBSession, Session
 from policyc_runtime.sources.folders import folder_table, open_folder, parquet_files, place_in
 from policyc_runtime.sources.input_table import InputTable as InputTable  # noqa: PLC0414  for all who read one
 from policyc_runtime.sources.input_table import opened as opened  # noqa: PLC0414
-from policyc_runtime.sources.input_table import typed_table, unreadable
+from policyc_runtime.sources.input_table import repeated_columns, typed_table, unreadable
 from policyc_runtime.sources.memory import HANDED, MEMORY, CheckedRows, HeldTable, Place, Rows
 
 if TYPE_CHECKING:
@@ -232,9 +232,10 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
         place = quoted(opened(handle.fileno()))
         parquet = f"read_parquet({place}, hive_partitioning = false)"
         with reading(file):
-            table = (
-                typed_table(connection, file, parquet) if is_parquet(file) else _csv(file, place, names_only=names_only)
-            )
+            if is_parquet(file):
+                table = typed_table(connection, file, parquet, repeated_columns(connection, [place]))
+            else:
+                table = _csv(file, place, names_only=names_only)
         yield table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from plans import make_plan
 
@@ -119,6 +120,23 @@ def test_columns_are_those_of_all_files(tmp_path):
     assert refused(tmp_path / "in").code == "E0811"
     write(tmp_path / "twice/origin=JFK/a.parquet", event("7", "EWR"))
     assert "twice" in str(refused(tmp_path / "twice").because)
+
+
+def test_a_name_that_comes_twice_in_parquet_is_refused(tmp_path):
+    """In a file or in one of a folder, as in CSV; parts of a column may have the names of others."""
+    parts = write(
+        tmp_path / "in/a.parquet", event("a", "EWR") + ", {'tailnum': 'x', 'more': {'origin': 'y'}} AS device"
+    )
+    assert counted(parts) == counted(tmp_path / "in") == [[1, 0, 0, 19], [0, 0, 0, 20]]
+    table = pq.read_table(parts)
+    pq.write_table(table, parts)
+    pq.write_table(table.append_column("origin", table["tailnum"]), tmp_path / "in/b.parquet")
+    for place in (tmp_path / "in/b.parquet", tmp_path / "in"):
+        found = refused(place)
+        assert (found.code, found.message) == (
+            "E0811",
+            "there are several columns `origin`, which is the policy's cell",
+        )
 
 
 def test_a_bad_row_has_its_file(tmp_path):
