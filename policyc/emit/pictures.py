@@ -27,6 +27,8 @@ LONGEST_BAR = 4  # times the shortest; a longer one is cut, and marked
 WIDTH, HEIGHT = 720.0, 270.0
 NARROW = 430.0  # of two pictures side by side
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 16.0, 44.0
+TICK_GAP = 8.0  # between a tick's number and the picture
+LABEL = 20.0  # what the turned name of the axis takes
 
 
 def thinned(values: Array, largest: int = LARGEST_POINTS) -> NDArray[np.int64]:
@@ -102,7 +104,8 @@ def line_picture(picture: dict[str, Any]) -> str:
     low = float(picture.get("low", 0))
     frame = Frame(min(xs), max(xs), low + (highest - low) * 1.08 if highest > low else low + 1.0, low)
     ticks = [tick for tick in ticks_between(low, highest) if tick <= frame.high_y]
-    parts = [*_y_axis(frame, ticks), *_x_axis(frame, picture.get("dates"))]
+    marks = _x_marks(frame, picture.get("dates"))
+    parts = [*_y_axis(frame, ticks), *_x_axis(frame, marks)]
     parts += [f'<path class="band" d="{_band(frame, piece)}"/>' for piece in _without_gaps(band)]
     if level:
         y = _at(frame.y(float(level["value"])))
@@ -115,7 +118,7 @@ def line_picture(picture: dict[str, Any]) -> str:
                 f'<circle class="dot s{index}" cx="{_at(frame.x(x))}" cy="{_at(frame.y(y))}" r="3"/>'
                 for x, y in ends(line)
             ]
-    return _svg(picture, HEIGHT, parts)
+    return _svg(picture, HEIGHT, parts, left=max(_beside(ticks), _overhang(frame, marks)))
 
 
 def _levels(level: dict[str, Any] | None) -> list[float]:
@@ -159,7 +162,7 @@ class ChoiceFrame:
     def ticks(self) -> list[float]:
         """Round numbers from the lowest to the highest value, at most six where these lie near each other."""
         powers = range(math.floor(math.log10(self.lowest)) - 1, math.ceil(math.log10(self.highest)) + 2)
-        for digits in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 5), (1, 3), (1,)):
+        for digits in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6, 8), (1, 2, 5), (1, 3), (1,)):
             ticks = [digit * 10.0**power for power in powers for digit in digits]
             kept = [tick for tick in ticks if self.lowest / 1.25 <= tick <= self.highest * 1.25]
             if len(kept) <= 6:
@@ -178,7 +181,7 @@ def choice_picture(picture: dict[str, Any], frame: ChoiceFrame) -> str:
     for tick in frame.ticks():
         y = frame.y(tick)
         parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{right:g}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text class="tick end" x="{LEFT - 8:g}" y="{y}" dy="4">{_number(tick)}</text>')
+        parts.append(f'<text class="tick end" x="{LEFT - TICK_GAP:g}" y="{y}" dy="4">{_number(tick)}</text>')
     for at, name in enumerate(names):
         marked = f'x="{frame.x(at)}" y="{HEIGHT - BOTTOM + 18:g}"'
         parts.append(f'<text class="tick middle" {marked}>{escape(name)}</text>')
@@ -192,7 +195,7 @@ def choice_picture(picture: dict[str, Any], frame: ChoiceFrame) -> str:
         kind = "dot now" if at == picture["now"] else "dot"
         place = 'visibility="hidden"' if value is None else f'cy="{frame.y(value)}"'
         parts.append(f'<circle class="{kind}" cx="{frame.x(at)}" {place} r="4"/>')
-    return _svg(picture, HEIGHT, parts, width=NARROW)
+    return _svg(picture, HEIGHT, parts, width=NARROW, left=_beside(frame.ticks()))
 
 
 def ends(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -237,15 +240,30 @@ def _y_axis(frame: Frame, ticks: Iterable[float]) -> list[str]:
         y = frame.y(tick)
         right = frame.width - RIGHT
         parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{right:g}" y1="{_at(y)}" y2="{_at(y)}"/>')
-        parts.append(f'<text class="tick end" x="{LEFT - 8:g}" y="{_at(y + 4)}">{_number(tick)}</text>')
+        parts.append(f'<text class="tick end" x="{LEFT - TICK_GAP:g}" y="{_at(y + 4)}">{_number(tick)}</text>')
     return parts
 
 
-def _x_axis(frame: Frame, dates: dict[str, str] | None) -> list[str]:
-    marks = [] if dates is None else _dates(frame, dates)
+def _beside(ticks: Iterable[float]) -> float:
+    """What ticks on a small screen need left of the picture, so that the turned name of the axis stands beside them."""
+    widest = WIDEST_LETTER * max((len(_number(tick)) for tick in ticks), default=0)
+    return max(0.0, widest + LABEL + TICK_GAP - LEFT)
+
+
+def _overhang(frame: Frame, marks: Iterable[tuple[float, str]]) -> float:
+    """What the name of a mark on a small screen needs left of the picture."""
+    return max(WIDEST_LETTER * len(name) / 2 - frame.x(x) for x, name in marks)
+
+
+def _x_axis(frame: Frame, marks: Iterable[tuple[float, str]]) -> list[str]:
     y = HEIGHT - BOTTOM + 18
-    found = marks or [(float(step), f"{step:,}") for step in _whole_steps(frame)]
-    return [f'<text class="tick middle" x="{_at(frame.x(x))}" y="{y:g}">{name}</text>' for x, name in found]
+    return [f'<text class="tick middle" x="{_at(frame.x(x))}" y="{y:g}">{name}</text>' for x, name in marks]
+
+
+def _x_marks(frame: Frame, dates: dict[str, str] | None) -> list[tuple[float, str]]:
+    """Steps and their names."""
+    found = [] if dates is None else _dates(frame, dates)
+    return found or [(float(step), f"{step:,}") for step in _whole_steps(frame)]
 
 
 def _whole_steps(frame: Frame) -> list[int]:
@@ -294,8 +312,14 @@ def bar_picture(picture: dict[str, Any]) -> str:
 
 
 def _svg(
-    picture: dict[str, Any], height: float, parts: list[str], axis_x: float | None = None, width: float = WIDTH
+    picture: dict[str, Any],
+    height: float,
+    parts: list[str],
+    axis_x: float | None = None,
+    width: float = WIDTH,
+    left: float = 0.0,
 ) -> str:
+    """The picture, `width` from 0 on, with what it needs left of that."""
     name = escape(picture["id"])
     title, description = escape(picture["title"]), escape(picture["description"])
     if axis_x is None:
@@ -306,14 +330,15 @@ def _svg(
             *parts,
             f'<line class="axis" x1="{LEFT:g}" x2="{width - RIGHT:g}" y1="{base}" y2="{base}"/>',
             f'<text class="label middle" x="{x:g}" y="{height - 6:g}">{below}</text>',
-            f'<text class="label middle" transform="translate(13 {y:g}) rotate(-90)">{beside}</text>',
+            f'<text class="label middle" transform="translate({13 - left:g} {y:g}) rotate(-90)">{beside}</text>',
         ]
     else:
         below = escape(sentence_case(picture["x"]))
         label = f'<text class="label end" x="{WIDTH - RIGHT:g}" y="{height - 8:g}">{below}</text>'
         parts = [*parts, label]
     kind = "lines" if axis_x is None else "bars"
+    box = f"{0 - left:g} 0 {width + left:g} {height:g}"
     return (
-        f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc">'
+        f'<svg class="{kind}" viewBox="{box}" role="img" aria-labelledby="{name}-title {name}-desc">'
         f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>{"".join(parts)}</svg>'
     )

@@ -133,6 +133,6 @@ def _standalone(drawn: str) -> str:
     rules.append("svg .now { fill: var(--s1); }\n")
     style = f"<style>\n{''.join(colors)}svg {{ font-family: var(--sans); }}\n{''.join(rules)}</style>"
     head, rest = drawn.split(">", 1)
-    width, height = re.findall(r'viewBox="0 0 (\S+) (\S+)"', head)[0]
+    width, height = re.findall(r'viewBox="\S+ 0 (\S+) (\S+)"', head)[0]
     head = head.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"', 1)
     return f"{head}>{style}{rest}\n"

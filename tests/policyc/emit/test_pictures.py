@@ -10,7 +10,7 @@ from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.mechanism import choice
 from policyc.emit.blocks.pictures import pictures
 from policyc.emit.context import certificate_content
-from policyc.emit.pictures import bar_picture, line_picture, nice_ticks, thinned
+from policyc.emit.pictures import WIDEST_LETTER, bar_picture, line_picture, nice_ticks, thinned
 from policyc.pipeline import Compilation
 from policyc_runtime.plan import Plan
 
@@ -132,3 +132,29 @@ def test_candidates_are_told_by_what_differs_and_by_their_typical_error(planned_
     assert picture["x"] == "typical error of a published value, in users"
     rows = choice(plan)[0]["candidates"]
     assert {(row["typical"], row["predicted_error"]) for row in rows} == {("3", "9"), ("4", "16")}
+
+
+@pytest.mark.parametrize("high", ["1", "52000", "7300000"])
+def test_the_turned_name_of_an_axis_stands_beside_the_longest_tick(high: str) -> None:
+    """Also with the letters of a small screen; a short tick leaves the picture as wide as it was."""
+    points = [[0, "0"], [1, high]]
+    root = ET.fromstring(line_picture({**LINE, "level": None, "series": [{"name": "x", "points": points}]}))
+    ticks = [part for part in root if part.attrib.get("class") == "tick end"]
+    begins = min(float(part.attrib["x"]) - WIDEST_LETTER * len(part.text or "") for part in ticks)
+    (turned,) = [part.attrib["transform"] for part in root if "transform" in part.attrib]
+    baseline = float(turned.split("(")[1].split(" ")[0])
+    left, _, width, _ = map(float, root.attrib["viewBox"].split())
+    assert left + 13 <= baseline <= begins - 5
+    assert left + width == 720
+    assert (left == 0) is (high == "1")
+
+
+def test_the_first_date_is_not_cut_off() -> None:
+    """A date with its time at the left edge has room, also in the letters of a small screen."""
+    points = [[str(step), "1"] for step in range(1440)]
+    dated = {"dates": {"start": "2026-03-02", "step_milliseconds": "60000"}, "level": None}
+    root = ET.fromstring(line_picture({**LINE, **dated, "series": [{"name": "x", "points": points}]}))
+    marks = {part.text or "": float(part.attrib["x"]) for part in root if part.attrib.get("class") == "tick middle"}
+    assert "2026-03-02 00:00" in marks
+    left = float(root.attrib["viewBox"].split()[0])
+    assert all(left <= x - WIDEST_LETTER * len(name) / 2 for name, x in marks.items())
