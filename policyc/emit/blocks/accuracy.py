@@ -89,8 +89,8 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
         )
     if predicted.kind == "noise":
         return (
-            f"The noisy value is expected to be off by about {typical_error(plan, predicted.published)} {unit}; "
-            f"what its post-processing gains is not known. {because}."
+            f"The noisy value is expected to be off by about {typical_error(plan, predicted.published)} {unit}. "
+            f"Values that are made of it are published, and how far off these are is not known. {because}."
         )
     text = f"A published value is expected to be off by about {typical_error(plan, predicted.published)} {unit}"
     text += _share_of_chance(predicted)
@@ -115,7 +115,7 @@ def _common_sentence(plan: Plan, release: ReleasePlan) -> str:
     offset = offset_of(plan, release)
     if not offset.stddev:
         return ""
-    size = f"one draw with a standard deviation of {about(offset.stddev)} {unit_words(plan, release)}"
+    size = f"one draw of typically {about(offset.stddev)} {unit_words(plan, release)}"
     if offset.steps is None:
         return (
             f" A part of that is common to all values, {size}: means over steps keep it, and differences between steps "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.emit.blocks.wording import Json, JsonValue, quoted, steps_axis
-from policyc.emit.numbers import about, exact
+from policyc.emit.numbers import about, exact, sentence_case
 from policyc_check.errors import KernelError
 from policyc_check.plan.targets import UserPromise
 from policyc_check.users.claims import unit_of
@@ -50,12 +50,15 @@ def example_picture(plan: Plan) -> Json | None:
     gaps: Json = {"gaps": True} if np.ma.is_masked(made.released) else {}
     values = np.concatenate(list(columns.values()))
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    said = [sentence_case(one) for one in result.said]
+    if step != "1":
+        said.append(f"Values are in multiples of {quoted(step)}")
     return {
         "id": "example",
         "title": f"An example on simulated values, {NOT_A_RELEASE}: {part.name}{cell}",
         "description": f"True and published values, and noisy ones where they differ, of the "
         f"first {len(noisy)} steps of a simulated run{', with gaps where they are left out' if gaps else ''}. "
-        f"{'; '.join(result.said)}. Values are in multiples of {quoted(step)}.",
+        f"{'. '.join(said)}.",
         **steps_axis(plan),
         "y": "value",
         "stepped": False,

@@ -18,7 +18,7 @@ WORDS = {
         "failure": "If it fails",
         "vouched": "Vouched for by {who}.",
     },
-    "accuracy": {"heading": "How accurate", "typical": "Typical error"},
+    "accuracy": {"heading": "How accurate"},
     "again": {"heading": "If it is run again", "noise": "Noise comes from {source}."},
     "signed": {
         "heading": "Who signed",

@@ -16,7 +16,7 @@ TITLES = {
     "population": "the population",
     "shares": "the shares of the groups",
     "cells": "the list of cells",
-    "clamp": "the clamps",
+    "clamp": "the bounds that values are cut to",
     "horizon": "the horizon",
     "start": "the start",
 }
@@ -46,7 +46,13 @@ def unprotected(plan: Plan) -> list[Json]:
     for release in plan.releases:
         if isinstance(release.query, SumQuery):
             low, high = exact(release.query.low), exact(release.query.high)
-            entries.append(_entry("clamp", f"the clamp of {quoted(release.name)}, {low} to {high}", f"{low} .. {high}"))
+            entries.append(
+                _entry(
+                    "clamp",
+                    f"the bounds that values in {quoted(release.name)} are cut to, {low} to {high}",
+                    f"{low} .. {high}",
+                )
+            )
     entries.append(_entry("end", "how many steps are released, which the clock or whoever runs the plan says"))
     if stream.horizon is not None:
         entries.append(_entry("horizon", "the horizon", stream.horizon))

@@ -1046,7 +1046,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"(?:one step of|step,|Every|every) {LENGTH}(?: each)?(?!-)", one_step),
     (rf"in a row \({LENGTH}\)", window_lasts),
     (rf"first {N} steps", first_steps),
-    (rf"one draw with a standard deviation of {N}", common),
+    (rf"one draw of typically {N}", common),
     (
         rf"all {N} steps(?: of a period)? would drop nothing, with (?:less|hardly more) noise: {N} [^:]*? beside {N}$",
         without_dropping,
@@ -1154,7 +1154,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     # numbers published as they are
     (rf"[tT]he population, {N}", population),
     (rf"list of {N} values", states),
-    (rf"(?:clamp of\s+,|every value cut to) {M} to {M}", clamps),
+    (rf"(?:are cut to,|every value cut to) {M} to {M}", clamps),
     (rf"adds at most {N} values? between {M} and {M} in a step, in units of {N}", grid),
     (r"stream starts, ([\d:T+-]+)", start),
     # correlation, and bounds that follow
