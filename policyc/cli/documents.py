@@ -15,6 +15,7 @@ from policyc.cli.speech import QuietCommand, say, shown_progress
 
 if TYPE_CHECKING:
     from policyc.emit.signatures import Signer
+    from policyc_check.claims import Claim
 
 FINDINGS, USAGE = 1, 2
 MOST_RUNS = 10_000_000  # hours, and far more than a verification plays again
@@ -120,10 +121,18 @@ def sign(
         file = key or new_key or Path()
         passphrase = partial(typer.prompt, "passphrase", hide_input=True, err=True)
         agrees = partial(_agrees, signer=signer, yes=yes)
-        if (signed := sign_plan(directory, file, passphrase, signer, agrees)) is None:
+        if (signed := sign_plan(directory, file, passphrase, signer, agrees, _verified)) is None:
             typer.echo("not signed", err=True)
             raise typer.Exit(FINDINGS)
         say(f"{directory / signatures.ENVELOPE}: signed by {signer.words}, on {signer.date}, with the key {signed}")
+
+
+def _verified(directory: Path) -> list[Claim]:
+    """What is found before anybody is asked, with its progress."""
+    from policyc.emit import verify_directory
+
+    with shown_progress("planning again"):
+        return verify_directory(directory)
 
 
 def _is_read() -> bool:

@@ -74,7 +74,8 @@ def follow(
 
     \b
     A row that comes for a closed step is dropped; moments without a zone are UTC, or the policy's clock.
-    SIGTERM and Ctrl-C end it between steps; started again it goes on.
+    SIGTERM and Ctrl-C end it between steps; started again it goes on. It says what it does on standard error.
+    For programs: values as NDJSON (`--output -`), how it stands (`--metrics`: steps, lag, the account), exit codes.
 
     \b
     tail -F events.ndjson | policyc follow visits.plan --input - --output visits.csv

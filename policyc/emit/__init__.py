@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policyc.emit.signatures import Signer
     from policyc_check.claims import Claim
@@ -71,6 +71,7 @@ def sign(
     passphrase: Callable[[], str],
     signer: Signer,
     agrees: Callable[[str], bool] = lambda _: True,
+    verified: Callable[[Path], Iterable[Claim]] = verify_directory,
 ) -> str | None:
     """Sign a certificate whose every claim holds, and render its pages again with the signer on them.
 
@@ -80,6 +81,7 @@ def sign(
         passphrase: asked only when the key is encrypted.
         signer: what the holder of the key says of who, when and what for.
         agrees: asked with the first page, as Markdown, when every claim was found to hold.
+        verified: every claim of the directory, as `verify_directory` finds them.
 
     Returns:
         The id of the key that signed; None when the signer does not agree, and nothing is written.
@@ -107,7 +109,7 @@ def sign(
             where=str(error.filename),
             help=f"make it with `policyc certificate {directory}`, and read it",
         ) from None
-    for claim in (*verify_directory(directory), *signature_claims(directory)):
+    for claim in (*verified(directory), *signature_claims(directory)):
         if claim.holds is not True:
             raise KernelError(
                 NOT_SIGNABLE,

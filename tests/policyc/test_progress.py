@@ -157,6 +157,18 @@ def test_commands_show_it_unless_they_are_told_to_be_quiet(tmp_path, quiet):
     assert bool(output) is not quiet
 
 
+def test_signing_shows_how_far_its_verification_is(tmp_path):
+    """All claims are recomputed before anybody is asked, as `verify` does; a key made here signs."""
+    from policyc import compile_policy
+
+    (tmp_path / "there.policy").write_text(POLICY)
+    compile_policy(tmp_path / "there.policy").save(tmp_path / "there.plan")
+    words = ("sign", "there.plan", "--new-key", "officer.pem", "--name", "Ada Bell", "--yes")
+    said, output = on_a_terminal(sys.executable, "-m", "policyc", *words, cwd=tmp_path)
+    assert "planning again" in said
+    assert "signed by Ada Bell" in output
+
+
 @pytest.mark.law
 def test_compiling_names_its_stages(tmp_path):
     """Schedules are counted, with what the rest of them takes."""
