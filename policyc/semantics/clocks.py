@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from policyc.diagnostics import Span
 from policyc.semantics.lengths import DAY, MONTH, Clock, Length
-from policyc.semantics.scope import Scope, suggest
+from policyc.semantics.scope import Scope, spelt, suggest
+from policyc.syntax.tree import Text
 
 KNOWN_YEARS = 50  # of an endless stream
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -110,7 +111,8 @@ def _rules(scope: Scope, zone: str, span: Span) -> ZoneInfo | None:
         pass
     near = suggest(zone, sorted(names))
     hint = near if near.startswith("did you") else 'write a zone as the IANA names it: `clock "Europe/Berlin"`'
-    scope.refuse("E0237", f"there is no clock `{scope.quote(span)[1:-1]}`", span, hint=hint)
+    edit = spelt(Text(span, zone), names)
+    scope.refuse("E0237", f"there is no clock `{scope.quote(span)[1:-1]}`", span, hint=hint, edit=edit)
     return None
 
 

@@ -56,6 +56,25 @@ def test_what_can_mean_one_thing_is_rewritten(rooms_policy: str, right: str, wro
 
 
 @pytest.mark.parametrize(
+    ("wrong", "after"),
+    [
+        ("Europe/Berln", "Europe/Berlin"),
+        ("europe/berlin", "Europe/Berlin"),
+        ("America/New_Yrok", "America/New_York"),
+        ("CEST", "CEST"),
+        ("Etc/GMT+15", "Etc/GMT+15"),
+        ("Mars/Phobos", "Mars/Phobos"),
+    ],
+)
+def test_a_clock_is_respelt_where_one_alone_is_near(count_policy: str, wrong: str, after: str) -> None:
+    """The name of a zone, in its quotes; numbers are never others, and several that are near are left to a person."""
+    text = count_policy.replace("step 5min", 'start "2026-01-01" clock "HERE" step 1h')
+    misspelt = text.replace("HERE", wrong)
+    assert fixed(misspelt) == text.replace("HERE", after)
+    assert [one.code for one in findings_in(Source("p.policy", misspelt), Path())].count("E0237") == 1
+
+
+@pytest.mark.parametrize(
     ("right", "wrong"),
     [
         ("target alpha_dpt(", "target alpha_dp("),
