@@ -122,6 +122,8 @@ def leakage(
         raise typer.BadParameter("say how people move once: `--policy`, `--forward` and `--backward`, or `--chains`")
     if picture is not None and picture.suffix.lower() != ".svg":
         raise typer.BadParameter("a picture is SVG: name a file that ends in .svg")
+    if output is not None and output.exists() and not output.is_dir():
+        raise typer.BadParameter("a file is there: name a directory, which is made", param_hint="--output")
     tolerated = _alpha(alpha)
     from policyc.cli.speech import shown_progress
     from policyc.quantification.budgets import read_budgets

@@ -160,8 +160,12 @@ def _of_plan(path: Path) -> Spent:
     from policyc_check.errors import PlanRejectedError
     from policyc_check.plan.plan import load_plan
     from policyc_check.verify import verified_claims
+    from policyc_runtime.plan import PLAN
 
-    plan, named = load_plan(path), str(path)
+    named = str(path)
+    if path.is_dir() and not (path / PLAN).exists():
+        raise ForeignFileError(CODE, "there is no plan in this directory", where=named, help=_REMEDY)
+    plan = load_plan(path)
     broken = next((claim for claim in verified_claims(plan) if claim.holds is False), None)
     if broken is not None:
         raise PlanRejectedError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
-from policyc_runtime.errors import LedgerError, ReleaseError
+from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
 from policyc_runtime.ledger_entry import StoredValues
 from policyc_runtime.ledger_file import SYSTEM
@@ -30,6 +30,7 @@ from policyc_runtime.sources.moments import moment_of, step_times
 from policyc_runtime.sources.tables import place_of, require_here, says_simulated
 from policyc_runtime.suppression import suppressed_values, suppresses
 
+WRITTEN_AGAIN = "move the file away and run again: steps that the ledger holds are written from it"
 Values: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 
 
@@ -140,7 +141,7 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
                 "the released values are the ledger's, but the file is not written as a run writes it",
                 where=str(file),
                 because="another spelling of the same values is an altered file all the same",
-                help="move the file away and run again: steps that the ledger holds are written from it",
+                help=WRITTEN_AGAIN,
             )
     if 0 in compared:
         raise ReleaseError(
@@ -155,6 +156,21 @@ def verify_release(plan: Plan, ledger: str | Path, path: str | Path) -> Compared
 
 def require_stored(series: Series | MadeSeries, times: tuple[str, ...], file: Path, marked: bool) -> int:
     """How many steps a file has, all of them as in the ledger; `marked` when that says that they are simulated."""
+    try:
+        return _steps_as_stored(series, times, file, marked)
+    except DataError as error:
+        if error.code != "E0810" or not file.is_file():
+            raise
+        raise ReleaseError(
+            "E0827",
+            "the output cannot be read",
+            where=error.where,
+            because=f"{error.because}; it was cut off while it was copied, say, or altered",
+            help=WRITTEN_AGAIN,
+        ) from None
+
+
+def _steps_as_stored(series: Series | MadeSeries, times: tuple[str, ...], file: Path, marked: bool) -> int:
     if isinstance(series, MadeSeries):
         _require_mark(marked, file, simulated=says_simulated(file))
         return require_made(series, times, file)
@@ -197,7 +213,7 @@ def _require_mark(marked: bool, file: Path, *, simulated: bool) -> None:
             "the file does not say that its events were simulated",
             where=str(file),
             because="the ledger says so, and whoever reads the file would take it for a release",
-            help="move the file away and run again: steps that the ledger holds are written from it",
+            help=WRITTEN_AGAIN,
         )
     if simulated and not marked:
         raise ReleaseError(

@@ -265,3 +265,16 @@ def test_what_cannot_be_carried_on_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
         release(enforced, written(tmp_path, plan, range(3)), tmp_path / "b", counts=True, continued=True, pin=None)
     assert refused.value.code == "E0837"
+
+
+def test_what_is_kept_of_ready_counts_is_spoken_of_as_such(tmp_path: Path) -> None:
+    """A damaged history is refused; of counts nobody knows who took part, so nothing is said of users."""
+    plan = planned(tmp_path, "each step alone")
+    assert plan.pin is not None
+    book = plan.pin.with_name("ledger.sqlite")
+    release(plan, written(tmp_path, plan, range(3)), book, counts=True, continued=True, steps=3)
+    history_file(book).write_bytes(b"nothing")
+    with pytest.raises(LedgerError) as refused:
+        release(plan, written(tmp_path, plan, range(3, 5)), book, counts=True, continued=True, steps=5)
+    assert refused.value.code == "E0840"
+    assert str(refused.value.because).endswith("without it nobody knows what earlier steps counted")

@@ -218,3 +218,14 @@ def test_a_missing_file_is_found(directory: Path) -> None:
             path.unlink()
             assert found(directory), path.name
             path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", [RELEASE, PARQUET])
+def test_an_output_that_was_cut_off_says_what_to_do(name: str, directory: Path) -> None:
+    """It is the output that cannot be read, not the data; and the ledger has every value of it."""
+    file = directory / name
+    file.write_bytes(file.read_bytes()[:-4])
+    (claim,) = release_claims(load_plan(directory), directory / LEDGER, file)
+    assert (claim.holds, claim.code) == (False, "E0827")
+    assert claim.detail.startswith("the output cannot be read; ")
+    assert "move the file away and run again" in claim.detail

@@ -113,6 +113,7 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
         return
     signed = any(release.clamp is not None and release.clamp[0] < 0 for release in policy.releases)
     kept = " and ".join(one.kept for one in found)
+    enforced = "keep_first" if bound is None else bound.enforced
     nothing = found == [steps] and policy.longest_part is not None
     yield Diagnostic(
         "W0502",
@@ -121,9 +122,9 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
         because=f"all others are dropped, so what is published is {'wrong' if signed else 'too low'}{found[0].course}; "
         "how much that is depends on the data, so the stated error is that of kept events alone",
         help=f"write {' and '.join(one.less for one in found)}, which drops {'nothing' if nothing else 'little'} and "
-        'takes more noise, or `assumed = "why nobody exceeds '
-        f'it"`{_period_instead(policy, bound, found == [steps])}; what a '
-        "run drops stands in its private file, for the owner alone",
+        f'takes more noise; or `assumed = "why nobody exceeds it"` in place of `enforced = {enforced}`, on which the '
+        f"promise then rests{_period_instead(policy, bound, found == [steps])}; what a run drops stands in its private "
+        "file, for the owner alone",
     )
 
 
@@ -201,6 +202,6 @@ def _events_dropped(policy: Policy, bound: Participation | None) -> _Dropped | N
     more = "1 event" if events == 1 else f"{events:,} events"
     less = f"`per_step = {2 * events}`, or more, so that hardly anybody exceeds it"
     if bound is None:
-        most = 1 if policy.window is not None else policy.stream.horizon
-        less = f"`participation at_most({most} steps, per_step = 2, enforced = keep_first)`, or more"
+        most = 1 if policy.window is not None else policy.longest_part or 1
+        less = f"`participation at_most({counted(most)}, {_per(policy)}per_step = 2, enforced = keep_first)`, or more"
     return _Dropped(f"have more than {more} in a step", kept, "", less)

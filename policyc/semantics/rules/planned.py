@@ -85,6 +85,29 @@ def _counts_absent(policy: Policy, target: UserLevelTarget) -> bool:
     return bool(split) and not (target.window is not None and target.neighbors == "replace" and once)
 
 
+def _sums_alone(policy: Policy) -> bool:
+    """Whether nobody is counted by cell, and what users add is summed."""
+    return all(release.kind == "sum" for release in policy.releases if release.by is not None)
+
+
+def _elsewhere(policy: Policy, otherwise: str) -> str:
+    """What is asked for of users in none of the cells."""
+    asked = f"sums of what is `{otherwise}`" if _sums_alone(policy) else f"how many users are `{otherwise}`"
+    return f"{asked} beside noise that hides steps together"
+
+
+def _instead_of_otherwise(policy: Policy, otherwise: str) -> str:
+    if _sums_alone(policy):
+        return (
+            f"leave `otherwise` out: only events in a cell are summed then; for a sum of all others list "
+            f'"{otherwise}" among the cells, and write it into their events'
+        )
+    return (
+        "leave `otherwise` out: only users in a cell are counted then, and a public number of users less all that is "
+        "released tells the others, at no cost"
+    )
+
+
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     bound, several = policy.participation, len(policy.targets) > 1
     for target in policy.targets:
@@ -106,9 +129,4 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
                 instead = "promise all of a user, without `per`, meanwhile"
                 yield "a period of a user beside promises about steps", target.span, instead
             elif cell is not None and cell.otherwise is not None and _counts_absent(policy, target):
-                yield (
-                    f"how many users are `{cell.otherwise}` beside noise that hides steps together",
-                    cell.span,
-                    "leave `otherwise` out: only users in a cell are counted then, and a public number of users less "
-                    "all that is released tells the others, at no cost",
-                )
+                yield _elsewhere(policy, cell.otherwise), cell.span, _instead_of_otherwise(policy, cell.otherwise)

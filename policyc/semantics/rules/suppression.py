@@ -22,6 +22,7 @@ def check_suppression(policy: Policy) -> Iterator[Diagnostic]:
     by_name = {release.name: release for release in policy.releases}
     for block in policy.postprocess:
         yield from _says_nothing(policy, block, by_name)
+        yield from _made_of_shown(policy, block)
     for block in policy.postprocess:
         if not block.suppressions or block.release not in by_name:
             continue
@@ -130,10 +131,7 @@ def _filled_in(policy: Policy, block: Postprocess, release: Release, first: Supp
 def _added_up(policy: Policy, release: Release, first: Suppression) -> Iterator[Diagnostic]:
     """W0706: a total is left out, and what it may be made of is shown."""
     base = next((other for other in policy.releases if other.name == release.base), None)
-    if base is None:
-        return
-    demands = policy.constraints_of(base.name)
-    if demands is not None and demands.suppressions:
+    if base is None or _leaves_out(policy, base.name):
         return
     yield Diagnostic(
         "W0706",
@@ -144,3 +142,31 @@ def _added_up(policy: Policy, release: Release, first: Suppression) -> Iterator[
         help=f"leave small values of `{base.name}` out; its totals are then left out too",
         labels=(Label(base.span, "shown whole"),),
     )
+
+
+def _made_of_shown(policy: Policy, block: Postprocess) -> Iterator[Diagnostic]:
+    """W0706: a total of published values is left out, and all of these are shown."""
+    made = {one.name: one for one in policy.made}
+    total = made.get(block.release)
+    if total is None or total.kind not in ("total", "prefix", "window") or not block.suppressions:
+        return
+    source: Release | Made = total
+    while isinstance(source, Made):
+        name = source.of
+        if _leaves_out(policy, name):
+            return
+        source = made.get(name) or next(release for release in policy.releases if release.name == name)
+    yield Diagnostic(
+        "W0706",
+        f"what is left out of `{total.name}` can be added up from `{total.of}`",
+        block.suppressions[0].span,
+        because=f"all values of `{total.of}` are shown, and `{total.name}` is made of these alone; {KEPT}",
+        help=f"leave small values of `{total.of}` out; a total of one that is left out is left out too",
+        labels=(Label(source.span, "shown whole"),),
+    )
+
+
+def _leaves_out(policy: Policy, name: str) -> bool:
+    """Whether values of a release are left out by a rule of its own."""
+    demands = policy.constraints_of(name)
+    return demands is not None and bool(demands.suppressions)

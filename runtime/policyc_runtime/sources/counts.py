@@ -261,13 +261,16 @@ def _one_release(
 def _step_column(table: InputTable, plan: Plan) -> str:
     """The column that says the step: `step`, or the policy's column of moments where there is no such column."""
     time = plan.stream.time_column
-    return time if "step" not in table.columns and time in table.columns else "step"
+    if "step" not in {*table.columns, *table.repeated} and time in table.columns:
+        return time
+    table.column("step", "step (from 0)", ("count", time))
+    return "step"
 
 
 def _rows(table: InputTable, plan: Plan, said: str, start: int | None, counted: str) -> str:
     """SQL for the rows with `step`, a whole number or -1, and what is counted."""
     if said == "step":
-        step = _whole(table.column("step", "step (from 0)", ("count", plan.stream.time_column)))
+        step = _whole(table.columns[said])
         return f"SELECT {step} AS step, {counted} FROM {table.source}"
     begin = declared_start(plan) if start is None else start
     if begin is None:

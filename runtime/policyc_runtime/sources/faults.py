@@ -170,13 +170,15 @@ def _check_horizon(session: Session, path: Place, plan: Plan, start: int) -> Non
         )
 
 
-def unusable_history(path: Path, reason: str) -> LedgerError:
-    """The refusal of what earlier runs kept for runs on new rows."""
+def unusable_history(path: Path, reason: str, plan: Plan) -> LedgerError:
+    """The refusal of what earlier runs kept for runs on new rows; without a bound to keep, that may be ready counts."""
+    enforced = plan.participation is not None and plan.participation.enforced is not None
+    lost = "how often users took part already" if enforced else "what earlier steps counted"
     return LedgerError(
         "E0840",
         "what earlier runs kept of their data cannot be used",
         where=str(path),
-        because=f"{reason}; without it nobody knows how often users took part already",
+        because=f"{reason}; without it nobody knows {lost}",
         help="restore the file, or give the whole history from step 0 on, without `--continued`",
     )
 

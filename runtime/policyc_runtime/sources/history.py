@@ -92,7 +92,7 @@ class History:
                 shutil.copyfile(self.path, self._copy)
             self._known = file_mark(self._copy) if self.path.exists() else ""
             if self._known and book is not None and self._known not in self._found:
-                raise unusable_history(self.path, "it was altered, or put back from an older copy")
+                raise unusable_history(self.path, "it was altered, or put back from an older copy", plan)
             self._file = sqlite3.connect(self._copy, isolation_level=None)
             opened.callback(self._file.close)
             try:
@@ -100,7 +100,7 @@ class History:
             except sqlite3.Error as error:
                 if is_full(error):
                     raise
-                raise unusable_history(self.path, "it is damaged, or no such file") from None
+                raise unusable_history(self.path, "it is damaged, or no such file", plan) from None
             self._opened = opened.pop_all()
 
     def _begin_or_check(self) -> None:
@@ -114,9 +114,10 @@ class History:
             self._set("key", secrets.token_hex(KEY_BYTES))
         self._meta = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
         if self._meta.get("policy") != policy_hash(self._plan):
-            raise unusable_history(self.path, "it belongs to another policy")
+            raise unusable_history(self.path, "it belongs to another policy", self._plan)
         if self.steps and not {"names", COUNTS} & self._meta.keys():
-            raise unusable_history(self.path, "an earlier build wrote it, and it does not say how users are named")
+            reason = "an earlier build wrote it, and it does not say how users are named"
+            raise unusable_history(self.path, reason, self._plan)
 
     def __enter__(self) -> Self:
         return self

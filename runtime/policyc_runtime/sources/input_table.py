@@ -89,7 +89,9 @@ class InputTable:
             )
         near = get_close_matches(name, list(self.columns)[:1000], 1, 0.6)
         known = any(other in self.columns for other in others) or bool(near)
-        shown = [f"`{column}`" for column in self.columns if column.isprintable()][:SHOWN_COLUMNS]
+        shown = [f"`{column}`" for column in (*self.columns, *sorted(self.repeated)) if column.isprintable()][
+            :SHOWN_COLUMNS
+        ]
         raise DataError(
             "E0811",
             f"there is no column `{name}`, which is the policy's {meaning}",

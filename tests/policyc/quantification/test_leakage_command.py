@@ -397,6 +397,19 @@ def test_bad_matrices_and_policies_are_findings(folder):
             assert said in policyc(*spent, side, given, cwd=folder).stderr
 
 
+def test_names_of_the_wrong_kind_are_told_apart(folder):
+    """A directory without a plan, and a file where pages were to be written: one message each, nothing written."""
+    refused = policyc("leakage", "--budgets", ".", cwd=folder)
+    assert refused.returncode == 1
+    assert "error[E0897]: there is no plan in this directory\n" in refused.stderr
+    assert "help: give a plan" in refused.stderr
+    words = ("leakage", "--budgets", "spent.csv", "--policy", "wards.policy", "--output", "spent.csv")
+    wrong = policyc(*words, cwd=folder)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "a file is there: name a directory" in re.sub(r"[\s│]+", " ", wrong.stderr)
+    assert (folder / "spent.csv").read_text() == SPENT
+
+
 def test_wrong_usage_exits_2(folder):
     """Nothing about how people move, two things about it, and numbers out of range are usage errors."""
     spent = ("leakage", "--budgets", "spent.csv")

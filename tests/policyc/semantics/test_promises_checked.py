@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -172,4 +173,25 @@ def test_a_sum_without_a_bound_is_told_what_it_drops(findings, count_policy):
     found = findings(text.replace("count(s)", "sum(s.n, clamp = -1 .. 3)"))[1]
     assert codes(found) == ["W0501", "W0502"]
     assert "wrong" in found[1].because
-    assert "per_step = 2" in found[1].help
+    told = re.search(r"`(participation at_most\(.*?\))`", found[1].help)
+    assert told is not None
+    summed = text.replace("count(s)", "sum(s.n, clamp = -1 .. 3)")
+    assert codes(findings(f"{summed}{told[1]}\n")[1]) == ["W0502"]  # as it still enforces
+    assumed = told[1].replace("enforced = keep_first", 'assumed = "why nobody exceeds it"')
+    assert "in place of `enforced = keep_first`, on which the promise then rests" in found[1].help
+    assert codes(findings(f"{summed}{assumed}\n")[1]) == []
+
+
+def test_what_is_said_of_sums_elsewhere_is_of_sums(findings, rooms_policy):
+    """E0702 for `otherwise`: of a count by who is counted, of a sum by what is summed."""
+    text = rooms_policy.split("target")[0] + (
+        "target user_level(epsilon = 1, delta = 1e-6, neighbors = add_remove)\n"
+        'participation at_most(2 steps, assumed = "x")\n'
+    )
+    counted = findings(text)[1]
+    summed = findings(text.replace("count(s)", "sum(s.n, clamp = 0 .. 3)"))[1]
+    assert codes(counted) == codes(summed) == ["W0503", "E0702"]
+    assert "how many users" in counted[1].message
+    assert "sums of what is" in summed[1].message
+    assert "only events in a cell are summed" in summed[1].help
+    assert "users" not in summed[1].message + summed[1].help

@@ -175,3 +175,17 @@ def test_steps_of_which_something_is_told(since: int, again: Any) -> None:
     digests = CountDigests([np.arange(10).reshape(5, 2)], since, frozenset(np.array(list(again), dtype=np.int64)))
     assert digests.told == [step for step, digest in enumerate(digests) if digest]
     assert all(type(step) is int for step in digests.told)  # sqlite knows no other
+
+
+@pytest.mark.parametrize("header", ["step,step,count", "step,step,at"])
+def test_a_column_that_comes_twice_is_what_is_said(tmp_path: Path, header: str) -> None:
+    """Before what else is missing; and it stands in the list of columns."""
+    found = refusal(write(tmp_path, ["0,0,3"], header))
+    assert (found.code, found.message) == (
+        "E0811",
+        "there are several columns `step`, which is the policy's step (from 0)",
+    )
+    listed = refusal(write(tmp_path, ["0,3,3"], "step,count,count"), make_plan(cells=None, chains=(), population=None))
+    assert "several columns `count`" in listed.message
+    missing = refusal(write(tmp_path, ["0,a,a"], "step,near,near"))
+    assert "the columns are `step`, `near`" in (missing.because or "")
