@@ -372,9 +372,14 @@ def _unfit(one: Combination) -> Iterator[str]:
     budgets = mechanism in ("auto", "laplace") or (adaptive and ("w_event" in one.target or "window" in one.mechanism))
     if steps and not budgets and not (one.target in LEAKS and one.unable):
         yield "E0702"
-    moves_more = one.release == "by cell, otherwise" and not (one.windowed and one.replaced)
-    if one.user_level and (one.budget != "auto" or adaptive or moves_more):
+    if one.user_level and (one.budget != "auto" or adaptive):
         yield "E0702"
+    often = one.several or (not one.windowed and "per_step = 2" in one.participation)
+    if one.user_level and one.release == "by cell, otherwise":
+        if often or not one.replaced:
+            yield "E0314"
+        if one.periods and one.replaced:
+            yield "E0702"
     if one.unable:
         yield "E0313"
     if mechanism in ("dft", *SKIPPING) and (one.wait == 0 or (one.wait and mechanism != "dft")):

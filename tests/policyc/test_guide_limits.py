@@ -54,7 +54,14 @@ REFUSED = {
         "E0501",
         f"{stream(horizon='unbounded')}{COUNT}{PROMISE})\ndeliver realtime\n",
     ),
-    "count users who are in no cell": ("E0702", f"{stream(ELSEWHERE)}{COUNT}{PROMISE})\n{BOUND}"),
+    "count users who are in no cell": (
+        "E0314",
+        f"{stream(ELSEWHERE)}{COUNT}{PROMISE.replace('replace', 'add_remove')})\n{BOUND}",
+    ),
+    "sum what users in no cell do": (
+        "E0314",
+        f"{stream(ELSEWHERE)}release s = sum(visits.a, clamp = 0 .. 5) by room\n{PROMISE})\n{BOUND}",
+    ),
     "keep a random part": (
         "E0504",
         f"{stream()}{COUNT}{PROMISE})\n{BOUND.replace('keep_first', 'keep_sample')}deliver realtime\n",

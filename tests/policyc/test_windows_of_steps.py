@@ -276,11 +276,11 @@ def test_who_is_in_no_cell_is_released_or_refused(tmp_path: Path) -> None:
         policy.write_text(ABSENT.format(**words, more=more))
         with pytest.raises(PolicyError) as refused:
             compile_policy(policy)
-        assert [d.code for d in refused.value.diagnostics if d.code.startswith("E")] == ["E0702"]
+        assert [d.code for d in refused.value.diagnostics if d.code.startswith("E")] == ["E0314"]
     policy.write_text(
         ABSENT.format(horizon="10 steps", target="event_level(epsilon = 1.0, neighbors = add_remove)", more="")
     )
-    with pytest.raises(PolicyError):
+    with pytest.raises(PolicyError, match="follows from the other cells"):
         compile_policy(policy)
 
 

@@ -39,7 +39,7 @@ CELLS = 'cell place in {"A", "B"}'
 BY_CELL = "release n = count(trips) by place\n"
 COUNT = "release all = count(trips)\n"
 TOTAL = "release so_far = prefix(all)\n"
-PLANS: dict[str, tuple[str, str, str]] = {  # releases; bound, events and relation; the rest
+PLANS: dict[str, tuple[str, str, str]] = {  # releases; bound, events, relation; the rest
     "count and sum": (COUNT + "release h = sum(trips.h, clamp = 0 .. 3)\n" + TOTAL, "2 1 add_remove", ""),
     "count and sum, replaced": (COUNT + "release h = sum(trips.h, clamp = 2 .. 3)\n", "1 1 replace", ""),
     "a signed sum": (COUNT + "release h = sum(trips.h, clamp = -3 .. 2)\n", "2 1 add_remove", ""),
@@ -58,15 +58,19 @@ PLANS: dict[str, tuple[str, str, str]] = {  # releases; bound, events and relati
         "2 2 add_remove",
         "deliver offline\nmechanism dft(noise = laplace)",
     ),
+    "who is absent": (BY_CELL, "1 1 replace away", ""),
+    "who is absent, in every step": (BY_CELL + COUNT, "3 1 replace away", "mechanism gaussian()"),
+    "who is absent, of totals": (BY_CELL + "release w = prefix(n)\n", "2 1 replace away", "mechanism toeplitz()"),
+    "who is absent, by coins": (BY_CELL, "2 1 replace away", "mechanism binomial()"),
 }
 
 
 def compiled(kind: str, folder: Path, promise: str = "epsilon = 1.0, delta = 1e-5") -> Plan:
     """One of the plans, with one of the promises."""
     releases, participation, rest = PLANS[kind]
-    bound, events, relation = participation.split()
+    bound, events, relation, *away = participation.split()
     path = folder / "tiny.policy"
-    cells = CELLS if "by place" in releases else ""
+    cells = (CELLS if "by place" in releases else "") + ' otherwise "away"' * len(away)
     path.write_text(
         f"""policy tiny "Tiny"
 stream trips {{ user who time at {cells} step 1d horizon {STEPS} steps start "2026-01-01" population 100 }}
@@ -81,14 +85,18 @@ participation at_most({bound} steps, per_step = {events}, enforced = keep_first)
 
 
 def users(plan: Plan) -> Iterator[User]:
-    """Everybody who takes part in at most as many steps and with as many events as is allowed; nobody as well."""
-    record = plan.participation
+    """Everybody who takes part in at most as many steps and with as many events as is allowed; nobody as well.
+
+    Where it is counted who is in none of the cells, everybody is so in all other steps.
+    """
+    record, cell = plan.participation, plan.stream.cell
     assert record is not None
+    away: tuple[Event, ...] = ((len(cell.cells), 0),) if cell is not None and cell.otherwise is not None else ()
     events = list(product(range(len(plan.stream.cell.cells) if plan.stream.cell else 1), range(2)))
     in_step = [e for size in range(record.per_step + 1) for e in combinations_with_replacement(events, size)]
     found: set[User] = set()
     for support in supports(STEPS, record.bound, record.spacing):
-        found |= set(product(*(in_step if step in support else [()] for step in range(STEPS))))
+        found |= set(product(*([e or away for e in in_step] if step in support else [away] for step in range(STEPS))))
     yield from sorted(found)
 
 
@@ -98,6 +106,8 @@ def raw_values(plan: Plan, release: ReleasePlan, user: User) -> Whole:
     values = np.zeros((STEPS, len(release.cells)), dtype=np.int64)
     for step, events in enumerate(user):
         for cell, end in events:
+            if query.by is None and plan.stream.cell is not None and cell == len(plan.stream.cell.cells):
+                continue  # in no cell
             added = (query.low, query.high)[end] / query.grid if isinstance(query, SumQuery) else 1
             assert added == int(added)
             values[step, cell if query.by is not None else 0] += int(added)
@@ -155,9 +165,20 @@ def test_no_user_moves_all_releases_more_than_their_curves_together_hide(kind: s
     assert max(less) > claim.delta
 
 
-PURE = ("count and sum", "count and sum, replaced", "a signed sum", "all steps", "frequencies")
-RHO = tuple(PLANS)
-LOOSE = ("totals", "frequencies")  # where what is said of one user is a bound that nobody reaches
+PURE = (
+    "count and sum",
+    "count and sum, replaced",
+    "a signed sum",
+    "all steps",
+    "frequencies",
+    "who is absent",
+)
+RHO = tuple(kind for kind in PLANS if "coins" not in kind)
+LOOSE = (
+    "totals",
+    "frequencies",
+    "who is absent, of totals",
+)  # where what is said of one user is a bound that nobody reaches
 
 
 @pytest.mark.sampled(2)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from policyc.diagnostics import Diagnostic
 from policyc.semantics.policy import Policy
+from policyc.semantics.rules.absent import check_absent
 from policyc.semantics.rules.agreement import check_agreements
 from policyc.semantics.rules.belief import check_belief
 from policyc.semantics.rules.cells import check_cells
@@ -37,6 +38,7 @@ RULES: tuple[Callable[[Policy], Iterator[Diagnostic]], ...] = (
     check_periods,
     check_clock,
     check_cells,
+    check_absent,
     check_parts,
     check_objective,
     check_releases,

@@ -73,41 +73,6 @@ def _instead_of_sums(policy: Policy) -> str:
     return "promise a period of a user alone: it covers each of its steps, at the smallest epsilon of all"
 
 
-def _counts_absent(policy: Policy, target: UserLevelTarget) -> bool:
-    """Whether users in none of the cells are asked for where that moves more than noise is made for.
-
-    Who counts once in a step, in a cell or in none, moves two values when it is replaced, `otherwise` or not.
-    """
-    split = [release for release in policy.releases if release.by is not None]
-    bound = policy.participation
-    once = bound is None or (bound.per_step == 1 and bound.cells_per_step is None)
-    once = once and all(release.kind != "sum" and release.cells_per_step is None for release in split)
-    return bool(split) and not (target.window is not None and target.neighbors == "replace" and once)
-
-
-def _sums_alone(policy: Policy) -> bool:
-    """Whether nobody is counted by cell, and what users add is summed."""
-    return all(release.kind == "sum" for release in policy.releases if release.by is not None)
-
-
-def _elsewhere(policy: Policy, otherwise: str) -> str:
-    """What is asked for of users in none of the cells."""
-    asked = f"sums of what is `{otherwise}`" if _sums_alone(policy) else f"how many users are `{otherwise}`"
-    return f"{asked} beside noise that hides steps together"
-
-
-def _instead_of_otherwise(policy: Policy, otherwise: str) -> str:
-    if _sums_alone(policy):
-        return (
-            f"leave `otherwise` out: only events in a cell are summed then; for a sum of all others list "
-            f'"{otherwise}" among the cells, and write it into their events'
-        )
-    return (
-        "leave `otherwise` out: only users in a cell are counted then, and a public number of users less all that is "
-        "released tells the others, at no cost"
-    )
-
-
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     bound, several = policy.participation, len(policy.targets) > 1
     for target in policy.targets:
@@ -123,10 +88,11 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if budgets and isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
             what = "several events of a user in a step beside promises about steps"
             yield what, bound.span, "write `per_step = 1`: a user counts once in a step, however many events it has"
-        if isinstance(target, UserLevelTarget):
-            cell = policy.stream.cell
-            if not policy.of_streams:
-                instead = "promise all of a user, without `per`, meanwhile"
-                yield "a period of a user beside promises about steps", target.span, instead
-            elif cell is not None and cell.otherwise is not None and _counts_absent(policy, target):
-                yield _elsewhere(policy, cell.otherwise), cell.span, _instead_of_otherwise(policy, cell.otherwise)
+        if isinstance(target, UserLevelTarget) and not policy.of_streams:
+            instead = "promise all of a user, without `per`, meanwhile"
+            yield "a period of a user beside promises about steps", target.span, instead
+        elif isinstance(target, UserLevelTarget) and target.per is not None and target.neighbors == "replace":
+            cell, split = policy.stream.cell, any(release.by is not None for release in policy.releases)
+            if cell is not None and cell.otherwise is not None and split:
+                instead = "leave `otherwise` out: the number of users less all that is released tells it, at no cost"
+                yield f"how many users are `{cell.otherwise}` in a period", cell.span, instead

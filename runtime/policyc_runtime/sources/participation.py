@@ -20,8 +20,7 @@ import numpy as np
 
 from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.stream import ParticipationRecord
-from policyc_check.plan.targets import NeighboringRelation
-from policyc_check.users.claims import largest_units, promised_user_level, window_of
+from policyc_check.users.claims import largest_units
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
@@ -70,15 +69,13 @@ def sum_columns(plan: Plan) -> list[tuple[str, SumQuery]]:
 def counts_absent(plan: Plan, release: ReleasePlan) -> bool:
     """Whether the last value of a step is how many users are in none of the cells: `population` less all others.
 
-    So it is where every user counts once in a step and what one does in steps in a row is replaced: from a cell to
-    another, or to none, moves two values by one each, which is what noise is made for.
+    So it is where every user counts once in a step: from a cell to another, or to none, moves two values by one each.
     """
     cell, record, query = plan.stream.cell, plan.participation, release.query
     if cell is None or cell.otherwise is None or plan.stream.population is None or record is None:
         return False
-    once = isinstance(query, CountQuery) and query.by is not None and record.per_step == 1 and _most_cells(plan) is None
-    replaced = all(one.relation is NeighboringRelation.REPLACE_ONE for one in promised_user_level(plan))
-    return once and replaced and window_of(plan) is not None
+    once = record.per_step == 1 and _most_cells(plan) is None
+    return once and isinstance(query, CountQuery) and query.by is not None
 
 
 def counted_by_user(session: Session, plan: Plan, start: int, steps: range, *, carried_on: bool) -> StepCounts:

@@ -31,7 +31,6 @@ participation at_most({bound} steps, assumed = "tickets")
 {more}
 """
 USER_LEVEL = "target user_level(epsilon = 1.0, delta = 1e-6, neighbors = add_remove)"
-CELL = 'cell place in {"A", "B"} otherwise "elsewhere"'
 
 
 def write(folder: Path, more: str, **changed: str) -> Path:
@@ -81,7 +80,6 @@ def test_an_estimator_that_is_named_is_used_where_it_was_tried(mechanism: str, e
 @pytest.mark.parametrize(
     ("changed", "more", "place"),
     [
-        ({"cell": CELL, "by": " by place"}, "", "`elsewhere`"),
         ({}, "budget uniform()", "`uniform`"),
         ({}, "budget bounded()", "`bounded`"),
         ({}, "budget quantified()", "`quantified`"),
@@ -92,7 +90,7 @@ def test_an_estimator_that_is_named_is_used_where_it_was_tried(mechanism: str, e
 def test_what_a_user_level_promise_is_not_planned_with_is_one_finding(
     changed: dict[str, str], more: str, place: str, tmp_path: Path
 ) -> None:
-    """Users counted as absent, and budgets of steps: E0702, which names it and says what to write."""
+    """Budgets of steps: E0702, which names it and says what to write."""
     ((code, said),) = findings(tmp_path, more, **changed)
     assert code == "E0702"
     assert place in said

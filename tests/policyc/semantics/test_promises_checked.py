@@ -183,15 +183,15 @@ def test_a_sum_without_a_bound_is_told_what_it_drops(findings, count_policy):
 
 
 def test_what_is_said_of_sums_elsewhere_is_of_sums(findings, rooms_policy):
-    """E0702 for `otherwise`: of a count by who is counted, of a sum by what is summed."""
+    """E0314: of a count by who is counted, of a sum by what is summed."""
     text = rooms_policy.split("target")[0] + (
         "target user_level(epsilon = 1, delta = 1e-6, neighbors = add_remove)\n"
         'participation at_most(2 steps, assumed = "x")\n'
     )
     counted = findings(text)[1]
     summed = findings(text.replace("count(s)", "sum(s.n, clamp = 0 .. 3)"))[1]
-    assert codes(counted) == codes(summed) == ["W0503", "E0702"]
-    assert "how many users" in counted[1].message
-    assert "sums of what is" in summed[1].message
+    assert codes(counted) == codes(summed) == ["W0503", "E0314"]
+    assert "follows from the other cells" in counted[1].message
+    assert "has no sum" in summed[1].message
     assert "only events in a cell are summed" in summed[1].help
     assert "users" not in summed[1].message + summed[1].help

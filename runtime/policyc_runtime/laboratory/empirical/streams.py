@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from policyc_check.errors import KernelError
 from policyc_check.plan.claims import UserClaim, UserRhoClaim
 from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserLevel, UserSteps
-from policyc_check.users.claims import Promise, composed, promised_user_level, setting_of
+from policyc_check.users.claims import Promise, composed, own_bound, promised_user_level, setting_of
 from policyc_check.users.profile import PrivacyProfile
 from policyc_check.users.setting import Setting
 from policyc_runtime.laboratory.empirical.attack import Attack, Played, Progress
@@ -61,7 +61,8 @@ class _Scene:
         self.parts = plan.measured
         self._plan, self._target = plan, target
         bound = setting_of(plan, self.parts[0], target).participation.steps
-        bound = min(bound, target.bound) if isinstance(target, AnyUserSteps) else bound
+        own = target.bound if isinstance(target, AnyUserSteps) else own_bound(plan) * (target.window or 1)
+        bound = min(bound, own)  # where who is absent counts, neighbors differ in steps of either
         endings = [(self._last(count) + 1, count) for count in range(bound, 0, -1)]
         steps, self.participations = next(pair for pair in endings if pair[0] <= LONGEST or pair[1] == 1)
         found = next((length for length in range(steps, steps + 1024) if self._ready(length)), None)
