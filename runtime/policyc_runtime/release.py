@@ -155,11 +155,13 @@ def release(
                 progress(run.done, raw.steps)
         if progress is not None:
             progress(raw.steps, raw.steps)
+        steps, new = raw.steps, run.new
+        del raw, run  # of a long stream they are large, and what is published comes from the ledger
         book.seal()
-        done = stored_release(plan, book, raw.steps)
+        done = stored_release(plan, book, steps)
         left = (book.path, book.checkpoint({})) if done.steps.stop == book.steps and book.sha256 else None
         earlier = Earlier(shown, step_times(plan, book.start, 1)[0], found or {}) if shown else None
-        return replace(done, before=done.steps.stop - run.new, earlier=earlier, left=left)
+        return replace(done, before=done.steps.stop - new, earlier=earlier, left=left)
 
 
 def _as_left(

@@ -180,7 +180,8 @@ class Run:
 
     def _entries(self, steps: range) -> list[Entry]:
         """The entries of some steps, those of each step together."""
-        data = [self._book.fingerprint(step, self._raw.digests[step]) for step in steps]
+        digests = self._raw.digests[steps.start : steps.stop]
+        data = [self._book.fingerprint(step, digest) for step, digest in zip(steps, digests, strict=True)]
         columns = [self._entries_of(part, steps, data) for part in self._plan.releases]
         return [entry for row in zip(*columns, strict=True) for entry in row]
 

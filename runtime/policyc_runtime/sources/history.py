@@ -57,6 +57,7 @@ CREATE TABLE written (person TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID
 """
 
 
+PIECE = 4096  # steps that are written or read at a time
 COUNTS = "counts"  # what `meta` has where ready counts were taken in
 
 
@@ -290,10 +291,12 @@ class History:
         """Write the new steps; `keep` commits them."""
         if not done and new.start is not None:
             self._set("start", str(new.start))
-        for step in range(done, new.steps):
-            counts = {name: values[step].tolist() for name, values in new.counts.items()}
-            row = (step, json.dumps(counts), new.digests[step], rows.get(step, ""))
-            self._file.execute("INSERT INTO step VALUES (?, ?, ?, ?)", row)
+        for begin in range(done, new.steps, PIECE):
+            piece = slice(begin, min(begin + PIECE, new.steps))
+            counts = zip(*(values[piece].tolist() for values in new.counts.values()), strict=True)
+            told = (json.dumps(dict(zip(new.counts, row, strict=True))) for row in counts)
+            taken = zip(range(begin, piece.stop), told, new.digests[piece], strict=True)
+            self._file.executemany("INSERT INTO step VALUES (?, ?, ?, ?)", ((*t, rows.get(t[0], "")) for t in taken))
 
     def _take_users(self, connection: DuckDBPyConnection, new: StepCounts, done: int) -> None:
         """Write in which of the new steps users were kept."""
@@ -327,20 +330,20 @@ class History:
     def counted(self, start: int | None, steps: int | None, since: int = 0) -> StepCounts:
         """What steps from `since` on counted, those before them 0."""
         asked = (since, self.steps if steps is None else steps)
-        found = self._file.execute(
-            "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step", asked
-        ).fetchall()
-        parts = [json.loads(counts) for counts, _ in found]
-        counts = {}
-        for release in measured_releases(self._plan):
-            counts[release.name] = np.zeros((since + len(parts), len(release.cells)), dtype=np.int64)
-            if parts:
-                counts[release.name][since:] = [part[release.name] for part in parts]
+        found = self._file.execute("SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step", asked)
+        digests = [""] * since
+        pieces = {part.name: [np.zeros((since, len(part.cells)), np.int64)] for part in measured_releases(self._plan)}
+        while piece := found.fetchmany(PIECE):
+            parts = [json.loads(counts) for counts, _ in piece]
+            digests += [digest for _, digest in piece]
+            for name, known in pieces.items():
+                known.append(np.array([part[name] for part in parts], dtype=np.int64))
+        counts = {name: np.concatenate(known) for name, known in pieces.items()}
         dropped = None
         if "participations" in self._meta:
             users = int(self._file.execute("SELECT count(*) FROM cut").fetchone()[0])
             dropped = {"users": users, **{name: int(self._meta[name]) for name in ("participations", "events")}}
-        return StepCounts(start, counts, ("",) * since + tuple(digest for _, digest in found), dropped)
+        return StepCounts(start, counts, tuple(digests), dropped)
 
     def _set(self, name: str, value: str) -> None:
         self._file.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

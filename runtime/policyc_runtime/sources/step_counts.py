@@ -69,12 +69,18 @@ class CountDigests(Sequence[str]):
     @overload
     def __getitem__(self, step: slice) -> list[str]: ...
     def __getitem__(self, step: int | slice) -> str | list[str]:
-        if isinstance(step, slice):
-            return [self[one] for one in range(len(self))[step]]
-        step = range(len(self))[step]
-        if step < self._since and step not in self._again:
-            return ""
-        return "counts|" + "|".join(",".join(map(str, array[step].tolist())) for array in self._arrays)
+        if not isinstance(step, slice):
+            at = range(len(self))[step]
+            return self[at : at + 1][0]
+        steps = range(len(self))[step]
+        told = zip(steps, *(array[step].tolist() for array in self._arrays), strict=True)
+        return [
+            "" if self._silent(at) else "|".join(["counts", *(",".join(map(str, r)) for r in rows)])
+            for at, *rows in told
+        ]
+
+    def _silent(self, step: int) -> bool:
+        return step < self._since and step not in self._again
 
 
 def every_user_in_a_cell(plan: Plan, release: ReleasePlan) -> bool:
