@@ -45,7 +45,7 @@ def _near_bounds(found: Found) -> Found:
 def _computed(tree: Tree, entries: Sequence[Measurement], objective: Objective) -> list[Found]:
     """Of the values of each level, by their variances."""
     rows, steps = np.unique(np.stack([entry.variances() for entry in entries], axis=1), axis=0, return_inverse=True)
-    errors = np.array([_of_tree(tree, row, objective) for row in rows])[steps.ravel()]  # (steps, releases)
+    errors = np.array([of_tree(tree, row, objective) for row in rows])[steps.ravel()]  # (steps, releases)
     method = "variance of the noise after the least squares of levels that agree"
     return [Found("expected", method, level) for level in errors.T]
 
@@ -65,13 +65,16 @@ def _drawn(
     variances = [np.resize(entry.variances(), count) for entry in entries]
     # anywhere, as what lies halfway between whole numbers goes to the even one
     true: list[Array] = [np.rint(1_000 * np.random.default_rng(SEED).random(noises[0].shape)) * float(entries[0].unit)]
+    if tree.total is not None:
+        true[0][:, -1] += tree.total - true[0].sum(axis=1)
     for own in tree.above:
         true.append(added_up(true[-1], own))
     found = tree.unbounded.nearest(
         [value + noise for value, noise in zip(true, noises, strict=True)], variances, tree.units
     )
+    zero = None if tree.total is None else 0.0
     missed = [value - one for value, one in zip(found, true, strict=True)]
-    real = None if computed is None else tree.unbounded.nearest(noises, variances)
+    real = None if computed is None else replace(tree.unbounded, total=zero).nearest(noises, variances)
     method = "noise through the least squares of levels that agree, simulated"
     if tree.whole:
         method = "noise through the least squares of levels that agree and their whole numbers, simulated"
@@ -104,7 +107,7 @@ def _normal(entry: Measurement) -> bool:
     return isinstance(getattr(entry.mechanism, "law", None), DiscreteGaussian)
 
 
-def _of_tree(tree: Tree, variances: Sequence[float] | Array, objective: Objective) -> list[float]:
+def of_tree(tree: Tree, variances: Sequence[float] | Array, objective: Objective) -> list[float]:
     """The mean error of the values of every release."""
     return [float(np.mean(of_variances(found, objective))) for found in tree.variances(list(variances))]
 
@@ -122,16 +125,35 @@ def least_parts(
             count.
         power: with f times as much noise a release takes 1 / f^power of the promise.
     """
-    objective = policy.objective
-    start = parts(list(errors.values()), objective, power)
-    trees, names = draft.trees, list(errors)
+    agreeing = {name for tree in draft.trees for name in tree.names}
+    sizes = {name: (float(alone[name].unit) * alone[name].setting.contribution) ** 2 for name in agreeing}
+    variances = {name: float(np.mean(alone[name].variances())) / sizes[name] for name in agreeing}
+    counts = {name: policy.weight_of(name) for name in agreeing}
+    return least_cost(draft.trees, errors, variances, counts, policy.objective, power)
+
+
+def least_cost(
+    trees: Sequence[Tree],
+    errors: Mapping[str, float],
+    variances: Mapping[str, float],
+    counts: Mapping[str, float],
+    objective: Objective,
+    power: int,
+) -> list[float]:
+    """Parts of the promise for which errors cost least.
+
+    Args:
+        trees: releases that agree.
+        errors: by name of every release, what its values cost with noise as if it had the whole promise.
+        variances: by name of those that agree, of that noise.
+        counts: by name of those that agree, how often the mean error of a value counts.
+        objective: the unit of errors.
+        power: with f times as much noise a release takes 1 / f^power of the promise.
+    """
+    start, names = parts(list(errors.values()), objective, power), list(errors)
     if not trees:
         return start
     from scipy.optimize import minimize
-
-    agreeing = {name for tree in trees for name in tree.names}
-    variances = {name: float(np.mean(alone[name].variances())) for name in agreeing}
-    sizes = {name: (float(alone[name].unit) * alone[name].setting.contribution) ** 2 for name in agreeing}
 
     def divided(free: Array) -> Array:
         powers = np.exp(free - free.max())
@@ -140,11 +162,10 @@ def least_parts(
     def error(free: Array) -> float:
         squares = dict(zip(names, (divided(free) ** (-2 / power)).tolist(), strict=True))  # f^2
         degree = 1.0 if objective == "mean_squared_error" else 0.5
-        total = sum(errors[name] * squares[name] ** degree for name in names if name not in agreeing)
+        total = sum(errors[name] * squares[name] ** degree for name in names if name not in variances)
         for tree in trees:
-            noise = [variances[name] * squares[name] / sizes[name] for name in tree.names]
-            counts = [policy.weight_of(name) for name in tree.names]
-            total += sum(c * error for c, error in zip(counts, _of_tree(tree, noise, objective), strict=True))
+            levels = of_tree(tree, [variances[name] * squares[name] for name in tree.names], objective)
+            total += sum(counts[name] * error for name, error in zip(tree.names, levels, strict=True))
         return math.log(total)
 
     found = divided(minimize(error, np.log(start), method="L-BFGS-B", options={"maxiter": 60}).x)

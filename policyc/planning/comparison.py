@@ -149,7 +149,7 @@ def _entry(allocation: Allocation, estimator: Estimator, mechanism: BudgetMechan
         )
     else:
         errors = tuple(_patterns_of(allocation, series))
-    return _Entry(allocation, estimator, errors, _mean(allocation, [float(np.mean(pattern)) for pattern in errors]))
+    return _Entry(allocation, estimator, errors, mean_error(allocation, errors))
 
 
 def _scales_by_step(allocation: Allocation, scales: Sequence[float]) -> Array:
@@ -193,7 +193,9 @@ def _errors_by_run(
     return [float(error) for error in np.interp(np.log(scales), np.log(np.array(scales)[chosen]), known)]
 
 
-def _mean(allocation: Allocation, errors: Sequence[float]) -> float:
+def mean_error(allocation: Allocation, patterns: Sequence[Sequence[float]]) -> float:
+    """Over all steps of a schedule, of the errors at each step of the pattern of every run; of ever, where one is."""
+    errors = [float(np.mean(pattern)) for pattern in patterns]
     if allocation.runs[-1].steps is None:
         return float(errors[-1])
     return float(np.average(errors, weights=[run.steps or 0 for run in allocation.runs]))

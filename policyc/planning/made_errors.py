@@ -71,15 +71,20 @@ def _predicted(
         factor = float(query.times) / (plan.stream.population or 1)
         return None if base is None else _scaled(base, factor**2 if squared else factor)
     part = _added_up(plan, made.query.of)
-    if part is not None and plan.agrees(part.name):
+    agrees = part is not None and plan.agrees(part.name)
+    if part is not None and agrees and (users is None or part.predicted.kind == "expected"):
         return _of_agreed(plan, part, made) if squared and isinstance(query, BlockTotal) else None
-    noise = None if part is None else _of_noise(plan, part, made, squared=squared)
+    noise = None if part is None or agrees else _of_noise(plan, part, made, squared=squared)
     if part is not None and noise is not None and (_off_by_noise(part) or part.predicted.kind == "noise"):
         return _error(part.predicted, noise, OF_NOISE)
     so_far = _kinds(plan, made) & {"prefix", "window"}
     if users is not None and not (so_far and (plan.stream.horizon or math.inf) > MOST_WHOLE):
         return _simulated(users, OF_USERS)  # of totals over less of the stream it is another one
-    return None if part is None or so_far or isinstance(query, Quotient) else _on_courses(policy, plan, made, part)
+    return (
+        None
+        if part is None or agrees or so_far or isinstance(query, Quotient)
+        else _on_courses(policy, plan, made, part)
+    )
 
 
 def _kinds(plan: Plan, made: MadeRelease) -> set[str]:

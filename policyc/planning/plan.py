@@ -25,6 +25,7 @@ from policyc.planning.series import with_one_signal
 from policyc.planning.sharing import Sharing
 from policyc.planning.shown import require_known_errors, shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
+from policyc.planning.step_agreement import agrees, least_step_parts
 from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.progress import counted
@@ -77,10 +78,10 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
 def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> tuple[Plan, list[Diagnostic]]:
     """The plan, with an `audit` of every schedule that is compared; without, of sparse ones only of what is chosen."""
     groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
-    sharing = Sharing.between(
-        [_comparison(policy, release, groups) for release in policy.releases],
-        [policy.weight_of(release.name) for release in policy.releases],
-    )
+    tables = [_comparison(policy, release, groups) for release in policy.releases]
+    weights = [policy.weight_of(release.name) for release in policy.releases]
+    agreeing = least_step_parts(policy, tables)
+    sharing = Sharing.between(tables, weights) if agreeing is None else Sharing(tables, agreeing, weights, settled=True)
     rule = _rule(policy, policy.releases[0])
     schedules = list(allocations(policy, groups)) if rule is None else [adaptive(policy, groups, rule)]
     for schedule in counted("schedules compared", schedules, len(schedules)):
@@ -134,7 +135,10 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
         delay={"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind],
     )
     usable = _wished(_described(policy.estimate), estimators(policy.laws, constraints, predictor.delay))
-    if policy.estimate.name == "auto":
+    if agrees(policy, release.name):
+        summed = "values that agree are the nearest to noisy ones that do, whatever is likely"
+        usable = [e if _name(e).split("(")[0] in ("none", "mle") else Refused(_name(e), summed) for e in usable]
+    elif policy.estimate.name == "auto":
         same = twins(constraints, predictor.delay)
         usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]
     if rule is not None:

@@ -29,11 +29,15 @@ ROUNDING = 1e-15  # by which parts are lowered, so that rounded products never a
 
 @dataclass
 class Sharing:
-    """Releases compared together, each with its part of every budget. `tables` and `weights` have one a release."""
+    """Releases compared together, each with its part of every budget. `tables` and `weights` have one a release.
+
+    `settled`: parts are not refined by estimators, as no table knows what its values err once they agree with others.
+    """
 
     tables: Sequence[Comparison]
     parts: Sequence[float]
     weights: Sequence[float]
+    settled: bool = False
     schedules: list[Allocation | Refused] = field(default_factory=list)
     _shares: list[list[Allocation | Refused]] = field(default_factory=list)
     _errors: list[float] = field(default_factory=list)
@@ -56,7 +60,7 @@ class Sharing:
     def refined(self) -> Sharing:
         """The same schedules with the parts that are best for the best of them, estimators included."""
         choices = self.choices()
-        if len(self.tables) == 1 or choices is None:
+        if len(self.tables) == 1 or choices is None or self.settled:
             return self
         best = self.schedules[int(np.argmin(self._errors))]
         assert isinstance(best, Allocation), "a refused schedule has no error"
@@ -100,9 +104,12 @@ class Sharing:
             f"{100 * part:.3g} % to `{name}` ({t.values} {'values' if t.values > 1 else 'value'} a step)"
             for part, name, t in pairs
         )
+        objective = self.tables[0].predictor.objective.replace("_", " ")
+        least = f"predicted {objective} of all published values together"
+        if self.settled:
+            least = f"{objective} of noise, that of levels once they agree, with 1 % at least for each,"
         return (
-            f"every step's budget is divided in fixed parts, {parts}; with these parts the predicted "
-            f"{self.tables[0].predictor.objective.replace('_', ' ')} of all published values together is least"
+            f"every step's budget is divided in fixed parts, {parts}; with these parts the {least} is least"
             f"{self._weighed(names)}; the "
             "prediction uses the policy alone, no data"
         )

@@ -16,6 +16,7 @@ from policyc.planning.candidates import EVENLY_SPLIT
 from policyc.planning.comparison import Choice
 from policyc.planning.courses import FAR, declared_signal
 from policyc.planning.expected_errors import BOUNDED, COUPLED, GAINS
+from policyc.planning.step_agreement import is_computed, with_agreement
 from policyc.planning.trials import Estimated, controlled
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
@@ -31,7 +32,7 @@ from policyc_runtime.suppression import showing_all
 
 LONGEST = 100  # steps of a simulated stream
 MOST_STEPS = 16_000  # of all simulated streams: what is left of chance is printed
-FEW_STEPS = 2000  # the same where values of several cells or steps are found by programs, which take milliseconds
+FEW_STEPS = 2000  # the same where values of several cells, steps or levels are found together, in milliseconds
 LEAST_STREAMS = 16
 SEED = 2023
 
@@ -53,9 +54,9 @@ def simulated_signal(policy: Policy) -> SeriesProcess | NDArray[np.float64] | No
 def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Callable[[], Plan]) -> list[Choice]:
     """The choices, with errors of simulated users where no formula has them.
 
-    So it is where constraints couple steps, where values are published again until counts have moved, and where counts
-    are so near a bound that it makes errors other ones. Where no chain or population says how counts move, what is not
-    known is said.
+    So it is where constraints couple steps, where values are published again until counts have moved, where counts are
+    so near a bound that it makes errors other ones, and where no formula has those of levels that agree. Where no chain
+    or population says how counts move, what is not known is said.
 
     Args:
         policy: with one release a choice, in order.
@@ -63,15 +64,23 @@ def with_simulated_errors(policy: Policy, choices: Sequence[Choice], draft: Call
         draft: makes the plan of these choices.
     """
     plan = draft()
+    choices = with_agreement(plan, choices)
+    computed = {name for tree in plan.trees if is_computed(plan, tree) for name in tree.names}
     known = bool(policy.chains_of_all) and policy.stream.population is not None and policy.stream.cell is not None
     coupled = [part.constraint_set.couples_steps for part in plan.scheduled]
     if not known:
-        return [_open(one, part) for one, part in zip(choices, plan.scheduled, strict=True)]
+        return [
+            one if plan.agrees(part.name) else _open(one, part)
+            for one, part in zip(choices, plan.scheduled, strict=True)
+        ]
     steps = min(policy.stream.horizon or LONGEST, LONGEST)
     tried = [
         part
         for part, couples in zip(plan.scheduled, coupled, strict=True)
-        if couples or isinstance(part, AdaptiveRelease) or _near_bounds(plan, part, steps)
+        if couples
+        or isinstance(part, AdaptiveRelease)
+        or (plan.agrees(part.name) and part.name not in computed)
+        or _near_bounds(plan, part, steps)
     ]
     if not tried:
         return list(choices)
@@ -111,7 +120,7 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
     moments = {part.name: _moments(plan, part, steps) for part in tried}
     squared = plan.objective == "mean_squared_error"
     noises = {part.name: _noise(part, steps, squared=squared) for part in tried}
-    programs = any(part.constraint_set.simplex is None for part in tried)
+    programs = any(part.constraint_set.simplex is None or plan.agrees(part.name) for part in tried)
     rows: dict[str, list[tuple[float, float, float]]] = {part.name: [] for part in tried}
     most = max(LEAST_STREAMS, (FEW_STEPS if programs else MOST_STEPS) // steps)
     alone: dict[str, list[float]] = {part.name: [] for part in tried}

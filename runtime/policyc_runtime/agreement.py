@@ -7,6 +7,10 @@ over its parts by their variances (HAY10, for equal variances).
 
 Bounds and whole numbers are kept on the way down, where each level has the totals that the one above it decided. The
 nearest values to all levels at once would have the many small values that a bound moves up move their sum up as well.
+
+What all values of a level add up to may be public, as a population is. It is then one level more, above all others and
+without noise. Noise that adds up to zero over a step's cells tells as much: it varies as noise that is new for every
+value does beside a known sum.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from policyc_check.plan.stream import CellRecord
 from policyc_check.records import Count, Name, Record
 from policyc_runtime.ancestors import parents
 from policyc_runtime.estimation import ConstraintSet
+from policyc_runtime.estimation.constraints import TOLERANCE
 from policyc_runtime.estimation.digits import decimals
 from policyc_runtime.estimation.parts import TIE, added_up, nearest_parts, whole_parts
 
@@ -72,8 +77,8 @@ class Bounds:
             ValueError: they are not of single values, or no whole numbers, or no values keep them.
         """
         asked = release.constraint_set
-        if asked.simplex is None or asked.simplex.total is not None:
-            raise ValueError(f"more is asked of `{release.name}` than that it agrees, is whole and within bounds")
+        if asked.simplex is None:
+            raise ValueError(f"more is asked of `{release.name}` than that it agrees, on a total and within bounds")
         lower, upper = asked.cell_bounds
         whole = asked.integer
         if child is not None and own is not None:
@@ -96,12 +101,14 @@ class Bounds:
 class Tree:
     """Releases that agree, the finest first; `above[l]` has for each value of one the index of its own in the next.
 
-    `bounds` are what is asked of the values of each; empty where nothing is asked of any.
+    `bounds` are what is asked of the values of each; empty where nothing is asked of any. `total` is what all values of
+    a level add up to, None where nobody knows.
     """
 
     names: tuple[str, ...]
     above: tuple[Indices, ...]
     bounds: tuple[Bounds, ...] = ()
+    total: float | None = None
 
     @property
     def bounded(self) -> bool:
@@ -155,19 +162,20 @@ class Tree:
             best.append(share * value + (1 - share) * added_up(best[-1], own))
             spread.append(share * variance[:, None])
         scales = [None if digits is None else 10.0**digits for digits in decimals or [None] * len(values)]
-        found: list[Array] = []
+        found: list[Array] = [] if self.total is None else [np.full((len(values[0]), 1), self.total)]
+        above = [*self.above, np.zeros(best[-1].shape[1], np.int64)]
         for level in reversed(range(len(values))):
             lower, upper, scale = *self._bounds(level), scales[level]
             if not found:
                 part = np.clip(best[level], lower, upper)
                 part = part if scale is None else np.rint(np.round(part * scale, TIE)) / scale
             else:
-                part = nearest_parts(found[0], best[level], spread[level], self.above[level], lower, upper)
+                part = nearest_parts(found[0], best[level], spread[level], above[level], lower, upper)
                 if scale is not None:
                     limits = lower * scale, upper * scale
-                    part = whole_parts(np.rint(found[0] * scale), part * scale, self.above[level], *limits) / scale
+                    part = whole_parts(np.rint(found[0] * scale), part * scale, above[level], *limits) / scale
             found.insert(0, part)
-        return found
+        return found[: len(values)]
 
     def _bounds(self, level: int) -> tuple[Array, Array]:
         """Of the values of a level, (cells,) each."""
@@ -182,21 +190,31 @@ class Tree:
         for own, variance in zip(self.above, variances[1:], strict=True):
             spreads.append(added_up(spread[-1][None], own)[0])
             spread.append(spreads[-1] * variance / (spreads[-1] + variance))
-        found = [spread.pop()]
-        for level in reversed(range(len(self.above))):
-            own, whole = self.above[level], spreads[level]
+        found, above = [spread[-1]], list(self.above)
+        if self.total is not None:
+            found = [np.zeros(1)]
+            above.append(np.zeros(len(spread[-1]), np.int64))
+            spreads.append(spread[-1].sum(keepdims=True))
+        for level in reversed(range(len(above))):
+            own, whole = above[level], spreads[level]
             part = spread[level] / whole[own]
             found.insert(0, spread[level] - part**2 * (whole - found[0])[own])
-        return found
+        return found[: len(spread)]
 
 
-def trees(cell: CellRecord | None, releases: Sequence[Agreeing], agreements: Sequence[Agreement]) -> list[Tree]:
+def trees(
+    cell: CellRecord | None,
+    releases: Sequence[Agreeing],
+    agreements: Sequence[Agreement],
+    population: int | None = None,
+) -> list[Tree]:
     """The releases that agree with each other, from the finest on.
 
     Args:
         cell: of the stream.
         releases: among them those that agree.
         agreements: each release is the child of one and the parent of one at most.
+        population: what values add up to that have balanced noise.
 
     Raises:
         ValueError: values do not belong to one value of the next, releases are not as said above, or what is asked of
@@ -214,6 +232,8 @@ def trees(cell: CellRecord | None, releases: Sequence[Agreeing], agreements: Seq
             if cell is None or child is None or child == parent:
                 raise ValueError(f"`{names[-1]}` has no values that could belong to those of another")
             if parent is None:
+                if cell.otherwise is not None:
+                    raise ValueError(f"who is `{cell.otherwise}` counts in `{names[-1]}` alone")
                 own: Indices | None = np.zeros(len(cell.states_by[child]), np.int64)
             else:
                 own = parents(cell, child, parent)
@@ -225,10 +245,30 @@ def trees(cell: CellRecord | None, releases: Sequence[Agreeing], agreements: Seq
         for name, own in zip(names[1:], above, strict=True):
             bounds.append(Bounds.of(by_name[name], bounds[-1], own))
         asked = any(one.bounded or one.whole for one in bounds)
-        found.append(Tree(tuple(names), tuple(above), tuple(bounds) if asked else ()))
+        total = _total([by_name[name] for name in names], bounds[-1], population)
+        found.append(Tree(tuple(names), tuple(above), tuple(bounds) if asked else (), total))
     if sum(len(tree.above) for tree in found) < len(agreements):
         raise ValueError("releases add up to each other in a circle")
     return found
+
+
+def _total(releases: Sequence[Agreeing], bounds: Bounds, population: int | None) -> float | None:
+    """What all values of each release add up to, those of the last one within bounds; None where nobody knows."""
+    asked = [one.constraint_set.total for one in releases]
+    known = {total for total in asked if total is not None}
+    if population is not None and any(getattr(one, "balanced", False) for one in releases):
+        known.add(float(population))
+    if not known:
+        return None
+    total = known.pop()
+    room = TOLERANCE * (abs(total) + 1)
+    if total % 1:
+        raise ValueError(
+            f"what all values of `{releases[-1].name}` add up to, which agrees with others, is no whole number"
+        )
+    if known or not bounds.lower.sum() - room <= total <= bounds.upper.sum() + room:
+        raise ValueError(f"no values of `{releases[-1].name}` keep their bounds and add up to all that is said")
+    return total
 
 
 def digits_of(tree: Tree, noise: Mapping[str, float]) -> list[int]:

@@ -41,6 +41,8 @@ def counted_by(cell: CellRecord, by: str | None, states: NDArray[Any]) -> NDArra
 def parents(cell: CellRecord, child: str, parent: str) -> Indices | None:
     """The index of each value of one column in another, (values of the child,); None where one belongs to several."""
     own, above = ancestors(cell, child), ancestors(cell, parent)
+    if cell.otherwise is not None:  # is a value of each
+        own, above = np.append(own, own.max() + 1), np.append(above, above.max() + 1)
     found = np.zeros(int(own.max()) + 1, dtype=np.int64)
     found[own] = above
     return found if bool((found[own] == above).all()) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from policyc_runtime.ancestors import parents
@@ -24,4 +23,4 @@ def denominators(plan: Plan, query: Quotient, values: NDArray[Any]) -> NDArray[A
         return values
     above = parents(cell, query.by, str(over))
     assert above is not None, "checked when the plan was read"
-    return values[:, above if cell.otherwise is None else np.append(above, values.shape[1] - 1)]
+    return values[:, above]

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from policyc_runtime.planned_release import ReleasePlan
 
     Array = NDArray[np.float64]
+    Number = TypeVar("Number", float, Array)
 
 
 FEW_STRETCHES = 4
@@ -137,9 +138,11 @@ def published_values(
     A value that is not a whole number has at least one decimal, and a step of rounding is at most a thousandth of the
     noise that the plan expects, wherever constraints can be kept so.
     """
+    if plan.agrees(release.name):  # and was rounded together
+        values = np.asarray(noisy[len(published) :], dtype=np.float64)
+        release.constraint_set.check(values, None)
+        return values
     values = estimate_release(plan, release, noisy, published, processes)
-    if plan.agrees(release.name):
-        return values  # rounded together
     previous = np.asarray(published[-1], dtype=np.float64) if len(published) else None
     return rounded_values(values, decimals(_typical_noise(plan, release)), release.constraint_set, previous)
 
@@ -164,12 +167,20 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
         steps = len(noisy[tree.names[0]])
         if steps <= first:
             continue
-        variances = [noise_stddevs(plan, part, steps)[first:] ** 2 for part in parts]
+        variances = [
+            as_independent(noise_stddevs(plan, part, steps)[first:] ** 2, len(part.cells), balanced=part.balanced)
+            for part in parts
+        ]
         values = [np.asarray(noisy[part.name][first:], np.float64) for part in parts]
         digits = digits_of(tree, {part.name: _typical_noise(plan, part) for part in parts})
         for part, rows in zip(parts, tree.nearest(values, variances, digits), strict=True):
             found[part.name] = np.vstack([noisy[part.name][:first], rows])
     return found
+
+
+def as_independent(variance: Number, cells: int, *, balanced: bool) -> Number:
+    """The variance of noise that is new for every value, and varies beside a known sum as that of a release does."""
+    return variance * cells / (cells - 1) if balanced else variance
 
 
 def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:

@@ -26,6 +26,7 @@ from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.made_rows import reason_against_made
 from policyc_runtime.planned_release import (
     AnyRelease,
+    BudgetedRelease,
     DerivedRelease,
     MadeRelease,
     MeasuredRelease,
@@ -199,7 +200,7 @@ class Plan(checked.Plan):
         names = {release.name for release in self.releases}
         if not names >= {name for one in self.agreements for name in (one.child, one.parent)}:
             raise ValueError("what adds up to another is no release")
-        return trees(self.stream.cell, self.releases, self.agreements)
+        return trees(self.stream.cell, self.releases, self.agreements, self.stream.population)
 
     def agrees(self, name: str) -> bool:
         """Whether the published values of a release add up to those of another, or others to them."""
@@ -209,8 +210,10 @@ class Plan(checked.Plan):
         """Why a release cannot agree with others, or None."""
         one = self.release_named(name)
         plain = one.estimator.name in ("none", "mle") and not one.suppressions
-        measured = isinstance(one, MeasuredRelease) and isinstance(one.query, CountQuery | SumQuery)
-        if plain and measured and isinstance(one, MeasuredRelease) and one.mechanism.noisy_at_every_step:
+        fresh = isinstance(one, MeasuredRelease) and one.mechanism.noisy_at_every_step
+        if isinstance(one, BudgetedRelease):
+            fresh = all(0 not in segment.epsilons for segment in one.schedule.segments)
+        if plain and fresh and isinstance(one.query, CountQuery | SumQuery):
             return None
         return f"`{name}` agrees, and is no count or sum with new noise at every step, or is estimated, or left out"
 

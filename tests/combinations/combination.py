@@ -392,7 +392,9 @@ def _unfit(one: Combination) -> Iterator[str]:
     if one.agrees and several:
         yield "E0722"
     elif one.agrees and (
-        steps or one.constraint not in ("none", "nonnegative", "whole") or estimate not in ("auto", "none", "mle")
+        (steps and adaptive)
+        or one.constraint not in ("none", "nonnegative", "whole", "total")
+        or estimate not in ("auto", "none", "mle")
     ):
         yield "E0724"
     if steps and one.release in TOTALS_OF_COUNTS and one.demands:  # which they are made of released values to keep
@@ -504,6 +506,8 @@ def every_combination() -> list[Combination]:
         {"target": SINGLE_STEPS, "mechanism": MECHANISMS},
         {"target": SINGLE_STEPS, "release": COUNTS_AND_MADE[len(COUNTS) :], "constraint": CONSTRAINTS},
         {"target": TARGETS, "release": RELEASES},
+        {"target": (*LEAKS, "replace"), "constraint": ("none", "whole", "total"), "mechanism": ("auto", "laplace()")}
+        | {"release": ("agreeing levels",), "estimate": ("auto",)},
         {"target": USER_LEVEL, "release": RELEASES, "mechanism": MECHANISMS},
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "estimate": ESTIMATES, "deliver": DELIVERIES},
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "signal": SIGNALS},

@@ -67,6 +67,8 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
         "are the nearest such values, differences being measured in variances of the noise (least squares, HAY10), so "
         "that every value gains from the noise of the others."
     )
+    if tree.total is not None:
+        found += f" All values of a step add up to {grouped(about(tree.total))} at every level, which is public."
     if not tree.bounds:
         return f"{found} They may be below 0, as noisy values are."
     kept = listed([word for word, asked in (("bounds", tree.bounded), ("whole numbers", tree.whole)) if asked])

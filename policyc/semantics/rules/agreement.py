@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
+from policyc.offers import mechanism_offers
 from policyc.semantics.policy import Policy, Release
 from policyc.semantics.postprocessing import Agreement, LinearConstraint, Postprocess
-from policyc.semantics.targets import UserLevelTarget
 
 NOISE = "least squares weigh noises of known variances that are new for every value"
 FREE = (Decimal("-Infinity"), Decimal("Infinity"))
@@ -69,6 +69,10 @@ def _not_above(policy: Policy, one: Agreement, child: Release, parent: Release |
         message = f"`{child.name}` has the same values as `{parent.name}`"
         message = f"`{child.name}` is one number a step" if child.by is None else message
         return Diagnostic("E0723", f"{message}: there is nothing to add up", one.span, help=hint)
+    if parent.by is None and cell.otherwise is not None:
+        message = f"`{parent.name}` does not count users who are `{cell.otherwise}`, and `{child.name}` does"
+        hint = f"write `sum({child.name}) == population`, or name a release by a level"
+        return Diagnostic("E0723", message, one.span, help=hint, labels=(Label(cell.span, "said here"),))
     several = None if parent.by is None else cell.astride(child.by, parent.by)
     if several is None:
         return None
@@ -84,9 +88,11 @@ def _not_above(policy: Policy, one: Agreement, child: Release, parent: Release |
 
 def _beside(policy: Policy, one: Agreement, child: Release, block: Postprocess) -> Diagnostic | None:
     """E0724: what is done to values that agree, beside making them agree."""
-    if not any(isinstance(target, UserLevelTarget) for target in policy.targets):
-        return _unplanned(one, "values do not agree where steps have budgets", NOISE,
-                          "leave `alpha_dpt` out, or drop the constraint")  # fmt: skip
+    offer = mechanism_offers().get(policy.mechanism.name)
+    if not policy.of_streams and offer is not None and "steps" not in offer.promises:
+        return _unplanned(one, f"`{policy.mechanism.name}` publishes values again, which do not agree", NOISE,
+                          "write `mechanism auto`, or drop the constraint",
+                          policy.mechanism.span or one.span)  # fmt: skip
     if policy.estimate.name not in ("auto", "none", "mle"):
         return _unplanned(one, f"values that agree are not estimated by `{policy.estimate.name}`", NOISE,
                           "write `estimate auto`", policy.estimate.span or one.span)  # fmt: skip
@@ -107,18 +113,22 @@ def _asked_beside(policy: Policy, one: Agreement, name: str) -> Diagnostic | Non
                           "a value that is left out can be added up again",
                           f"drop `suppress({name}, ...)`, or this constraint", demanded.span)  # fmt: skip
     for row in () if demanded is None else demanded.constraints:
-        if len(row.current) > 1 or row.previous or _limit(row) % 1:
-            return _unplanned(one, f"more is asked of `{name}` than bounds of single values in whole numbers",
+        if not (len(row.current) == 1 or _is_total(row)) or row.previous or _limit(row) % 1:
+            return _unplanned(one, f"more is asked of `{name}` than a total and bounds of values in whole numbers",
                               "values that agree are found from the top down, each level within its bounds",
-                              f"write bounds as `{name} >= 0`, or drop one of the two constraints",
-                              row.span)  # fmt: skip
+                              f"write `sum({name}) == population` or bounds as `{name} >= 0`, or drop one of the two "
+                              "constraints", row.span)  # fmt: skip
     return None
 
 
+def _is_total(row: LinearConstraint) -> bool:
+    """Whether a constraint says what all values of a release add up to."""
+    return row.relation == "==" and len(row.current) == row.cells > 1 and len(set(row.current.values())) == 1
+
+
 def _limit(row: LinearConstraint) -> Decimal:
-    """The bound of a constraint on one value."""
-    (coefficient,) = row.current.values()
-    return row.bound / coefficient
+    """The bound of a constraint on one value, or on the sum of all."""
+    return row.bound / next(iter(row.current.values()))
 
 
 def _out_of_reach(
@@ -138,14 +148,35 @@ def _out_of_reach(
 
     for name, one in adding.items():
         if any(low > high for low, high in bounds(name)):
-            yield Diagnostic(
-                "E0607",
-                f"no values of `{name}` keep its bounds and are sums of those of `{child_of[name]}` within theirs",
-                one.span,
-                because="no values satisfy these together, so nothing could be published",
-                help="widen the bounds of one of the two",
-            )
+            message = f"no values of `{name}` keep its bounds and are sums of those of `{child_of[name]}` within theirs"
+            yield _unkept(one, message, "widen the bounds of one of the two")
             return
+        totals = {_limit(row) for level in _level_and_parts(name, child_of) for row in _totals(policy, level)}
+        lows, highs = zip(*bounds(name), strict=True)
+        if len(totals) > 1 or any(not sum(lows) <= total <= sum(highs) for total in totals):
+            message = (
+                f"values of `{name}` cannot keep their bounds and add up to all that is said of them and their parts"
+            )
+            yield _unkept(one, message, "say one total, or widen bounds")
+            return
+
+
+def _unkept(one: Agreement, message: str, remedy: str) -> Diagnostic:
+    because = "no values satisfy these together, so nothing could be published"
+    return Diagnostic("E0607", message, one.span, because=because, help=remedy)
+
+
+def _level_and_parts(name: str, child_of: Mapping[str, str]) -> Iterator[str]:
+    """A release, what adds up to it, and what adds up to that."""
+    yield name
+    if name in child_of:
+        yield from _level_and_parts(child_of[name], child_of)
+
+
+def _totals(policy: Policy, name: str) -> list[LinearConstraint]:
+    """What the values of a release add up to, as far as its policy says it."""
+    demanded = policy.constraints_of(name)
+    return [] if demanded is None else [row for row in demanded.constraints if len(row.current) > 1]
 
 
 def _own_bounds(policy: Policy, release: Release) -> Bounds:
@@ -153,6 +184,8 @@ def _own_bounds(policy: Policy, release: Release) -> Bounds:
     found = [FREE] * len(policy.stream.values_by(release.by))
     demanded = policy.constraints_of(release.name)
     for row in () if demanded is None else demanded.constraints:
+        if len(row.current) > 1:
+            continue
         ((place, coefficient),) = row.current.items()
         low, high = found[place]
         if row.relation == "==" or (row.relation == ">=") == (coefficient > 0):

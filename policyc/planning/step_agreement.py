@@ -1,0 +1,124 @@
+"""Levels that agree where steps have budgets: which part of them each level gets, and what its values err."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+
+from policyc.planning.agreement import least_cost, of_tree
+from policyc.planning.comparison import Choice, Comparison, mean_error
+from policyc.planning.draft import draft_of
+from policyc.planning.expected_errors import BOUNDED
+from policyc.planning.sharing import SMALLEST
+from policyc.semantics.policy import Policy
+from policyc_runtime.agreement import Tree
+from policyc_runtime.estimates import as_independent
+from policyc_runtime.plan import Plan
+from policyc_runtime.planned_release import BudgetedRelease
+
+NATS = Decimal("0.01")  # noise this large is as good as continuous
+COMPUTED = (
+    "variance of the noise after the least squares of levels that agree; schedules are compared by the noise alone"
+)
+NOISE = "how much error least squares take away, of absolute or rounded values of levels that agree, has no formula"
+
+
+def agrees(policy: Policy, name: str) -> bool:
+    """Whether the values of a release add up to those of another, or others to them."""
+    return any(name in (one.parent, block.release) for block in policy.postprocess for one in block.agreements)
+
+
+def least_step_parts(policy: Policy, tables: Sequence[Comparison]) -> list[float] | None:
+    """What part of every step's budget each release gets, so that all values err least once levels agree.
+
+    None where none do. `tables` are those of all releases. Sums of what lies below tell a level nearly as much
+    as noisy values of its own; these get some of the budget all the same, as they are published too.
+    """
+    if not any(agrees(policy, release.name) for release in policy.releases):
+        return None
+    draft = draft_of(policy)
+    by_name = {release.name: table for release, table in zip(policy.releases, tables, strict=True)}
+    trees = [
+        replace(tree, total=tree.total or policy.stream.population)
+        if any(by_name[name].predictor.balanced for name in tree.names)
+        else tree
+        for tree in draft.trees
+    ]
+    scales = {name: table.mechanism.calibrate(NATS) for name, table in by_name.items()}
+    counts = {name: policy.weight_of(name) * table.values for name, table in by_name.items()}
+    errors = {name: counts[name] * table.predictor.noise_error(float(scales[name])) for name, table in by_name.items()}
+    variances = {
+        name: as_independent(
+            by_name[name].mechanism.variance(scales[name]),
+            by_name[name].values,
+            balanced=by_name[name].predictor.balanced,
+        )
+        for tree in trees
+        for name in tree.names
+    }
+    found = np.maximum(least_cost(trees, errors, variances, counts, policy.objective, 1), SMALLEST)
+    return [float(part) for part in found / found.sum()]
+
+
+def is_computed(plan: Plan, tree: Tree) -> bool:
+    """Whether a formula has the errors of values that agree: squared ones, without bounds and whole numbers."""
+    return plan.objective == "mean_squared_error" and not tree.bounded and not tree.whole
+
+
+def with_agreement(plan: Plan, choices: Sequence[Choice]) -> list[Choice]:
+    """The choices of all releases, with errors of those that agree: without bounds, or else those of their noise.
+
+    Args:
+        plan: of these choices.
+        choices: one a release, whose errors are those of each level by itself.
+    """
+    found = {part.name: choice for part, choice in zip(plan.scheduled, choices, strict=True)}
+    for tree in plan.trees:
+        squared = is_computed(plan, tree.unbounded)
+        levels = _of_levels(plan, tree) if squared else None
+        for index, name in enumerate(tree.names):
+            one = found[name]
+            if levels is None:
+                found[name] = _as_noise(one)
+                continue
+            errors = tuple(tuple(row[index] for row in pattern) for pattern in levels)
+            told = {
+                "kind": "unconstrained" if tree.bounded else "expected",
+                "because": BOUNDED if tree.bounded else None,
+                "published": mean_error(one.allocation, errors),
+                "method": COMPUTED,
+            }
+            found[name] = replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)
+    return list(found.values())
+
+
+def _of_levels(plan: Plan, tree: Tree) -> list[list[list[float]]]:
+    """By run, step of its pattern and level, the mean squared error of a value."""
+    parts = [plan.release_named(name) for name in tree.names]
+    known: dict[tuple[Decimal, ...], list[float]] = {}
+    found = []
+    for segments in zip(*(part.schedule.segments for part in parts if part.schedule is not None), strict=True):
+        pattern = list(zip(*(segment.scales for segment in segments), strict=True))
+        for scales in pattern:
+            if scales not in known:
+                variances = [
+                    as_independent(part.mechanism.variance(scale), len(part.cells), balanced=part.balanced)
+                    for part, scale in zip(parts, scales, strict=True)
+                    if isinstance(part, BudgetedRelease)
+                ]
+                known[scales] = of_tree(tree, variances, plan.objective)
+        found.append([known[scales] for scales in pattern])
+    return found
+
+
+def _as_noise(one: Choice) -> Choice:
+    """The choice of whose error no more is known than that of its noise."""
+    noise, mean = one.predicted.without_postprocessing, one.predicted.published
+    assert noise is not None, "of what is drawn at every step anew it is known"
+    factor = noise / mean if mean > 0 else 0.0
+    errors = tuple(tuple(factor * error for error in pattern) for pattern in one.expected_errors)
+    told = {"kind": "noise", "because": NOISE, "published": noise}
+    return replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)
