@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from prompt import policyc
 
-from policyc import PolicyError, compile_policy
+from policyc import compile_policy
 from policyc.emit import verify_directory
 from policyc.emit.blocks.public_numbers import unprotected
 from policyc_check.steps.chains import Chain
@@ -196,13 +196,3 @@ def test_levels_are_run_verified_attacked_and_certified(tmp_path):
     assert [(row["by"], row["of_a_user"]) for row in content["data"]["levels"]] == [("place", "1"), ("region", "1")]
     audited = policyc("audit", "visits.plan", "--runs", "500", cwd=tmp_path)
     assert audited.returncode == 0, audited.stdout + audited.stderr
-
-
-def test_levels_that_agree_beside_a_chain_are_refused_by_name(tmp_path):
-    """E0724 says what to write."""
-    with pytest.raises(PolicyError) as found:
-        compiled(tmp_path, "mle()", text=POLICY.replace("sum(places) == population", "sum(places) == regions"))
-    (error,) = [one for one in found.value.diagnostics if one.code.startswith("E")]
-    assert error.code == "E0724"
-    assert error.message == "values do not agree where steps have budgets"
-    assert "leave `alpha_dpt` out" in error.help
