@@ -116,8 +116,8 @@ def _asked_beside(policy: Policy, one: Agreement, name: str) -> Diagnostic | Non
         if not (len(row.current) == 1 or _is_total(row)) or row.previous or _limit(row) % 1:
             return _unplanned(one, f"more is asked of `{name}` than a total and bounds of values in whole numbers",
                               "values that agree are found from the top down, each level within its bounds",
-                              f"write `sum({name}) == population` or bounds as `{name} >= 0`, or drop one of the two "
-                              "constraints", row.span)  # fmt: skip
+                              f"write bounds as `{name} >= 0`, or drop one of the two constraints",
+                              row.span)  # fmt: skip
     return None
 
 
