@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from decimal import Decimal
 
+from policyc.emit.blocks import sentences
 from policyc.emit.blocks.assumptions import assumptions
 from policyc.emit.blocks.public_numbers import unprotected_sentence
 from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of, user_steps_promise
@@ -86,7 +87,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         1: "exactly how users move (the stated chain)",
     }.get(plan.groups, f"exactly how users of each group move (the stated chain{'s' if chains > 1 else ''})")
     sentence = (
-        f"{_told(plan, target.alpha, target.window)} That is so for an adversary who knows all about every other user, "
+        f"{_told(plan, target.alpha, target.window)} {sentences.ADVERSARY}, "
         f"and {knowledge}. {_of_results(factor, target.window)}"
     )
     name = "alpha-DP_T" if target.window == 1 else f"alpha-DP_T over windows of {target.window:,} steps"
@@ -166,7 +167,7 @@ def _theorem(plan: Plan, window: int) -> str:
 
 
 def _derivation(plan: Plan, window: int) -> str:
-    checked = "The plan was found by one algorithm and checked by another, with every rounding against it."
+    checked = sentences.CHECKED
     if not plan.correlation.chains:
         largest = "The largest budget of a step" if window == 1 else f"The largest sum of {window:,} budgets in a row"
         return f"{largest}, all releases together. {checked}"
@@ -210,8 +211,8 @@ def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
     return {
         **_entry(plan, index, target, "w-event differential privacy", exact(target.epsilon)),
         "sentence": (
-            f"{_told(plan, target.epsilon, target.window)} That is so for an adversary who knows all about every other "
-            f"user and every other step. {_of_results(factor, target.window)}"
+            f"{_told(plan, target.epsilon, target.window)} {sentences.ADVERSARY} "
+            f"and every other step. {_of_results(factor, target.window)}"
         ),
         "in_odds": (
             f"Whatever is believed before, the odds between any two {such}, all else being equal, change by a factor "
@@ -240,12 +241,11 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
     return {
         **_entry(plan, index, target, "event-level differential privacy", exact(target.epsilon)),
         "sentence": (
-            f"{_told(plan, target.epsilon, 1)} That is so for an adversary who knows all about every other user and "
-            f"every other step. {_of_results(factor, 1)}"
+            f"{_told(plan, target.epsilon, 1)} {sentences.ADVERSARY} and every other step. {_of_results(factor, 1)}"
         ),
         "in_odds": (
             f"Whatever is believed before, the odds between any two values of the event change by a factor of at most "
-            f"{factor}, as long as the steps of one user tell nothing of each other."
+            f"{factor}, {sentences.UNCONNECTED}."
         ),
         "factor": factor,
         "adversary": (
@@ -296,27 +296,16 @@ def not_covered(plan: Plan) -> list[JsonValue]:
         },
         {
             "title": "People who move together",
-            "text": (
-                "Users are assumed to be independent. What a family or a convoy does together is told by every one "
-                "of them, "
-                "so it is hidden less well than what one person does."
-            ),
+            "text": f"Users are assumed to be independent. {sentences.TOGETHER}",
         },
         {
             "title": "What is true of the crowd",
-            "text": (
-                "That most users do something is what the statistics are for. Who learns it may guess well about a "
-                "user, with or without that user's data in it."
-            ),
+            "text": sentences.CROWD,
         },
         {"title": "Numbers published as they are", "text": unprotected_sentence(plan)},
         {
             "title": "Everything outside this plan",
-            "text": (
-                "The raw data itself, whoever can read it or the ledger's key, and other releases made from the same "
-                "data: "
-                "their budgets add to these."
-            ),
+            "text": f"{sentences.OUTSIDE}: their budgets add to these.",
         },
     ]
     return entries

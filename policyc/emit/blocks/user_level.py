@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policyc.emit.blocks import sentences
 from policyc.emit.blocks.accuracy import noise_words
 from policyc.emit.blocks.assumptions import UNPREDICTABLE_NOISE, one_ledger
 from policyc.emit.blocks.failures import failures
@@ -130,8 +131,8 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     bounded = "Of one user only" if record.enforced else "One user, as is assumed, counts"
     sentence = (
         f"{all_published(plan)} tells {amount_told(plan, index)} about all events of "
-        f"{user(plan)}{in_period(plan, target)} together. That is so for an adversary who knows all about every other "
-        f"user{other_periods(plan)}. {bounded} {steps_words(plan)}. {told_of_results(plan, index, other)}"
+        f"{user(plan)}{in_period(plan, target)} together. {sentences.ADVERSARY}"
+        f"{other_periods(plan)}. {bounded} {steps_words(plan)}. {told_of_results(plan, index, other)}"
     )
     numbers = first_point(plan, index)
     delta: Json = {"delta": exact(target.delta)} if isinstance(target, UserLevel) and target.delta > 0 else {}
@@ -152,14 +153,12 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
         "sentence": sentence,
         "in_odds": in_odds(plan, index, span(plan)),
         **({} if numbers is None else {"factor": likelihood_factor(numbers[0])}),
-        "adversary": f"knows all about every other user{other_periods(plan)}"
-        + (", and however this user's steps depend on each other" if target.window is None else ""),
+        "adversary": f"{sentences.EVERY_OTHER}{other_periods(plan)}"
+        + (sentences.HOWEVER_CONNECTED if target.window is None else ""),
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{recomputed(plan, index)}, over {span(plan)}",
-        "theorem": f"the noise on all steps together hides one user's part in all of them{in_period(plan, target)}; "
-        "releases compose",
-        "derivation": f"{_derivation(target)} The plan was found by one algorithm and checked by another, with every "
-        "rounding against it.",
+        "theorem": sentences.ALL_STEPS.format(period=in_period(plan, target)),
+        "derivation": f"{_derivation(target)} {sentences.CHECKED}",
         "sources": SOURCES[kind_of(target)],
         "conditional_on": [title for title in _titles(plan) if title != ASSUMED or not user_steps_of(plan)],
     }
@@ -167,20 +166,8 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
 
 def _derivation(target: AnyUserPromise) -> str:
     if isinstance(target, UserRho):
-        return (
-            "Rho of each release is the square of what one user can move in it, L2, over twice the variance of its "
-            "noise (of Laplace noise: over twice the square of its scale), in exact fractions; those of all releases "
-            "add up. Each epsilon is from the exact curve of all noise together, not converted from rho."
-        )
-    if target.delta == 0:
-        return (
-            "The largest loss of each release is what one user can move in it, L1, over the scale of its noise, in "
-            "exact fractions; those of all releases add up."
-        )
-    return (
-        "The exact privacy curve of each release's noise, for the most that one user can change in it; the curves "
-        "of all releases are composed, and delta is taken at the promised epsilon."
-    )
+        return sentences.ADDED_RHO.format(told="Each epsilon")
+    return sentences.ADDED_LOSS if target.delta == 0 else sentences.COMPOSED.format(steps="")
 
 
 def _together_words(groups: Groups, noun: str) -> str:
@@ -273,19 +260,16 @@ def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
         },
         {
             "title": "Groups of people",
-            "text": "What a family or a convoy does together is told by every one of them, so it is hidden less well "
-            f"than what one person does. What is promised to them: {_together_words(groups, 'user')}.",
+            "text": f"{sentences.TOGETHER} What is promised to them: {_together_words(groups, 'user')}.",
         },
         {
             "title": "What is true of the crowd",
-            "text": "That most users do something is what the statistics are for. Who learns it may guess well about a "
-            "user, with or without that user's data in it.",
+            "text": sentences.CROWD,
         },
         {"title": "Numbers published as they are", "text": unprotected_sentence(plan)},
         {
             "title": "Everything outside this plan",
-            "text": "The raw data itself, whoever can read it or the ledger's key, and other releases made from the "
-            "same data: what they tell adds to this.",
+            "text": f"{sentences.OUTSIDE}: what they tell adds to this.",
         },
     ]
 

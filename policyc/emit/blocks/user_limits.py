@@ -9,6 +9,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+from policyc.emit.blocks import sentences
 from policyc.emit.blocks.wording import listed
 from policyc.emit.numbers import exact, grouped, likelihood_factor, round_up, sentence_case, shown
 from policyc.emit.odds import group_epsilon, probability_beyond
@@ -196,14 +197,13 @@ def in_odds(plan: Plan, index: int, span: str) -> str:
     target, point = promised_user_level(plan)[index], first_point(plan, index)
     believed = "Whatever is believed before, and however a user's steps are connected, the odds"
     if target.window is not None:
-        believed = "Whatever is believed before, as long as the steps of one user tell nothing of each other, the odds"
+        believed = f"Whatever is believed before, {sentences.UNCONNECTED}, the odds"
     if point is None:
         return f"{believed} between these two cases have no limit that could be told, over {span}."
     told = f"{believed} between these two cases change by a factor of at most {likelihood_factor(point[0])} over {span}"
     if point[1] == 0:
-        return f"{told}. There is no result, however rare, that changes them by more."
-    weighs = " (Delta is less: it weighs every such result by how far it goes beyond.)"
-    return f"{told}. It is more with a probability of at most {beyond(plan, index)}.{weighs}" + (
+        return f"{told}. {sentences.NEVER_MORE}"
+    return f"{told}. {sentences.MORE.format(chance=beyond(plan, index))} {sentences.WEIGHED}" + (
         " A rho leaves no result out and limits none: rarer ones may change odds by more, and then by ever less likely "
         "amounts."
         if isinstance(target, UserRho)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+from policyc.emit.blocks import sentences
 from policyc.emit.blocks.user_limits import told_curve
 from policyc.emit.blocks.wording import Json, JsonValue, all_published, quoted, said, span, user
 from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
@@ -129,7 +130,7 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
         ],
         "sentence": (
             f"{all_published(plan)} tells at most {told} about all events of "
-            f"{user(plan)} together. That is so for an adversary who knows all about every other user. "
+            f"{user(plan)} together. {sentences.ADVERSARY}. "
             f"One user{bounded} takes part in {taking_part(plan, target)}. {results}"
         ),
         "in_odds": (
@@ -138,13 +139,13 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
             f"factor of at most {factor}.{_more_often(plan, target, epsilon)}"
         ),
         "factor": factor,
-        "adversary": "knows all about every other user, and however this user's steps depend on each other",
+        "adversary": f"{sentences.EVERY_OTHER}{sentences.HOWEVER_CONNECTED}",
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{_recomputed(plan, target)}, over {span(plan)}",
-        "theorem": "the noise on all steps together hides one user's part in all of them; releases compose"
+        "theorem": sentences.ALL_STEPS.format(period="")
         if plan.measured
         else "what steps tell of one user is at most the budgets of those in which neighbors differ, together",
-        "derivation": f"{derivation} The plan was found by one algorithm and checked by another.",
+        "derivation": f"{derivation} {sentences.CHECKED}",
         "sources": ["BS16" if isinstance(target, UserStepsRho) else "DR14", *convolved],
         "conditional_on": rests_on,
     }
@@ -153,20 +154,8 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
 def _of_noise(target: AnyUserSteps) -> str:
     """How it was found that the noise of all steps keeps a promise."""
     if isinstance(target, UserStepsRho):
-        return (
-            "Rho of each release is the square of what one user can move in it, L2, over twice the variance of its "
-            "noise (of Laplace noise: over twice the square of its scale), in exact fractions; those of all releases "
-            "add up. What is said at a delta is from the exact curve of all noise together, not converted from rho."
-        )
-    if target.delta == 0:
-        return (
-            "The largest loss of each release is what one user can move in it, L1, over the scale of its noise, in "
-            "exact fractions; those of all releases add up."
-        )
-    return (
-        "The exact privacy curve of each release's noise, for the most that one user can change in it in so many "
-        "steps; the curves of all releases are composed, and delta is taken at the promised epsilon."
-    )
+        return sentences.ADDED_RHO.format(told="What is said at a delta")
+    return sentences.ADDED_LOSS if target.delta == 0 else sentences.COMPOSED.format(steps=" in so many steps")
 
 
 def nats_at(plan: Plan, target: AnyUserSteps) -> tuple[Decimal, Decimal]:
@@ -231,24 +220,21 @@ def _more_often(plan: Plan, target: AnyUserSteps, epsilon: Decimal) -> str:
     """How often odds change by more, which is not what delta says."""
     lost = most_lost(plan, target)
     if not leaves_to_chance(target) or (lost is not None and lost <= Fraction(epsilon)):
-        return " There is no result, however rare, that changes them by more."
+        return f" {sentences.NEVER_MORE}"
     beyond = round_up(probability_beyond(steps_curve(plan, target), float(epsilon)), 2)
-    return (
-        f" It is more with a probability of at most {beyond}. (Delta is less: it weighs every such result by how far "
-        "it goes beyond.)"
-    )
+    return f" {sentences.MORE.format(chance=beyond)} {sentences.WEIGHED}"
 
 
 def neighbors_words(plan: Plan, target: AnyUserSteps) -> str:
     """Which two data sets must be hard to tell apart."""
     if target.relation is NeighboringRelation.REPLACE_ONE:
-        return "two data sets that differ in one user: all events of one are replaced by all events of another"
+        return sentences.REPLACED
     cell = plan.stream.cell
     public = "" if plan.stream.population is None else ", the public number of users being the same"
     absent = (
         "" if cell is None or cell.otherwise is None else f"; without events a user counts as {quoted(cell.otherwise)}"
     )
-    return f"two data sets, one of which has all events of one user more than the other{public}{absent}"
+    return f"{sentences.ADDED.format(period='')}{public}{absent}"
 
 
 def limited_participation(plan: Plan, target: AnyUserSteps, whole_stream: str) -> Json:

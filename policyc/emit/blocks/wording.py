@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from policyc.emit.blocks import sentences
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_check.plan.correlation import ChainRecord, IndependentGroup
 from policyc_check.plan.stream import DAY, MONTH, Length
@@ -199,10 +200,10 @@ def relation_words(plan: Plan, target: Target) -> str:
             period = in_a_row(plan, target.window)
         if target.relation is NeighboringRelation.REPLACE_ONE:
             return f"two data sets that differ in {period} of one user: all events there are replaced by others"
-        return f"two data sets, one of which has all events of one user in {period} more than the other"
+        return sentences.ADDED.format(period=f" in {period}")
     if isinstance(target, UserPromise):
         if target.relation is NeighboringRelation.REPLACE_ONE:
-            return "two data sets that differ in one user: all events of one are replaced by all events of another"
+            return sentences.REPLACED
         return "two data sets, one of which has one user more than the other, with all that user's events"
     window = window_of(target)
     if window > 1:

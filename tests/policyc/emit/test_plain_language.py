@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,23 @@ def test_pages_of_the_deployments_keep_it(policy: Path) -> None:
     page = first_page(render_markdown(certificate_content(compile_policy(policy).plan, {})))
     for rule in RULES:
         rule(page)
+
+
+def test_no_sentence_stands_in_two_modules() -> None:
+    """Twelve words in a row of one block's module are in no other's: what several say stands in `sentences`."""
+    found: dict[str, set[str]] = {}
+    for path in (TEMPLATES.parent / "blocks").glob("*.py"):
+        for text in strings(ast.parse(path.read_text())):
+            words = re.findall(r"[\w'-]+", text)
+            for first in range(len(words) - 11):
+                found.setdefault(" ".join(words[first : first + 12]), set()).add(path.name)
+    assert [text for text, modules in found.items() if len(modules) > 1] == []
+
+
+def strings(tree: ast.AST) -> Iterator[str]:
+    """Of a module, with a word in the place of a value."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "value" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
