@@ -92,6 +92,17 @@ def test_where_no_draw_can_be_shared_the_finding_says_what_to_write(change, tmp_
     assert ("`neighbors = add_remove`" if "replace" in change[1] else "`per = 1d`") in (finding.because or "")
 
 
+def test_days_that_a_clock_makes_longer_share_none_without_end_and_those_of_utc_do(tmp_path):
+    """E0755 says which clock to write, and what is written so compiles."""
+    hourly = SHARED.replace("step 4h", "step 1h").replace("at_most(6", "at_most(24")
+    with pytest.raises(PolicyError) as refused:
+        compiled(tmp_path, hourly.replace("unbounded", 'unbounded clock "Europe/Berlin"'))
+    (finding,) = [found for found in refused.value.diagnostics if found.code == "E0755"]
+    assert 'clock "UTC"' in (finding.because or "")
+    (release,) = compiled(tmp_path, hourly.replace("unbounded", 'unbounded clock "UTC"')).plan.releases
+    assert release.mechanism.common_steps == 24
+
+
 @pytest.mark.law
 def test_continued_runs_know_what_was_drawn_of_their_day(tmp_path):
     """Pieces that end within days: taken for other counts, what was drawn before would draw what is not noise."""

@@ -71,7 +71,10 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
             return "where contributions have both signs, nothing is gained"
         steps = sharing(setting)
         if steps is None:
-            return "the stream has no end: it needs a horizon, or a promise about equal periods (`per = 1d`)"
+            return (
+                "the stream has no end: it needs a horizon, or a promise about equal periods: `per = 1d` with "
+                '`clock "UTC"`, or without a clock, as days of one that is put back are longer'
+            )
         if setting.participation.steps * setting.spread * SPARSEST < steps * setting.cells:
             return f"a user raises fewer than 1 of {SPARSEST} values, and hardly anything is common to all"
         return StreamMechanism.reason_against.__func__(cls, setting)  # type: ignore[attr-defined,no-any-return]
