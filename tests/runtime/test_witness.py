@@ -103,6 +103,20 @@ def test_no_outputs_tell_more_than_those_that_are_found(case: tuple[Chain, list[
     assert (attack.nats if attack else 0.0) == pytest.approx(most, rel=1e-9, abs=1e-12)
 
 
+def test_pairs_of_states_are_compared_by_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far these are apart: steps between them tell nothing, and the best pair of all is found."""
+    rows = np.random.default_rng(5).random((16, 16))
+    chain = Chain(0.9 * np.eye(16) + 0.1 * rows / rows.sum(axis=1, keepdims=True))
+    budgets = np.zeros(90)
+    budgets[6::11] = 0.5
+    found = [found_attack(chain, budgets, [step]) for step in (0, 45, 89)]
+    monkeypatch.setattr("policyc.planning.leakage.witness._KEPT", 240)
+    best = [found_attack(chain, budgets, [step]) for step in (0, 45, 89)]
+    for some, every in zip(found, best, strict=True):
+        assert some is not None and every is not None
+        assert some.nats == pytest.approx(every.nats, rel=1e-9)
+
+
 @pytest.mark.parametrize("horizon", [1, 2, 7, 400])
 def test_in_two_states_what_is_reached_is_what_is_promised(horizon: int) -> None:
     """To six digits, where both states are alike: the recursion of CAO17 is exact there."""

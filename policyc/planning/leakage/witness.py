@@ -8,6 +8,7 @@ What is found is only a proposal: `policyc_runtime.witness` follows the same out
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -29,10 +30,10 @@ Sets = NDArray[np.bool_]
 Whole = NDArray[np.intp]
 
 LONGEST = 4096  # steps before and after the one that is asked about
-_SHORT, _LONG = 4, 16  # steps with which all pairs are tried, and with which the best begin
+_SHORT, _LONG = 4, 16  # releases with which all pairs are tried, and with which the best begin
 _KEPT = 12  # pairs at least; half of them at every length, as many as have so many cells in their laws
 _TRIED = 200_000  # cells of pairs that are tried; of more, the pairs whose ways part most
-_ENOUGH = 1e-10  # of all that is told: what twice as many steps must add, and what may be left out
+_ENOUGH = 1e-10  # of all that is told: what twice as many releases must add, and what may be left out
 _ROUNDS = 100  # of Dinkelbach's method
 _NEAR = 1e-13  # nats by which another round has to tell more
 
@@ -54,28 +55,42 @@ class Attack:
         return tuple(OutputRun(cells=cells, steps=len(list(same))) for cells, same in groupby(rows))
 
 
-@dataclass(frozen=True)
 class _Side:
-    """What lies on one side of a step, nearest first: the laws passed through, and what each step tells at most."""
+    """What lies on one side of a step, nearest first: releases, and the laws of the states between them.
 
-    law: Callable[[int], Floats]
-    losses: Floats  # nats
-    states: int
+    Args:
+        law: of the state so many steps beyond, given the state at a distance, (distance, steps) -> (n, n).
+        losses: what each step tells at most, nats; 0 for no release.
+        states: n.
+    """
 
-    def best(self, pairs: Whole, steps: int) -> tuple[Floats, Sets]:
-        """How much outputs of so many steps tell about each pair, nats, (m,), and these outputs, (steps, m, n)."""
-        if not steps:
-            return np.zeros(len(pairs)), np.zeros((0, len(pairs), self.states), dtype=np.bool_)
-        return _best_outputs([self.law(k) for k in range(steps)], self.losses[:steps], pairs)
+    def __init__(self, law: Callable[[int, int], Floats], losses: Floats, states: int) -> None:
+        ends = [0, *(np.flatnonzero(losses > 0) + 1).tolist()]
+        self.gaps = np.diff(ends)  # steps from each release to the next
+        self._law, self._ends, self._losses, self._states = law, ends, losses[self.gaps.cumsum() - 1], states
 
-    def needed(self, pair: tuple[int, int], sets: Sets, spare: float) -> int:
-        """How many of these outputs, the nearest ones, tell about a pair all but `spare` nats of what all do."""
-        seen, told = np.eye(self.states)[list(pair)], [0.0]
-        for k, likelier in enumerate(sets):
-            seen = (seen @ self.law(k)) * (1 + np.expm1(self.losses[k]) * likelier)
+    def laws(self, releases: int) -> list[Floats]:
+        """From one release to the next."""
+        return [self._law(self._ends[k], int(self.gaps[k])) for k in range(releases)]
+
+    def best(self, pairs: Whole, releases: int, told: Floats) -> tuple[Floats, Sets]:
+        """How much outputs of so many releases tell about each pair, nats, (m,), and these outputs, (releases, m, n).
+
+        `told` is what fewer of them tell, nats, (m,).
+        """
+        if not releases:
+            return told, np.zeros((0, len(pairs), self._states), dtype=np.bool_)
+        return _best_outputs(self.laws(releases), self._losses[:releases], pairs, told)
+
+    def needed(self, pair: tuple[int, int], sets: Sets, spare: float) -> Sets:
+        """The nearest of these outputs, of every step, that tell about a pair all but `spare` nats of what all do."""
+        seen, told = np.eye(self._states)[list(pair)], [0.0]
+        for law, loss, likelier in zip(self.laws(len(sets)), self._losses.tolist(), sets, strict=False):
+            seen = (seen @ law) * (1 + math.expm1(loss) * likelier)
             seen /= seen.max()
             told.append(float(np.log(seen[0].sum() / seen[1].sum())))
-        return int(np.argmax(np.array(told) >= told[-1] - spare))
+        kept = int(np.argmax(np.array(told) >= told[-1] - spare))
+        return np.repeat(sets[:kept], self.gaps[:kept], axis=0)
 
 
 def found_attack(chain: Chain, losses: Sequence[float] | Floats, steps: Sequence[int]) -> Attack | None:
@@ -128,31 +143,31 @@ def _attack_known(record: ChainRecord, losses: bytes, steps: tuple[int, ...]) ->
 
 def _attack_on(chain: Chain, losses: Floats, step: int) -> Attack | None:
     backward, forward = chain.backward_side(), chain.forward_side()
-    before = _Side(lambda k: backward.law(step - k, 1).matrix, losses[:step][::-1][:LONGEST], chain.states)
-    after = _Side(lambda _: forward.law(1, 1).matrix, losses[step + 1 :][:LONGEST], chain.states)
+    before = _Side(lambda k, gap: backward.law(step - k, gap).matrix, losses[:step][::-1][:LONGEST], chain.states)
+    after = _Side(lambda _, gap: forward.law(gap, gap).matrix, losses[step + 1 :][:LONGEST], chain.states)
     states = np.flatnonzero(chain.marginal(step) > 0)
     if len(states) < 2:
         return None
     pairs = _apart(backward.law(step, 1).matrix if step else None, chain.forward, states)
     length, known = _SHORT, -np.inf
+    earlier, later = np.zeros(len(pairs)), np.zeros(len(pairs))
     while True:
-        reach = (min(length, len(before.losses)), min(length, len(after.losses)))
-        earlier, past = before.best(pairs, reach[0])
-        later, future = after.best(pairs, reach[1])
+        earlier, past = before.best(pairs, min(length, len(before.gaps)), earlier)
+        later, future = after.best(pairs, min(length, len(after.gaps)), later)
         total = earlier + later + losses[step]
         best = int(total.argmax())
-        if total[best] <= known + _ENOUGH * total[best] or length >= max(len(before.losses), len(after.losses)):
+        if total[best] <= known + _ENOUGH * total[best] or length >= max(len(before.gaps), len(after.gaps)):
             break
         known = float(total[best])
         most = max(_KEPT, min(len(pairs) // 2, _TRIED // chain.states**2))
-        pairs = pairs[np.argsort(-total, kind="stable")[:most]]
+        kept = np.argsort(-total, kind="stable")[:most]
+        pairs, earlier, later = pairs[kept], earlier[kept], later[kept]
         length = max(_LONG, 2 * length)
     pair = int(pairs[best, 0]), int(pairs[best, 1])
     own = np.zeros((1, chain.states), dtype=np.bool_)
     own[0, pair[0]] = True
     spare = _ENOUGH * float(total[best])
-    far = past[: before.needed(pair, past[:, best], spare), best]
-    near = future[: after.needed(pair, future[:, best], spare), best]
+    far, near = before.needed(pair, past[:, best], spare), after.needed(pair, future[:, best], spare)
     return Attack(float(total[best]), step, pair, step - len(far), np.concatenate([far[::-1], own, near]))
 
 
@@ -170,25 +185,26 @@ def _apart(before: Floats | None, after: Floats, states: Whole) -> Whole:
     return np.stack([states[first], states[second]], axis=1)
 
 
-def _best_outputs(laws: Sequence[Floats], losses: Floats, pairs: Whole) -> tuple[Floats, Sets]:
+def _best_outputs(laws: Sequence[Floats], losses: Floats, pairs: Whole, told: Floats) -> tuple[Floats, Sets]:
     """For a ratio of likelihoods the outputs that are best, outward step by step; of these a larger one, until none is.
 
-    Outputs of a step grow likelihoods x and y of the pair where x - ratio y is above 0, whatever lies beyond.
+    Outputs of a step grow likelihoods x and y of the pair where x - ratio y is above 0, whatever lies beyond. The first
+    ratio is that of `told`, which some of the outputs reach.
     """
-    factors, told = np.exp(losses), np.full(len(pairs), -np.inf)
+    factors, ratio, told = np.exp(losses), np.exp(told), np.full(len(pairs), -np.inf)
     chosen = np.zeros((len(laws), len(pairs), len(laws[0])), dtype=np.bool_)
-    open_, ratio = np.arange(len(pairs)), np.ones(len(pairs))
+    open_ = np.arange(len(pairs))
     for _ in range(_ROUNDS):
-        x, y = laws[0][pairs[open_, 0]], laws[0][pairs[open_, 1]]
-        left = x - ratio[:, None] * y
+        y = laws[0][pairs[open_, 1]]
+        both = np.stack([y, laws[0][pairs[open_, 0]] - ratio[:, None] * y])  # y, and x - ratio y
         sets = np.empty((len(laws), len(open_), len(laws[0])), dtype=np.bool_)
         for k, factor in enumerate(factors):
-            sets[k] = left > 0
-            grown = np.where(sets[k], factor, 1.0) / y.sum(axis=1)[:, None]
-            x, y, left = x * grown, y * grown, left * grown
+            sets[k] = both[1] > 0
+            both *= np.where(sets[k], factor, 1.0) / both[0].sum(axis=1)[:, None]
             if k + 1 < len(laws):
-                x, y, left = x @ laws[k + 1], y @ laws[k + 1], left @ laws[k + 1]
-        now = np.log(x.sum(axis=1)) - np.log(y.sum(axis=1))
+                both = both @ laws[k + 1]
+        y, left = both.sum(axis=2)
+        now = np.log(ratio + left / y)
         better = now > told[open_] + _NEAR
         if not better.any():
             break
