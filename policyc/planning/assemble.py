@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,14 @@ import numpy as np
 from policyc.diagnostics import Diagnostic
 from policyc.planning.comparison import Choice
 from policyc.planning.draft import Draft, DraftRelease, draft_of
-from policyc.planning.leakage.inheritance import accepted_inheritance, shown_by_pairs, stated_inheritance
+from policyc.planning.leakage.gaps import FINE
+from policyc.planning.leakage.inheritance import (
+    Shown,
+    accepted_inheritance,
+    digits_for,
+    shown_by_pairs,
+    stated_inheritance,
+)
 from policyc.planning.leakage.witness import stated_witness
 from policyc.planning.made import made_records
 from policyc.planning.schedules import Allocation, exact
@@ -24,6 +32,7 @@ from policyc_check.plan.plan import Stated
 from policyc_check.plan.schedule import BudgetSegment, Schedule
 from policyc_check.plan.targets import AlphaDPT, WEvent
 from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_budget
+from policyc_check.steps.chains import Chain
 from policyc_check.steps.inheritance import GroupLeakage
 from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.plan import Claims as PlanClaims
@@ -140,12 +149,23 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
     found = repeating_budgets(stated) if steps is None else total_budgets(stated, steps)
     budgets = np.array([math.inf]) if found is None else found
     alphas = [float(t.alpha) for t in stated.targets if isinstance(t, AlphaDPT) and t.window == 1]
-    before, after = accepted_inheritance(budgets, chain, record.lags, endless=steps is None)
+    windows = [t for t in stated.targets if isinstance(t, AlphaDPT) and t.window > 1]
+    before, after = _accepted(budgets.tobytes(), chain, record.lags, endless=steps is None, windows=bool(windows))
     group = GroupLeakage(np.resize(budgets, len(before[0])), before[0], after[0], steps is None)
     by_pairs = None
     if alphas and group.largest()[0] > min(alphas):
         by_pairs = shown_by_pairs(chain, budgets, endless=steps is None, group=record.group)
     return by_pairs or (stated_inheritance(record.group, before, after), group)
+
+
+@lru_cache(maxsize=4)
+def _accepted(
+    budgets: bytes, chain: Chain, lags: tuple[int, ...], *, endless: bool, windows: bool
+) -> tuple[Shown, Shown]:
+    """`accepted_inheritance`, kept: a plan is drafted before it is made, with the same chains and budgets."""
+    found = np.frombuffer(budgets)
+    digits = FINE if endless or windows else digits_for(found, chain, lags)
+    return accepted_inheritance(found, chain, lags, endless=endless, digits=digits)
 
 
 def _windows(stated: Stated, groups: Sequence[GroupLeakage]) -> Iterator[WindowClaim]:

@@ -15,9 +15,11 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.leakage.gaps import FINE
 from policyc.planning.leakage.inheritance import (
     audited_group,
     audited_stationary_leakage,
+    digits_for,
     proposed_group,
 )
 from policyc.planning.leakage.losses import losses_of
@@ -208,7 +210,7 @@ def spare(runs: Sequence[Run], promise: Promise, groups: Sequence[Group]) -> flo
     def left(nats: float, window: int, group: Group) -> float:
         laws = group.chain.backward_side(), group.chain.forward_side()
         width = min(window, horizon)
-        return nats - largest_of(*_along(runs, group, width, lambda e: both_sides(e, *laws, group.lags)), width)
+        return nats - largest_of(*_along(runs, group, width, lambda e: both_sides(e, *laws, group.lags, width)), width)
 
     return min(left(nats, window, group) for nats, window in promise.limits for group in groups)
 
@@ -286,7 +288,8 @@ def _bound(runs: Sequence[Run], group: Group, window: int, find: Callable[..., G
     """The largest leakage about so many steps in a row of runs that end, nats, rounded up."""
 
     def inherited(budgets: Floats) -> Sides:
-        found = find(budgets, group.chain, group.lags)
+        digits = digits_for(budgets, group.chain, group.lags) if window == 1 else FINE
+        found = find(budgets, group.chain, group.lags, digits=digits)
         return found.before, found.after
 
     budgets, (before, after) = _along(runs, group, window, inherited)

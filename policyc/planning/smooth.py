@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.leakage.gaps import coarse
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses
-from policyc.planning.leakage.recursion import coarse
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]

@@ -113,7 +113,8 @@ def test_pairs_of_states_are_compared_by_releases(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("policyc.planning.leakage.witness._KEPT", 240)
     best = [found_attack(chain, budgets, [step]) for step in (0, 45, 89)]
     for some, every in zip(found, best, strict=True):
-        assert some is not None and every is not None
+        assert some is not None
+        assert every is not None
         assert some.nats == pytest.approx(every.nats, rel=1e-9)
 
 

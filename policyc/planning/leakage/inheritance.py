@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from policyc.planning.leakage.gaps import FINE, enough_digits
 from policyc.planning.leakage.loss import LossFunction
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses, losses_of
 from policyc.planning.leakage.pairs import most_spent, settled
@@ -39,7 +40,9 @@ _ROUNDS = 200  # around a repeating pattern
 _RAISES = 60  # of numbers whose inequality is not shown, each twice as far
 
 
-def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool) -> tuple[Shown, Shown]:
+def accepted_inheritance(
+    budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool, digits: int = FINE
+) -> tuple[Shown, Shown]:
     """What every step inherits from before and from after, in the order of time, as the check accepts it.
 
     Args:
@@ -47,6 +50,7 @@ def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, end
         chain: the chain, or (backward, forward) in any form that `total_leakage` takes.
         lags: as in `total_leakage`.
         endless: whether the budgets repeat for ever.
+        digits: of gaps that are kept, of a stream that ends.
 
     Returns:
         of every step; of an endless stream, of a period; where its law moves at first, of so many periods that the last
@@ -58,7 +62,7 @@ def accepted_inheritance(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, end
     array, (backward, forward) = _checked(budgets), _both(chain)
     if endless and backward.settled == math.inf:
         raise PlanRejectedError("E0801", "an endless stream needs a chain whose law is seen to settle")
-    find = _around if endless else _along
+    find = _around if endless else partial(_along, digits=digits)
     nats, by = find(array[::-1], forward.reversed(), lag_set(lags), "after")
     if not endless or not backward.settled:
         return find(array, backward, lag_set(lags), "before"), (nats[::-1], by[::-1])
@@ -77,9 +81,11 @@ def _both(chain: Both) -> tuple[Losses, Losses]:
     return losses_of(chain) if isinstance(chain, Chain) else (as_losses(chain[0]), as_losses(chain[1]))
 
 
-def audited_group(budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool = False) -> GroupLeakage:
+def audited_group(
+    budgets: ArrayLike, chain: Both, lags: Lags = 1, *, endless: bool = False, digits: int = FINE
+) -> GroupLeakage:
     """What releases of these budgets tell about the users of one chain; arguments and errors as above."""
-    before, after = accepted_inheritance(budgets, chain, lags, endless=endless)
+    before, after = accepted_inheritance(budgets, chain, lags, endless=endless, digits=digits)
     return GroupLeakage(np.resize(np.asarray(budgets, dtype=np.float64), len(before[0])), before[0], after[0], endless)
 
 
@@ -135,13 +141,24 @@ def proposed_total_leakage(epsilons: ArrayLike, chain: Both, lags: Lags = 1, wid
     return proposed_group(epsilons, chain, lags).windows(width)
 
 
-def proposed_group(epsilons: ArrayLike, chain: Both, lags: Lags = 1) -> GroupLeakage:
+def proposed_group(epsilons: ArrayLike, chain: Both, lags: Lags = 1, *, digits: int = FINE) -> GroupLeakage:
     """What is shown by `audited_group`, before it is."""
     budgets, (backward, forward) = _checked(epsilons), _both(chain)
     (before, _), (after, _) = (
-        _recursion(row, side, lag_set(lags)) for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
+        _recursion(row, side, lag_set(lags), digits)
+        for row, side in ((budgets, backward), (budgets[::-1], forward.reversed()))
     )
     return GroupLeakage(budgets, before, after[::-1], endless=False)
+
+
+def digits_for(budgets: Floats, chain: Chain, lags: Lags = 1) -> int:
+    """How many digits of gaps are kept where only the largest leakage about a step of a stream that ends is asked."""
+
+    def find(digits: int) -> tuple[Floats, Floats]:
+        found = proposed_group(budgets, chain, lags, digits=digits)
+        return found.before, found.after
+
+    return enough_digits(budgets, losses_of(chain), lag_set(lags), find)
 
 
 def audited_stationary_leakage(pattern: float | Sequence[float], chain: Both, lags: Lags = 1, width: int = 1) -> float:
@@ -172,18 +189,21 @@ def _told_apart(nats: Floats, by: Whole) -> Floats:
     return (place.ravel() * (int(by.max(initial=0)) + 1) + by).astype(np.float64)
 
 
-def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str) -> Shown:
+def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, digits: int) -> Shown:
     """Of a stream that ends, in the order of the recursion."""
     side.check_horizon(len(budgets))
-    nats, by = _recursion(budgets, side, lags)
+    nats, by = _recursion(budgets, side, lags, digits)
     lag, columns = int(by.max(initial=1)), (nats, by.astype(np.float64), budgets)
     steps = enough([Runs(patterns(column)) for column in columns], lag + 1, side.settled + lag)
     require_shown(nats[steps], by[steps], budgets[steps], side.side, where, endless=False)
     return nats, by
 
 
-def _recursion(budgets: Floats, side: Losses, lags: tuple[int, ...]) -> Shown:
-    return inherited(budgets, side, lags, lambda t, lag, leaked: _proposed(side.loss(t, lag), leaked), _up, _with_room)
+def _recursion(budgets: Floats, side: Losses, lags: tuple[int, ...], digits: int = FINE) -> Shown:
+    def passed_on(t: int, lag: int, leaked: float) -> float:
+        return _proposed(side.loss(t, lag), leaked)
+
+    return inherited(budgets, side, lags, passed_on, _up, _with_room, digits=digits)
 
 
 def _with_room(bound: float, lag: float) -> float:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from policyc.planning.leakage.gaps import FINE, coarse, enough_digits
 from policyc.planning.leakage.losses import Losses, LossesLike, as_losses
 from policyc_check.runs import Runs, enough
 
@@ -40,12 +41,6 @@ def lag_set(lags: Lags) -> tuple[int, ...]:
     return result
 
 
-def coarse(gap: int) -> int:
-    """The gap with its five leading binary digits kept: a shorter gap has a larger L; few matrices serve all gaps."""
-    shift = max(0, gap.bit_length() - 5)
-    return gap >> shift << shift
-
-
 def inherited(
     epsilons: Floats,
     side: Losses,
@@ -55,6 +50,7 @@ def inherited(
     finish: Sum = lambda value, _: value,
     *,
     even: bool = False,
+    digits: int = FINE,
 ) -> tuple[Floats, Whole]:
     """Leakage at every step from the steps before it, B_t without the step's own budget; and the lag that bounds it.
 
@@ -68,6 +64,7 @@ def inherited(
         add: sum of two leakages, rounded as the caller needs.
         finish: (bound, lag) -> the bound, with the room that the caller needs.
         even: whether steps between which leakage grows evenly may be passed over; a check would not follow.
+        digits: of gaps that are kept.
     """
     result, leaked = np.zeros(len(epsilons)), np.zeros(len(epsilons))  # without and with the step's own budget
     shown_by = np.zeros(len(epsilons), dtype=np.int64)
@@ -89,7 +86,7 @@ def inherited(
                 break
             if lag < gap:  # it ends inside the gap
                 continue
-            if lag in lags or coarse(lag) == lag:
+            if lag in lags or coarse(lag, digits) == lag:
                 bound = add(spent, pass_on(t, lag, leaked.item(t - lag)))
                 if bound < value:
                     value, by = finish(bound, lag), lag
@@ -198,15 +195,18 @@ def _check(epsilons: ArrayLike) -> Floats:
     return array
 
 
-def _prior(epsilons: Floats, matrices: LossesLike, lags: Lags) -> Floats:
+def _prior(epsilons: Floats, matrices: LossesLike, lags: Lags, digits: int = FINE) -> Floats:
     side = as_losses(matrices)
     side.check_horizon(len(epsilons))
-    found = inherited(epsilons, side, lag_set(lags), lambda t, k, b: side.loss(t, k)(b), lambda a, b: a + b, even=True)
-    return found[0]
+
+    def passed_on(t: int, lag: int, leaked: float) -> float:
+        return side.loss(t, lag)(leaked)
+
+    return inherited(epsilons, side, lag_set(lags), passed_on, lambda a, b: a + b, even=True, digits=digits)[0]
 
 
-def _posterior(epsilons: Floats, matrices: LossesLike, lags: Lags) -> Floats:
-    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags)[::-1]
+def _posterior(epsilons: Floats, matrices: LossesLike, lags: Lags, digits: int = FINE) -> Floats:
+    return _prior(epsilons[::-1], as_losses(matrices).reversed(), lags, digits)[::-1]
 
 
 def backward_leakage(epsilons: ArrayLike, backward: LossesLike, lags: Lags = 1) -> Floats:
@@ -271,12 +271,23 @@ def largest_leakage(
 ) -> float:
     """The largest entry of `window_leakage`, of which those are looked at that are not like others."""
     budgets = _check(epsilons)
-    return largest_of(budgets, both_sides(budgets, backward, forward, lags), width)
+    return largest_of(budgets, both_sides(budgets, backward, forward, lags, width), width)
 
 
-def both_sides(budgets: Floats, backward: LossesLike, forward: LossesLike, lags: Lags = 1) -> tuple[Floats, Floats]:
-    """What each step inherits from the steps before it, and from those after it, nats, (T,) each."""
-    return _prior(budgets, backward, lags), _posterior(budgets, forward, lags)
+def both_sides(
+    budgets: Floats, backward: LossesLike, forward: LossesLike, lags: Lags = 1, width: int = 0
+) -> tuple[Floats, Floats]:
+    """What each step inherits from the steps before it, and from those after it, nats, (T,) each.
+
+    With a `width` of 1, where that leaves the largest leakage about a step as it is, between releases a little more.
+    """
+
+    def find(digits: int) -> tuple[Floats, Floats]:
+        return _prior(budgets, backward, lags, digits), _posterior(budgets, forward, lags, digits)
+
+    if width != 1:
+        return find(FINE)
+    return find(enough_digits(budgets, (as_losses(backward), as_losses(forward)), lag_set(lags), find))
 
 
 def largest_of(budgets: Floats, sides: tuple[Floats, Floats], width: int) -> float:

@@ -1,0 +1,58 @@
+"""Steps between releases: laws over gaps of so many lengths need not be looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policyc.planning.leakage.losses import Losses
+
+Floats = NDArray[np.float64]
+
+FINE, ROUGH = 5, (2, 3)  # leading binary digits of a gap that are kept
+MANY = 256  # states, of which a law more takes a while
+_CLEARLY = 1e-9  # of what releases leak, by which steps between them have to leak less
+
+
+def coarse(gap: int, digits: int = FINE) -> int:
+    """The gap with its leading binary digits kept: a shorter gap has a larger L; few matrices serve all gaps."""
+    shift = max(0, gap.bit_length() - digits)
+    return gap >> shift << shift
+
+
+def enough_digits(
+    epsilons: Floats,
+    sides: tuple[Losses, Losses],
+    lags: tuple[int, ...],
+    find: Callable[[int], tuple[Floats, Floats]],
+) -> int:
+    """How many digits of gaps are kept, so that the largest leakage about a step is that by all.
+
+    Between releases less leaks as a rule than at them, even if gaps are taken for much shorter ones: of chains of
+    hundreds of states most laws then need not be looked at. What releases leak is the same by both, where every lag
+    leads from one to another.
+
+    Args:
+        epsilons: (T,) budgets.
+        sides: both directions.
+        lags: that the bounds use.
+        find: what steps inherit from either side by so many digits, nats, (T,) each.
+    """
+    released = epsilons > 0
+    at = np.flatnonzero(released)
+    if len(at) in (0, len(epsilons)) or any(side.settled or len(side.loss(1, 1).matrix) < MANY for side in sides):
+        return FINE
+    if not all(gap in lags or coarse(gap, ROUGH[0]) == gap for gap in set(np.diff(at).tolist())):
+        return FINE
+    for steps, lag in ((steps, lag) for steps in (at, len(epsilons) - 1 - at[::-1]) for lag in lags):
+        later = steps[1:][(lag >= np.diff(steps)) & (steps[1:] - lag >= steps[0])]  # others look at nothing released
+        if not np.isin(later - lag, steps).all():
+            return FINE
+    for digits in ROUGH:
+        before, after = find(digits)
+        leakage = before + epsilons + after
+        if leakage[~released].max() <= leakage[released].max() * (1 - _CLEARLY):
+            return digits
+    return FINE

@@ -1,0 +1,65 @@
+"""Gaps between releases of chains of hundreds of states, taken for shorter ones: what leaks most stays what it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policyc.planning.leakage.gaps import FINE
+from policyc.planning.leakage.inheritance import audited_group, digits_for, proposed_group
+from policyc.planning.leakage.losses import Losses
+from policyc.planning.leakage.recursion import largest_leakage, window_leakage
+from policyc_check.steps.chains import Chain
+
+MANY = "policyc.planning.leakage.gaps.MANY"
+
+
+def staying(stay: float, states: int = 5, seed: int = 5) -> Chain:
+    rows = np.random.default_rng(seed).random((states, states)) + 0.05
+    return Chain(stay * np.eye(states) + (1 - stay) * rows / rows.sum(axis=1, keepdims=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_the_largest_leakage_is_that_of_all_laws(data: st.DataObject) -> None:
+    """Bit for bit, whatever users do between releases; what steps inherit is accepted, and leaks as much at most."""
+    chain = staying(data.draw(st.sampled_from([0.0, 0.5, 0.9, 0.99, 0.9999])), seed=data.draw(st.integers(0, 9)))
+    every, phase = data.draw(st.integers(1, 20)), data.draw(st.integers(0, 7))
+    budgets = np.zeros(data.draw(st.integers(phase + 1, 90)))
+    some = data.draw(st.lists(st.sampled_from([0.0, 0.03, 0.2, 0.5]), min_size=1, max_size=3))
+    budgets[phase::every] = np.resize(some, len(budgets[phase::every]))
+    lags = data.draw(st.sampled_from([(1, every), (1, every, 3 * every), (1, 2, 3)]))
+    sides = chain.backward_side(), chain.forward_side()
+    before, after = (Losses(side) for side in sides)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MANY, 2)
+        found = largest_leakage(budgets, before, after, 1, lags)
+        digits = digits_for(budgets, chain, lags)
+    assert found == window_leakage(budgets, *sides, 1, lags).max()
+    shown, all_laws = (audited_group(budgets, chain, lags, digits=kept) for kept in (digits, FINE))
+    assert shown.largest() == all_laws.largest()
+    assert (shown.windows(1) >= all_laws.windows(1)).all()
+    assert (shown.windows(1) == proposed_group(budgets, chain, lags, digits=digits).windows(1)).all()
+
+
+def test_few_laws_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of gaps of 17 steps those of 1, 2, 3, 4, 6, 8, 12, 16 and 17; more where users seldom move, all where hardly."""
+    monkeypatch.setattr(MANY, 2)
+    budgets = np.zeros(120)
+    budgets[5::17] = 0.4
+    asked: set[int] = set()
+    loss = Losses.loss
+
+    def noted(side: Losses, step: int, lag: int) -> object:
+        asked.add(lag)
+        return loss(side, step, lag)
+
+    monkeypatch.setattr(Losses, "loss", noted)
+    quick = staying(0.8)
+    largest_leakage(budgets, quick.backward_side(), quick.forward_side(), 1, (1, 17))
+    assert asked == {1, 2, 3, 4, 6, 8, 12, 16, 17}
+    assert digits_for(budgets, quick, (1, 17)) == 2
+    assert digits_for(budgets, staying(0.9), (1, 17)) == 3
+    assert digits_for(budgets, staying(0.99999), (1, 17)) == FINE
