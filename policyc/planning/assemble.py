@@ -29,7 +29,7 @@ from policyc.semantics.policy import Policy
 from policyc_check.plan.claims import Claims, Inheritance, WindowClaim
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Stated
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.targets import AlphaDPT, WEvent
 from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_budget
 from policyc_check.steps.chains import Chain
@@ -38,6 +38,7 @@ from policyc_runtime.mechanisms import BudgetMechanism, WindowMechanism
 from policyc_runtime.plan import Claims as PlanClaims
 from policyc_runtime.plan import Notice, Plan
 from policyc_runtime.planned_release import AdaptiveRelease, BudgetedRelease, ReleasePlan, Scheduled
+from policyc_runtime.schedule import Schedule
 
 
 def round_up(value: Fraction, digits: int = 15) -> Decimal:

@@ -18,6 +18,7 @@ from policyc.quantification.files import Foreign, ForeignFileError, listed, shor
 from policyc_check.plan.release import AdaptiveRelease
 from policyc_check.rounding import rounded_up
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
+from policyc_runtime.schedule import column
 
 if TYPE_CHECKING:
     from policyc_check.plan.plan import Plan
@@ -194,7 +195,7 @@ def _of_plan(path: Path) -> Spent:
     steps = horizon or math.lcm(*(len(release.schedule.segments[0].epsilons) for release in plan.scheduled))
     if steps > LARGEST_HORIZON:
         raise ForeignFileError(CODE, f"budgets repeat after {steps:,} steps only", where=named, help=_REMEDY)
-    rows = list(zip(*(release.schedule.epsilons(steps) for release in plan.scheduled), strict=True))
+    rows = list(zip(*(column(release.schedule, "epsilons", steps) for release in plan.scheduled), strict=True))
     total = {row: _total(row) for row in set(rows)}
     return Spent.of([total[row] for row in rows], 0, named, endless=horizon is None, plan=plan)
 

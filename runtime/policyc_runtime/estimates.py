@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from policyc_check.plan.schedule import Schedule
     from policyc_runtime.offset import Offset
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
+    from policyc_runtime.schedule import Schedule
 
     Array = NDArray[np.float64]
     Number = TypeVar("Number", float, Array)

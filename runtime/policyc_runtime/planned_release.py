@@ -9,7 +9,6 @@ from pydantic import BeforeValidator, SerializeAsAny
 from policyc_check.plan import release as checked_release
 from policyc_check.plan.queries import TotalQuery
 from policyc_check.plan.release import told_apart
-from policyc_check.plan.schedule import Schedule
 from policyc_check.records import NOTHING
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import AnyEstimator, ConstraintSet
@@ -23,6 +22,7 @@ from policyc_runtime.mechanisms import (
     WindowMechanism,
 )
 from policyc_runtime.predicted_errors import Candidate, ErrorRun, ErrorRuns, PredictedError
+from policyc_runtime.schedule import Schedule
 from policyc_runtime.suppression_rule import AnySuppressionRule
 
 
@@ -30,6 +30,7 @@ class ReleasePlan(checked_release.ReleasePlan):
     """What the four kinds of releases share, with what is done to values after noise."""
 
     mechanism: AnyMechanism
+    schedule: Schedule | None
     expected_errors: tuple[ErrorRun, ...] = ()
     estimator: AnyEstimator
     constraints: tuple[ConstraintRow, ...]

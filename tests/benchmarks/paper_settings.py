@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from policyc import compile_policy
 from policyc.planning import candidates
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.steps.chains import Chain
 from policyc_runtime.estimates import estimate_release
 from policyc_runtime.estimation import estimator_kinds
@@ -25,6 +25,7 @@ from policyc_runtime.estimation.count_process import CountProcess, marginals
 from policyc_runtime.estimation.projection import nearest_values
 from policyc_runtime.plan import Plan
 from policyc_runtime.randomness import SimulationRandomness
+from policyc_runtime.schedule import Schedule
 
 Array = NDArray[np.float64]
 

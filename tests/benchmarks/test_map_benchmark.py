@@ -13,7 +13,7 @@ from policyc.emit.map_model import render_map_model
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.stream import Delivery, StreamRecord
 from policyc_check.plan.targets import EventLevel
 from policyc_runtime.constraint_row import ConstraintRow
@@ -25,6 +25,7 @@ from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import FileRecord, Plan, PolicyRecord
 from policyc_runtime.planned_release import BudgetedRelease
 from policyc_runtime.predicted_errors import PredictedError
+from policyc_runtime.schedule import Schedule
 
 pytestmark = pytest.mark.law
 

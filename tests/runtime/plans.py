@@ -13,7 +13,7 @@ from policyc_check.errors import KernelError
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT
 from policyc_runtime.constraint_row import ConstraintRow
@@ -22,6 +22,7 @@ from policyc_runtime.mechanisms import mechanism_kinds
 from policyc_runtime.plan import FileRecord, Plan, PolicyRecord
 from policyc_runtime.planned_release import BudgetedRelease, ReleasePlan
 from policyc_runtime.predicted_errors import Candidate, PredictedError
+from policyc_runtime.schedule import Schedule
 
 FLEET = [
     [0.3091, 0.0199, 0.0302, 0.6408],

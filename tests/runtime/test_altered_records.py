@@ -9,12 +9,13 @@ from plans import make_plan, make_release
 
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.stream import ParticipationRecord
 from policyc_runtime.mechanisms.window_mechanism import window_mechanism_kinds
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan
 from policyc_runtime.refusal import verify
+from policyc_runtime.schedule import Schedule
 
 
 def resealed(plan: Plan, **changes: object) -> Plan:

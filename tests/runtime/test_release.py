@@ -13,7 +13,7 @@ import pytest
 from plans import make_counts, make_plan, make_release, row
 
 from policyc_check.errors import KernelError, PlanRejectedError
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.files import is_full
 from policyc_runtime.ledger_file import guarded
@@ -24,6 +24,7 @@ from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
 from policyc_runtime.release_rows import read_release
 from policyc_runtime.released_file import release_claims, verify_release
+from policyc_runtime.schedule import Schedule
 from policyc_runtime.sources import StepCounts
 
 EVENTS = "tailnum,departed_at,origin\na,2013-01-01T08:00:00,EWR\nb,2013-01-02T08:00:00,JFK\n"

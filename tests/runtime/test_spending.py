@@ -7,9 +7,10 @@ from fractions import Fraction
 
 from plans import make_plan, make_release
 
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.steps.budgets import window_budget
 from policyc_check.steps.inheritance import leakage_of_group
+from policyc_runtime.schedule import Schedule
 
 
 def test_releases_leak_together():

@@ -12,9 +12,9 @@ from policyc_check.users.claims import unit_of
 from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, Scheduled
 
 if TYPE_CHECKING:
-    from policyc_check.plan.schedule import Schedule
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
+    from policyc_runtime.schedule import Schedule
 
 
 def likelihood_of(plan: Plan, release: ReleasePlan, suffix: str) -> Likelihood:

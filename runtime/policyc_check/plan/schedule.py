@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from policyc_check.records import Label, NonNegativeDecimal, Record, Steps
-from policyc_check.runs import Runs, Whole
+from policyc_check.runs import Runs
 
 
 class BudgetSegment(Record):
@@ -47,20 +45,6 @@ class Schedule(Record):
     def runs(self) -> Runs:
         """How the patterns follow each other."""
         return Runs((len(segment.epsilons), segment.repeats) for segment in self.segments)
-
-    def column(self, field: str, steps: int | Whole) -> list[Any]:
-        """A field of the segments at the first `steps` steps, or at steps given by number, rising."""
-        at = np.arange(steps) if isinstance(steps, int) else steps
-        entries = np.array([entry for segment in self.segments for entry in getattr(segment, field)], dtype=object)
-        return list(entries[self.runs.places(at)])
-
-    def epsilons(self, steps: int | Whole) -> list[Decimal]:
-        """Budgets of these steps, in nats."""
-        return self.column("epsilons", steps)
-
-    def scales(self, steps: int | Whole) -> list[Decimal]:
-        """Noise scales of these steps."""
-        return self.column("scales", steps)
 
     @property
     def length(self) -> int | None:

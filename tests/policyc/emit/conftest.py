@@ -16,13 +16,14 @@ from policyc.emit import directory as directory_of_plan
 from policyc_check.plan.claims import Claims
 from policyc_check.plan.correlation import ChainRecord, Correlation
 from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.schedule import BudgetSegment, Schedule
+from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.stream import CellRecord, Delivery, StreamRecord
 from policyc_check.plan.targets import AlphaDPT, EventLevel
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.plan import FileRecord, Notice, Plan, PolicyRecord
 from policyc_runtime.planned_release import BudgetedRelease
 from policyc_runtime.predicted_errors import Candidate, PredictedError
+from policyc_runtime.schedule import Schedule
 
 sys.path.insert(0, str(Path(__file__).parent))  # for sentence_numbers
 
