@@ -29,7 +29,7 @@ def round_up(value: float | Decimal | Fraction, digits: int = SHOWN_DIGITS) -> s
         rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     else:
         rounded = context.create_decimal(Decimal(value))
-    return plain(rounded)
+    return plain(abs(rounded))  # of 0 with a sign as well
 
 
 def round_down(value: Decimal, digits: int = SHOWN_DIGITS) -> str:

@@ -234,9 +234,10 @@ def stream_record(policy: Policy) -> StreamRecord:
         clock=clock_record(stream.clock),
         dataset=stream.dataset,
     )
-    if record.clock is None or policy.period is None or stream.horizon is None:
+    per = next((target.per for target in policy.targets if isinstance(target, UserLevelTarget)), None)
+    if record.clock is None or per is None or stream.horizon is None:
         return record
-    periods = _periods(record, record.clock, policy.period, stream.horizon)
+    periods = _periods(record, record.clock, per, stream.horizon)
     return record.model_copy(update={"clock": record.clock.model_copy(update={"periods": periods})})
 
 

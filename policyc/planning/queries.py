@@ -85,13 +85,15 @@ def users_beside(policy: Policy) -> list[AnyUserSteps]:
 
 
 def beside_steps(policy: Policy, target: UserStepsTarget) -> AnyUserSteps:
-    """Such a promise as the plan has it: without a stated bound a user may take part in every step."""
-    stated, horizon = policy.participation, policy.stream.horizon
-    bound = horizon if stated is None else Participation(stated.steps, horizon, stated.spacing).steps
+    """Such a promise as the plan has it: without a stated bound a user may be in every step, of all or a period."""
+    stated, most = policy.participation, policy.longest_part
+    bound = most if stated is None else Participation(stated.steps, most, stated.spacing).steps
     assert bound is not None, "an endless stream without a bound was refused before"
     relation, assumed = RELATIONS[target.neighbors], None if stated is None else stated.assumed
+    window = None if target.per is None else most
     if target.rho is not None:
-        return UserStepsRho(rho=target.rho, relation=relation, bound=bound, assumed=assumed)
-    assert target.epsilon is not None, "read where there is no rho"
-    assert target.delta is not None, "read with an epsilon"
-    return UserSteps(epsilon=target.epsilon, delta=target.delta, relation=relation, bound=bound, assumed=assumed)
+        return UserStepsRho(rho=target.rho, relation=relation, bound=bound, assumed=assumed, window=window)
+    nats, delta = target.epsilon, target.delta
+    assert nats is not None, "read where there is no rho"
+    assert delta is not None, "read with an epsilon"
+    return UserSteps(epsilon=nats, delta=delta, relation=relation, bound=bound, assumed=assumed, window=window)

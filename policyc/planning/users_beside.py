@@ -17,7 +17,7 @@ import numpy as np
 from policyc.planning.schedules import Floats, Run, exact, expand
 from policyc_check.plan.targets import AnyUserSteps, UserSteps, UserStepsRho
 from policyc_check.rounding import rounded_up
-from policyc_check.steps.users import differing_steps, kept
+from policyc_check.steps.users import costliest, differing_steps, kept
 
 FINE = 1e-9  # relative width at which a level is found where something is left to chance
 
@@ -33,10 +33,10 @@ def cut(runs: Sequence[Run], users: Sequence[AnyUserSteps]) -> tuple[Run, ...]:
 
 def _level(runs: Sequence[Run], target: AnyUserSteps) -> float:
     endless = runs[-1].steps is None
-    budgets = np.array([run.epsilon for run in runs]) if endless else expand(runs)
+    budgets = _looked_at(runs, target.window or 1)
     differing = differing_steps(target, None if endless else len(budgets))
-    spent = np.sort(budgets[budgets > 0])[::-1]
-    spent = np.full(differing, spent[0]) if endless else spent[:differing]
+    spent = costliest(budgets, target.window or len(budgets), differing)
+    spent = np.full(differing, spent[0]) if endless and target.window is None else spent[spent > 0]
     if not len(spent) or _keeps(spent, float(spent[0]), target):
         return float(budgets.max())
     if isinstance(target, UserStepsRho):
@@ -51,6 +51,13 @@ def _level(runs: Sequence[Run], target: AnyUserSteps) -> float:
             break
         low, high = (middle, high) if _keeps(spent, middle, target) else (low, middle)
     return low
+
+
+def _looked_at(runs: Sequence[Run], width: int) -> Floats:
+    """The budgets of all steps; of an endless stream, so many that every `width` steps in a row are among them."""
+    *begin, last = runs
+    enough = last.period * (-(-width // last.period) + 1)
+    return expand([*begin, last if last.steps is not None else replace(last, steps=enough)])
 
 
 def _keeps(spent: Floats, level: float, target: AnyUserSteps) -> bool:

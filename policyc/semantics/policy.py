@@ -283,7 +283,8 @@ class Policy:
     @property
     def period(self) -> Length | None:
         """The length of the period whose events are promised together; None for promises about all of them."""
-        return next((target.per for target in self.targets if isinstance(target, UserLevelTarget)), None)
+        users = (target for target in self.targets if isinstance(target, UserLevelTarget | UserStepsTarget))
+        return next((target.per for target in users if target.per is not None), None)
 
     @property
     def of_streams(self) -> bool:
@@ -301,13 +302,16 @@ class Policy:
         """The steps in which a user can take part, of the stream or of a period; None where it has no end."""
         lengths = [] if self.stream.horizon is None else [self.stream.horizon]
         if self.period is not None:
-            lengths.append(max(1, -(-self._longest_period // self.stream.step_milliseconds)))
+            lengths.append(max(1, -(-self._longest(self.period) // self.stream.step_milliseconds)))
         return min(lengths, default=None)
 
-    @property
-    def _longest_period(self) -> int:
+    def within_a_step(self, per: Length | None) -> bool:
+        """Whether periods are shorter than a step."""
+        return per is not None and self._longest(per) < self.stream.step_milliseconds
+
+    def _longest(self, per: Length) -> int:
         """The milliseconds of the longest period."""
-        longest = 31 * DAY if self.period == MONTH else self.period or 0
+        longest = 31 * DAY if per == MONTH else per
         clock, step = self.stream.clock, self.stream.step_milliseconds
         return longest + (clock.put_back if clock is not None and step < DAY <= longest else 0)
 

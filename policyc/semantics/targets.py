@@ -66,10 +66,14 @@ class WEventTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class UserStepsTarget:
-    """All events of one user, which budgets of steps keep beside promises about steps: epsilon at a delta, or rho."""
+    """All events of one user, which budgets of steps keep beside promises about steps: epsilon at a delta, or rho.
+
+    With `per`: all of one user in one such period.
+    """
 
     neighbors: Literal["add_remove", "replace"]
     span: Span
+    per: Length | None
     epsilon: Decimal | None
     delta: Decimal | None
     rho: Decimal | None = None

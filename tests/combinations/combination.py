@@ -50,18 +50,33 @@ TARGETS = {
     ),
     "alpha + user": ("alpha_dpt(alpha = 1.0)", "user_level(epsilon = 1.5, delta = 1e-4, neighbors = add_remove)"),
     "alpha + user, rho": ("alpha_dpt(alpha = 1.0)", "user_level(rho = 0.1, neighbors = add_remove)"),
+    "event + period": (
+        "event_level(epsilon = 0.5)",
+        "user_level(epsilon = 1.0, delta = 0, neighbors = replace, per = 4h)",
+    ),
+    "alpha + period": (
+        "alpha_dpt(alpha = 1.0)",
+        "user_level(epsilon = 1.0, delta = 1e-4, neighbors = add_remove, per = 4h)",
+    ),
 }
 USER_LEVEL = ("add_remove", "replace")
 ADDED = ("pure", "pure, replaced", "rho", "rho, replaced")  # whose losses add up
 MEASURED = ("event, delta", "w_event, delta", "event, added")  # whose noise is accounted for as that of a whole user
 WINDOWS = ("event", "w_event", *MEASURED)
-TOGETHER = ("event + w_event", "event + user", "w_event + user")  # kept by budgets, or by the noise of all steps
+TOGETHER = (
+    "event + w_event",
+    "event + user",
+    "w_event + user",
+    "event + period",
+)  # kept by budgets, or by the noise of all steps
 PURE = ("pure", "pure, replaced", "event", "w_event", "event, added", *TOGETHER)
 BESIDE = (
     "event + user",
     "w_event + user",
     "alpha + user",
     "alpha + user, rho",
+    "event + period",
+    "alpha + period",
 )  # all of a user beside steps, whose budgets keep it
 SINGLE_STEPS = tuple(
     name for name in TARGETS if name not in MEASURED and (name in BESIDE or "user_level" not in TARGETS[name][0])
@@ -308,6 +323,7 @@ class Combination:
             listed = ", ".join(f'"{name}"' for name in CELLS)
             cell = 'cell place in file("places.csv") levels(zone)' if self.levels else f"cell place in {{{listed}}}"
             cell += ' otherwise "away"' if self.cells[-1] == "away" else ""
+        bound = f"2 steps, {PER}" if "period" in self.target else "4 steps"
         start = 'start "2026-01-05"' if self.clock == CLOCKS[0] else f'start "{BEFORE:%Y-%m-%d}" {self.clock}'
         lines = [
             'policy combined "a combination"',
@@ -317,7 +333,7 @@ class Combination:
             *(f"target {text}" for text in self._targets()),
             *(self._chains() if self.target in LEAKS else ()),
             *([f"participation at_most({self.participation})"] if self.user_level and not self.windowed else ()),
-            *(['participation at_most(4 steps, assumed = "so it is")'] if self.target in BESIDE else ()),
+            *([f'participation at_most({bound}, assumed = "so it is")'] if self.target in BESIDE else ()),
             *([f"signal {SIGNALS[self.signal]}"] if SIGNALS[self.signal] else ()),
             f"deliver {self.deliver}",
             f"objective {self.objective}",

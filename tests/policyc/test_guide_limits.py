@@ -42,8 +42,8 @@ REFUSED = {
     "give `alpha_dpt` a delta, or Gaussian": ("E0313", stream(ELSEWHERE) + COUNT + ALPHA + "mechanism gaussian()\n"),
     "promise a `per`": (
         "E0702",
-        f"{stream(ELSEWHERE)}{COUNT}{ALPHA}{PROMISE}, per = 1h)\n"
-        'participation at_most(2 steps, per = 1h, assumed = "x")\n',
+        f"{stream(ELSEWHERE)}{COUNT}{ALPHA}{PROMISE}, per = 1min)\n"
+        'participation at_most(1 steps, per = 1min, assumed = "x")\n',
     ),
     "drop events beside": ("E0510", f"{stream(ELSEWHERE)}{COUNT}{ALPHA}{PROMISE})\n{BOUND}"),
     "name noise that cannot keep": (

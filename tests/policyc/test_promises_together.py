@@ -16,6 +16,7 @@ from policyc import PolicyError, compile_policy
 from policyc.emit import verify_directory
 from policyc.emit.context import certificate_content
 from policyc.emit.difference import compare_plans, is_weaker
+from policyc.emit.numbers import shown
 from policyc.emit.registry import registry_record
 from policyc.emit.summary import render_summary
 from policyc_check.plan.plan import load_plan as load_checked
@@ -47,6 +48,9 @@ PLAIN = {
     "more": CHAIN,
 }
 EVENT = "target event_level(epsilon = 0.5)\n"
+ALPHA = "target alpha_dpt(alpha = 1.0)\n"
+WEEK = "target user_level(epsilon = 1.0, delta = 0, neighbors = add_remove, per = 1w)"
+TICKETS = 'participation at_most(5 steps, per = 1w, assumed = "tickets")'
 
 
 @pytest.fixture
@@ -141,6 +145,109 @@ def test_without_a_bound_any_steps_are_covered(compiled):
     assert 2 * (1 - 20 * GAP) <= budgets <= 2
 
 
+def test_a_period_of_a_user_is_kept_and_said(compiled, tmp_path):
+    """Of seven steps in a row those that differ cost no more than is promised; pages say so, and what is left."""
+    plan = compiled(targets=ALPHA + WEEK, participation=TICKETS)
+    user = promised(plan)
+    assert (user.bound, user.window, user.assumed) == (5, 7, "tickets")
+    assert differing_steps(user, 20) == 5
+    schedule = plan.releases[0].schedule.epsilons(20)
+    weeks = [sum(sorted(schedule[at : at + 7])[-5:]) for at in range(14)]
+    assert 1 - Decimal("1e-9") < max(weeks) <= 1
+    assert sum(schedule) > 2  # all weeks together are told more, and the pages say how much
+    content = certificate_content(plan, {})
+    schema = json.loads((Path(policyc.emit.__file__).parent / "certificate.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    said = content["promises"][1]
+    assert said["unit_of_privacy"] == "all events of one user in one period of 7 steps (7 days)"
+    assert "at most 5 steps of one period of 7 steps (7 days)" in said["sentence"]
+    (several,) = [one["text"] for one in content["not_covered"] if "in several periods" in one["title"]]
+    assert f"at most {shown(plan.claims.budget_sum)} nats for one user" in several
+    assert "2026-01-01" in several
+    assert "in at most 5 steps of one period of 7 steps (7 days)" in render_summary(plan, tmp_path)
+
+
+def test_a_period_that_is_whole_is_a_window(compiled):
+    """Of users who may be in all its steps nothing is assumed, and replaced ones cost what a window of it does."""
+    plan = compiled(targets=EVENT + WEEK.replace("add_remove", "replace"), participation="", more="")
+    window = compiled(
+        targets=EVENT + "target w_event(epsilon = 1.0, window = 7 steps)", participation="", more="", otherwise=""
+    )
+    assert (promised(plan).bound, promised(plan).window, promised(plan).assumed) == (7, 7, None)
+    own, other = (list(map(float, one.releases[0].schedule.epsilons(20))) for one in (plan, window))
+    assert own == pytest.approx(other, rel=1e-9)
+    assert "any steps of one period of 7 steps" in certificate_content(plan, {})["promises"][1]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("start", "per", "longest"),
+    [
+        ('start "2026-01-01" clock "Europe/Berlin"', "month", 31),
+        ('start "2026-10-19" clock "Europe/Berlin"', "1w", 7),
+        ('start "2026-10-19"', "1d", 1),
+    ],
+)
+def test_periods_of_a_clock_are_as_long_as_the_longest(compiled, start, per, longest):
+    """Months have 31 days; a day is a step, in which two users differ once."""
+    user = f"target user_level(epsilon = 1.0, delta = 0, neighbors = replace, per = {per})"
+    plan = compiled(start=start, horizon="90 steps", targets=EVENT + user, participation="", more="")
+    assert promised(plan).window == promised(plan).bound == differing_steps(promised(plan), 90) == longest
+    content = certificate_content(plan, {})
+    least = "at most " if "clock" in start else ""
+    assert f"one period of {least}{longest} step" in content["promises"][1]["sentence"]
+
+
+def test_periods_of_a_stream_without_end(compiled):
+    """They need no bound there: a period has only so many steps. Sparse steps cost what a period has of them."""
+    plan = compiled(horizon="unbounded", targets=ALPHA + WEEK, participation="", more=f"{CHAIN}\ndeliver realtime")
+    assert promised(plan).bound == 7
+    ((budget, times),) = costs_of(plan, promised(plan))
+    assert times == 7
+    assert 1 - 1e-9 < 7 * budget <= 1
+    assert "nothing over a stream that has no end" in str(certificate_content(plan, {})["not_covered"])
+    week = WEEK.replace("1.0", "0.5")
+    sparse = compiled(
+        horizon="unbounded",
+        targets=ALPHA + week,
+        participation="",
+        more=f"{CHAIN}\ndeliver realtime\nbudget sparse(every = 3 steps)\n"
+        "postprocess there { sum(there) == population }",
+    )
+    ((budget, times),) = costs_of(sparse, promised(sparse))
+    assert times == 3
+    assert 0.5 - 1e-9 < 3 * budget <= 0.5
+
+
+def test_longer_periods_are_the_stronger_promise(compiled):
+    """Of more of a user at once; all of it is more than any period."""
+    plan = compiled(targets=ALPHA + WEEK, participation=TICKETS)
+    shorter = compiled(
+        targets=ALPHA + WEEK.replace("1w", "5d"),
+        participation='participation at_most(5 steps, per = 5d, assumed = "x")',
+    )
+    whole = compiled(
+        targets=ALPHA + WEEK.replace(", per = 1w", ""), participation='participation at_most(5 steps, assumed = "x")'
+    )
+    for weaker, stronger in ((shorter, plan), (plan, whole)):
+        assert is_weaker(compare_plans(stronger, weaker))
+        assert not any(
+            change.what == "user_level beside steps" and change.effect.value == "weaker"
+            for change in compare_plans(weaker, stronger)
+        )
+    moved = compiled(targets=ALPHA + WEEK, participation=TICKETS, start='start "2026-01-02"')
+    assert "when periods begin" in [change.what for change in compare_plans(plan, moved)]
+
+
+@pytest.mark.law
+def test_simulations_predict_the_error_beside_a_period(compiled):
+    """By budgets of steps as it is stated; the attack on a week is within the promise."""
+    plan = compiled(targets=ALPHA + WEEK, participation=TICKETS, more=f"{CHAIN}\nestimate none()")
+    (found,) = [one for one in simulate(plan, 40, 60, (), steps=20).errors if one.chosen]
+    stated = plan.releases[0].predicted.published
+    assert abs(found.mean_squared_error - stated) < 5 * found.mean_squared_error_stderr
+    assert audit(plan, "2026-01-01", 1000, seed=5).refuted is None
+
+
 @pytest.mark.parametrize("spacing", ["", ", spacing = 4 steps"])
 def test_a_stream_without_end_keeps_both(compiled, spacing):
     """So many of the largest budgets there are; events that are apart make no difference where there is no end."""
@@ -172,12 +279,23 @@ def test_spacing_leaves_fewer_steps(compiled):
         ({"horizon": "unbounded", "participation": "", "more": f"{CHAIN}\ndeliver realtime"}, "E0501", "assumed"),
         (
             {
-                "targets": EVENT + "target user_level(epsilon = 1.0, delta = 0, neighbors = replace, per = 2d)",
-                "participation": 'participation at_most(1 steps, per = 2d, assumed = "x")',
+                "targets": EVENT + "target user_level(epsilon = 1.0, delta = 0, neighbors = replace, per = 1h)",
+                "participation": 'participation at_most(1 steps, per = 1h, assumed = "x")',
                 "more": "",
             },
             "E0702",
-            "a period",
+            "per = 1d",
+        ),
+        ({"targets": ALPHA + WEEK, "participation": 'participation at_most(5 steps, assumed = "x")'}, "E0505", "per"),
+        ({"targets": ALPHA + WEEK.replace("1w", "36h"), "participation": ""}, "E0506", "whole"),
+        ({"targets": ALPHA + WEEK, "start": "", "participation": ""}, "E0507", "start"),
+        (
+            {
+                "targets": ALPHA + WEEK,
+                "participation": "participation at_most(5 steps, per = 1w, enforced = keep_first)",
+            },
+            "E0510",
+            "at_most(7 steps",
         ),
         ({"targets": EVENT + USER.format("2.0", "0", "replace")}, "E0309", "alpha_dpt"),
         (

@@ -85,6 +85,26 @@ def test_every_promise_is_kept_and_said(tmp_path):
     assert all(claim.holds is not False for claim in verify_directory(tmp_path / "plan"))
 
 
+def test_a_period_of_a_user_is_kept_by_the_same_noise(compiled, tmp_path):
+    """Of three steps of a week 2 nats are left, and no fewer of one of them; pages name the period and what is left."""
+    plan = compiled(
+        user="epsilon = 2.0, delta = 0, per = 5d",
+        participation='participation at_most(3 steps, per = 5d, assumed = "tickets")',
+    )
+    event, window, user = plan.targets
+    assert (user.bound, user.window, plan.participation.bound) == (3, 5, 1)
+    lost = [stream_largest_loss(plan, target) for target in (event, window, user)]
+    assert lost[0] * 3 == lost[1] == lost[2]
+    assert 1.9999 < float(lost[2]) <= 2
+    content = certificate_content(plan, {})
+    schema = json.loads((Path(policyc.emit.__file__).parent / "certificate.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    assert "in one period of 5 steps (5 days) together" in content["promises"][2]["sentence"]
+    (several,) = [one["text"] for one in content["not_covered"] if "in several periods" in one["title"]]
+    assert "6.66" in several  # ten steps
+    assert "in at most 3 steps of one period of 5 steps (5 days)" in render_summary(plan, tmp_path)
+
+
 def test_a_delta_is_left_of_the_noise_of_all_steps(compiled):
     """Composed over all releases; the promise that binds is kept just so."""
     plan = compiled(event="3.0", window="8.0", user="epsilon = 1.0, delta = 1e-4")
@@ -152,7 +172,7 @@ def test_plans_are_compared_by_every_promise(compiled):
         ({"participation": 'participation at_most(11 steps, assumed = "x")'}, "E0502"),
         ({"more": "mechanism gaussian()"}, "E0313"),
         ({"more": "budget parts(there = 1.0, spent = 1.0)"}, "E0509"),
-        ({"user": "epsilon = 2.0, delta = 0, per = 2d", "participation": ""}, "E0702"),
+        ({"user": "epsilon = 2.0, delta = 0, per = 1h", "participation": ""}, "E0702"),
         ({"more": "target event_level(epsilon = 0.3)"}, "E0306"),
     ],
 )

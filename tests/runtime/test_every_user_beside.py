@@ -7,6 +7,7 @@ are counted; what they differ in is told by the laws of the noise themselves, st
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
@@ -57,6 +58,19 @@ PLANS: dict[str, tuple[int, str, str, str, str]] = {  # cells, releases, the oth
     "a rho, two cells": (2, BY_CELL, EVENT, "rho = 0.02, neighbors = replace", "2 laplace"),
     "a rho, few releases": (1, BY_CELL, ALPHA, "rho = 0.002, neighbors = replace", "1 sparse"),
     "beside events": (2, BY_CELL, EVENT, "epsilon = 1.4, delta = 0, neighbors = add_remove", "2"),
+    "a period": (2, BY_CELL, ALPHA, "epsilon = 1.0, delta = 0, neighbors = add_remove, per = 2d", "2"),
+    "a period, replaced": (2, BOTH, ALPHA, "epsilon = 1.0, delta = 0, neighbors = replace, per = 2d", "1"),
+    "a period, any steps": (1, BY_CELL, EVENT, "epsilon = 1.5, delta = 0, neighbors = replace, per = 3d", ""),
+    "a period, a delta": (1, BY_CELL, ALPHA, "epsilon = 0.7, delta = 9e-3, neighbors = add_remove, per = 3d", "2"),
+    "a period, a rho": (1, BY_CELL, ALPHA, "rho = 0.005, neighbors = replace, per = 2d", "1"),
+    "a period, few releases": (
+        1,
+        BY_CELL,
+        ALPHA,
+        "epsilon = 0.5, delta = 0, neighbors = replace, per = 2d",
+        "2 sparse",
+    ),
+    "a period of a step": (2, BY_CELL, ALPHA, "epsilon = 0.5, delta = 0, neighbors = replace, per = 1d", "1"),
     "beside windows": (
         2,
         BOTH,
@@ -80,6 +94,7 @@ def compiled(kind: str, folder: Path) -> Plan:
         listed = 'file("places.csv") levels(region)'
     budget = {"sparse": "budget sparse(every = 2 steps)\n", "laplace": "mechanism laplace()\n"}.get(more, "")
     total = "postprocess n { sum(n) == population }\n" if more == "sparse" else ""
+    per = "".join(re.findall(", per = .*", promise))
     chain = f'correlation {CHAINS[cells]}, evidence = "e")\n' if "alpha" in other else ""
     path = folder / "tiny.policy"
     path.write_text(
@@ -88,7 +103,7 @@ stream trips {{ user who time at cell place in {listed} otherwise "away" step 1d
   population {OTHERS + 1} start "2026-01-01" }}
 {releases}target {other}
 target user_level({promise})
-{f'participation at_most({bound} steps, assumed = "so it is")' if bound else ""}
+{f'participation at_most({bound} steps{per}, assumed = "so it is")' if bound else ""}
 {chain}{budget}{total}""",
         encoding="utf-8",
     )
@@ -101,12 +116,15 @@ def promise_of(plan: Plan) -> AnyUserSteps:
     return target
 
 
-def courses(plan: Plan) -> Iterator[tuple[str, ...]]:
-    """Where a user may be at every step."""
+def courses(plan: Plan) -> Iterator[list[tuple[str, ...]]]:
+    """Where a user may be at every step, together those of one period; in others all neighbors are as they are."""
     assert plan.stream.cell is not None
-    for course in product((*plan.stream.cell.cells, AWAY), repeat=STEPS):
-        if sum(place != AWAY for place in course) <= promise_of(plan).bound:
-            yield course
+    promise, places = promise_of(plan), (*plan.stream.cell.cells, AWAY)
+    length = promise.window or STEPS
+    for first in range(0, STEPS, length):
+        inside = [places if first <= step < first + length else (AWAY,) for step in range(STEPS)]
+        found = product(*inside)
+        yield [course for course in found if sum(place != AWAY for place in course) <= promise.bound]
 
 
 def added(plan: Plan, release: ReleasePlan, place: str) -> tuple[int, ...]:
@@ -158,7 +176,7 @@ def told(plan: Plan, less: Fraction = Fraction(1)) -> float:
 
     `less` multiplies the noise.
     """
-    promise, everyone = promise_of(plan), list(courses(plan))
+    promise = promise_of(plan)
     replaced = promise.relation is NeighboringRelation.REPLACE_ONE
     moves = {
         tuple(
@@ -168,6 +186,7 @@ def told(plan: Plan, less: Fraction = Fraction(1)) -> float:
             )
             for x, y in zip(one, other, strict=True)
         )
+        for everyone in courses(plan)
         for one in everyone
         for other in (everyone if replaced else [(AWAY,) * STEPS])
     }
@@ -235,6 +254,7 @@ def test_one_that_tells_more_is_refused(kind: str, smaller: dict[str, Decimal], 
     for change in (
         smaller,
         {"bound": 3},
+        {"window": 1},
         {"assumed": None},
         {"relation": NeighboringRelation.REPLACE_ONE},
         {"bound": STEPS + 1},

@@ -2,7 +2,7 @@
 
 Tiny policies are compiled, and all neighbors there are move every release through the plan's own mechanisms, as in
 `test_every_user_of_all.py`: of windows those that differ in steps in a row, of all of a user those of so many steps,
-wherever they lie. Who is counted where it is absent is counted so here.
+wherever they lie, or of one period. Who is counted where it is absent is counted so here.
 """
 
 from __future__ import annotations
@@ -66,6 +66,30 @@ PLANS: dict[str, tuple[str, tuple[str, ...], str]] = {  # releases; promises; st
         (EVENT.format("1, delta = 1e-4"), ADDED.format(DELTA.format(1))),
         "2 1 toeplitz",
     ),
+    "a period": (COUNT + SUM, (EVENT.format(1), ADDED.format(PURE.format(1.2))), "2 1 2d"),
+    "a period, replaced": (BY_CELL + SUM, (EVENT.format(1), REPLACED.format(PURE.format(1.5))), "1 1 2d"),
+    "a period, two of a user in it, replaced": (SUM, (EVENT.format(1), REPLACED.format(PURE.format(1.2))), "2 1 2d"),
+    "a period, signed, replaced": (SIGNED, (EVENT.format(1), REPLACED.format(PURE.format(1.1))), "1 1 2d"),
+    "a period, totals": (SUM + SO_FAR, (EVENT.format(1), ADDED.format(PURE.format(1.2))), "2 1 2d"),
+    "a period, events bind": (COUNT + SUM, (EVENT.format("0.5"), ADDED.format(PURE.format(2))), "2 1 2d"),
+    "a period, several events": (COUNT + SUM, (EVENT.format(1), ADDED.format(PURE.format(1.5))), "2 2 2d"),
+    "a period, a delta": (COUNT + TOTAL, (EVENT.format("1, delta = 1e-4"), ADDED.format(DELTA.format(1))), "2 1 2d"),
+    "a period, a rho, replaced": (
+        BY_CELL,
+        (EVENT.format("2, delta = 1e-4"), REPLACED.format(RHO.format("0.05"))),
+        "1 1 2d",
+    ),
+    "a period, who is absent": (
+        BY_CELL,
+        (EVENT.format("2, delta = 1e-4"), ADDED.format(DELTA.format(1))),
+        "2 1 2d away",
+    ),
+    "a period, who is absent, replaced": (
+        BY_CELL,
+        (EVENT.format("2, delta = 1e-4"), REPLACED.format(RHO.format(0.1))),
+        "1 1 2d away",
+    ),
+    "a period of pairs": (COUNT + SUM, (PAIR.format(1), ADDED.format(PURE.format("0.9"))), "2 1 2d"),
     "trees": (COUNT + TOTAL, (PAIR.format("1, delta = 1e-4"), ADDED.format(DELTA.format(1))), "2 1 binary_tree"),
 }
 LOOSE = ("trees", "measured totals")  # what is said of one user is a bound that nobody reaches
@@ -77,14 +101,15 @@ def compiled(kind: str, folder: Path) -> Plan:
     bound, events, *more = (rest or f"{STEPS} 1").split()
     away = 'otherwise "away"' if "away" in more else ""
     cell = f'cell place in {{"A", "B"}} {away}' if "by place" in releases else ""
-    mechanism = "".join(f"mechanism {name}()\n" for name in more if name != "away")
-    per_step = f", per_step = {events}" if events != "1" else ""
+    per = "per = 2d, " if "2d" in more else ""
+    mechanism = "".join(f"mechanism {name}()\n" for name in more if name not in ("away", "2d"))
+    per_step = f"per_step = {events}, " if events != "1" else ""
     path = folder / "tiny.policy"
     path.write_text(
         f"""policy tiny "Tiny"
 stream trips {{ user who time at {cell} step 1d horizon {STEPS} steps start "2026-01-01" population 9 }}
-{releases}{"".join(f"target {promise}{chr(10)}" for promise in promises)}
-participation at_most({bound} steps{per_step}, assumed = "so it is")
+{releases}{"".join(f"target {promise}{chr(10)}" for promise in promises).replace("neighbors", f"{per}neighbors")}
+participation at_most({bound} steps, {per}{per_step}assumed = "so it is")
 {mechanism}""",
         encoding="utf-8",
     )
@@ -108,27 +133,31 @@ def courses(plan: Plan, steps: tuple[int, ...]) -> list[User]:
     return list(product(*(in_step if step in steps else [away] for step in range(STEPS))))
 
 
-def places(plan: Plan, target: Promise) -> Iterator[tuple[int, ...]]:
-    """The steps in which neighbors may differ."""
-    if isinstance(target, AnyUserSteps):
-        yield from (tuple(support) for support in supports(STEPS, target.bound, 1))
+def places(target: Promise) -> Iterator[list[tuple[int, ...]]]:
+    """The steps in which one user may differ, those together of whom one may stand in another's place."""
+    assert target.window is not None or isinstance(target, AnyUserSteps)
+    if not isinstance(target, AnyUserSteps):
+        for first in range(STEPS - target.window + 1):
+            yield [tuple(range(first, first + target.window))]
         return
-    assert target.window is not None
-    for first in range(STEPS - target.window + 1):
-        yield tuple(range(first, first + target.window))
+    length = target.window or STEPS
+    for first in range(0, STEPS, length):
+        steps = min(length, STEPS - first)
+        yield [tuple(first + step for step in support) for support in supports(steps, target.bound, 1)]
 
 
 def worst(plan: Plan, target: Promise, less: float) -> Iterator[list[tuple[Noise, int]]]:
     """The neighbors of a promise who move all releases together most, in L1 and in L2, relative to the noise."""
     replaced = target.relation is NeighboringRelation.REPLACE_ONE
-    found = [moved(plan, courses(plan, steps), less) for steps in places(plan, target)]
-    laws = found[0][1]
-    if isinstance(target, AnyUserSteps) and replaced:  # of any two users, wherever they are
-        together: Floats = np.unique(np.vstack([numbers for numbers, _ in found]), axis=0)
-        yield from furthest_apart(together, together, laws)
-        return
-    for numbers, _ in found:
-        yield from furthest_apart(numbers, numbers if replaced else numbers[:1], laws)
+    for group in places(target):
+        found = [moved(plan, courses(plan, steps), less) for steps in group]
+        laws = found[0][1]
+        if replaced:  # of any two users, wherever they are
+            together: Floats = np.unique(np.vstack([numbers for numbers, _ in found]), axis=0)
+            yield from furthest_apart(together, together, laws)
+            continue
+        for numbers, _ in found:
+            yield from furthest_apart(numbers, numbers[:1], laws)
 
 
 def told(plan: Plan, target: Promise, less: float = 1) -> tuple[float, float]:
@@ -157,7 +186,15 @@ def test_one_noise_keeps_every_promise(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["totals, the user binds", "a rho", "who is absent", "two windows, the wide one binds"]
+    "kind",
+    [
+        "totals, the user binds",
+        "a rho",
+        "who is absent",
+        "two windows, the wide one binds",
+        "a period",
+        "a period, replaced",
+    ],
 )
 def test_a_plan_that_keeps_one_promise_less_is_refused(kind: str, tmp_path: Path) -> None:
     """A smaller number of any binding promise, more steps of a user, or less noise."""

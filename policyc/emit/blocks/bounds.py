@@ -12,6 +12,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import counted, round_up
 from policyc.planning.leakage.recursion import largest_leakage, supremum
 from policyc_check.plan.correlation import ChainRecord
+from policyc_check.plan.targets import window_of
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 
 WINDOWS = (1, 2, 7, 24)
@@ -21,7 +22,7 @@ def implied_bounds(accounting: Accounting) -> Json:
     """Block J: upper bounds in nats for all that one user does in a window, against three kinds of adversaries."""
     plan = accounting.plan
     total = plan.claims.budget_sum
-    promised = {getattr(target, "window", 1) for target in plan.targets}
+    promised = set(map(window_of, plan.targets))
     longest = plan.stream.horizon or LARGEST_HORIZON
     rows = [_window(accounting, width) for width in sorted({*WINDOWS, *promised}) if width < longest]
     whole = _bound(total)

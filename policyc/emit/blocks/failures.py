@@ -9,7 +9,7 @@ from policyc.emit.blocks.user_steps import leaves_to_chance, nats_at, steps_curv
 from policyc.emit.blocks.wording import JsonValue, in_period
 from policyc.emit.numbers import exact, likelihood_factor, round_up
 from policyc.emit.odds import probability_beyond
-from policyc_check.plan.targets import AnyUserSteps, UserRho
+from policyc_check.plan.targets import UserRho
 from policyc_check.users.claims import Promise, promised_user_level
 from policyc_runtime.plan import Plan
 
@@ -32,8 +32,7 @@ def failures(plan: Plan) -> list[JsonValue]:
 def _failing(plan: Plan, target: Promise, point: tuple[Decimal, Decimal], chance: str) -> JsonValue:
     factor, delta = likelihood_factor(point[0]), exact(point[1])
     less = " Larger factors are less likely, as the other epsilons say." if isinstance(target, UserRho) else ""
-    part = "" if isinstance(target, AnyUserSteps) else in_period(plan, target)
-    about = f" about all events of one user{part}" if len(plan.targets) > 1 else ""
+    about = f" about all events of one user{in_period(plan, target)}" if len(plan.targets) > 1 else ""
     return {
         "title": "Failure with a small probability",
         "text": f"With a probability of at most {chance}, results change the odds{about} by more than a "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policyc.emit.blocks.user_limits import at_delta, left_words
 from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of
-from policyc.emit.blocks.wording import JsonValue, in_period, period_length
+from policyc.emit.blocks.wording import JsonValue, in_period, one_period, period_length
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import DAY, MONTH
@@ -46,8 +46,22 @@ def habits(plan: Plan) -> list[JsonValue]:
     ]
 
 
+def habits_beside(plan: Plan, whole: str) -> list[JsonValue]:
+    """What promises about periods beside those about steps leave of more; `whole`: of what a user does in any steps."""
+    return [
+        {
+            "title": "What a user does in several periods",
+            "text": f"The promise is for {one_period(plan, target.window)}, counted from step 0 on "
+            f"({plan.stream.start}). A habit shows in many, and as many steps that begin at another moment touch two. "
+            f"Of what a user does in any steps is promised: {whole}.",
+        }
+        for target in user_steps_of(plan)
+        if target.window is not None
+    ]
+
+
 def _beside(plan: Plan) -> str:
-    """What is promised of all that a user does, beside."""
+    """What is promised of all that a user does, or of a period of it, beside."""
     told = [f"{most(target)}{at_chance(target)} in {taking_part(plan, target)}" for target in user_steps_of(plan)]
     return f" Of all that a user does is promised: {', '.join(told)}." if told else ""
 

@@ -11,6 +11,7 @@ from policyc.emit.blocks.user_steps import is_assumed, taking_part, user_steps_o
 from policyc.emit.blocks.wording import Json, JsonValue, events_counted, lasting, listed, quoted
 from policyc.emit.numbers import counted, every, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, Query, SumQuery, WindowQuery
+from policyc_check.plan.targets import window_of
 from policyc_check.users.claims import period_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import BudgetedRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
@@ -189,7 +190,7 @@ def _cells(plan: Plan) -> Json:
 
 def participation(plan: Plan) -> Json:
     """Block F, for promises about one event or one window."""
-    windows = [window for target in plan.targets if (window := getattr(target, "window", 1)) > 1]
+    windows = [window for target in plan.targets if (window := window_of(target)) > 1]
     held = f"what happens within {max(windows):,} steps in a row" if windows else "one event"
     counts = "only the last event" if plan.stream.cell is not None else "only one"
     bound = f"none: the promise is for {held}, so a user may take part in every step"

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from policyc.emit.blocks import sentences
 from policyc.emit.blocks.assumptions import assumptions
+from policyc.emit.blocks.periods import habits_beside
 from policyc.emit.blocks.public_numbers import unprotected_sentence
 from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of, user_steps_promise
 from policyc.emit.blocks.wording import (
@@ -287,6 +288,7 @@ def not_covered(plan: Plan) -> list[JsonValue]:
     """Block N: what a hurried reader might believe, and must not."""
     entries: list[JsonValue] = [
         _more_than_one_event(plan),
+        *habits_beside(plan, _whole_stream(plan)),
         {
             "title": "Other knowledge of how a person moves",
             "text": (
@@ -312,7 +314,7 @@ def not_covered(plan: Plan) -> list[JsonValue]:
 
 
 def _more_than_one_event(plan: Plan) -> Json:
-    wide = any(getattr(target, "window", 1) > 1 for target in plan.targets)
+    wide = any(window_of(target) > 1 for target in plan.targets)
     one = "one event, or for the steps of one window," if wide else "one event"
     if users := user_steps_of(plan):
         told = [f"{most(t)}{at_chance(t)} of a user who takes part in {taking_part(plan, t)}" for t in users]

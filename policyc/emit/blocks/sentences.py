@@ -16,6 +16,7 @@ CROWD = (
 )
 OUTSIDE = "The raw data itself, whoever can read it or the ledger's key, and other releases made from the same data"
 ADDED = "two data sets, one of which has all events of one user{period} more than the other"
+REPLACED_PART = "two data sets that differ in {period} of one user: all events there are replaced by others"
 REPLACED = "two data sets that differ in one user: all events of one are replaced by all events of another"
 
 NEVER_MORE = "There is no result, however rare, that changes them by more."

@@ -39,7 +39,8 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
             )
     for beside in user_steps_of(plan):
         told = most(beside) if isinstance(beside, UserStepsRho) else _cell(most(beside), _chance(at_chance(beside)))
-        words = f"all of {counted(beside.bound, 'step')} in which a user takes part"
+        of = "" if beside.window is None else " of one period"
+        words = f"all of {counted(beside.bound, 'step')}{of} in which a user takes part"
         rows.append({"words": words, "steps": str(beside.bound), "any": told})
     for size, kept in groups:
         rows.append(

@@ -7,7 +7,7 @@ from policyc.emit.blocks.accuracy import noise_words
 from policyc.emit.blocks.assumptions import UNPREDICTABLE_NOISE, one_ledger
 from policyc.emit.blocks.failures import failures
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
-from policyc.emit.blocks.periods import habits, other_periods, several_periods
+from policyc.emit.blocks.periods import habits, habits_beside, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
 from policyc.emit.blocks.user_bounds import implied_bounds
@@ -253,6 +253,7 @@ def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:
     return [
         *failures(plan),
         *habits(plan),
+        *habits_beside(plan, left_in_all(plan, user_steps_of(plan)[0]) if user_steps_of(plan) else ""),
         {
             "title": "One person with several names",
             "text": f"A user is one value of {quoted(plan.stream.user_column)}. Who appears under several is several "

@@ -7,7 +7,18 @@ from fractions import Fraction
 
 from policyc.emit.blocks import sentences
 from policyc.emit.blocks.user_limits import told_curve
-from policyc.emit.blocks.wording import Json, JsonValue, all_published, quoted, said, span, user
+from policyc.emit.blocks.wording import (
+    Json,
+    JsonValue,
+    all_published,
+    in_a_row,
+    in_period,
+    one_period,
+    quoted,
+    said,
+    span,
+    user,
+)
 from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
 from policyc.emit.odds import probability_beyond
 from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSteps, UserStepsRho
@@ -69,12 +80,15 @@ def at_chance(target: AnyUserSteps) -> str:
 
 
 def is_assumed(plan: Plan, target: AnyUserSteps) -> bool:
-    """Whether users might take part in more steps; of all steps of a stream there are no more."""
-    return target.assumed is not None and target.bound != plan.stream.horizon
+    """Whether users might take part in more steps; of all steps of a stream, or a period, there are no more."""
+    return target.assumed is not None and target.bound != (target.window or plan.stream.horizon)
 
 
 def taking_part(plan: Plan, target: AnyUserSteps) -> str:
-    """How often a user takes part: `at most 50 steps`, or `any of the 288 steps`."""
+    """How often a user takes part: `at most 50 steps`, `any of the 288 steps`, `any steps of one period of 7 steps`."""
+    if target.window is not None:
+        steps = "any steps" if target.bound == target.window else f"at most {counted(target.bound, 'step')}"
+        return f"{steps} of {one_period(plan, target.window)}"
     if target.bound == plan.stream.horizon:
         return f"any of the {counted(target.bound, 'step')}"
     return f"at most {counted(target.bound, 'step')}"
@@ -86,7 +100,9 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
     factor = likelihood_factor(epsilon)
     replaced = target.relation is NeighboringRelation.REPLACE_ONE
     bounded = ", as is assumed," if is_assumed(plan, target) else ""
-    other = "with those of any other user in their place" if replaced else "without"
+    part = in_period(plan, target)
+    others = ", and all that this user does in other periods" if part else ""
+    other = f"with {'any other' if part else 'those of any other user'} in their place" if replaced else "without"
     results = f"No published result is more than {factor} times as likely with these events as {other}."
     if delta:
         results = (
@@ -120,7 +136,7 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
         "value": exact(target.rho if isinstance(target, UserStepsRho) else target.epsilon),
         **({"delta": exact(target.delta)} if isinstance(target, UserSteps) and target.delta else {}),
         "unit": "rho" if isinstance(target, UserStepsRho) else "nats",
-        "unit_of_privacy": "all events of one user",
+        "unit_of_privacy": f"all events of one user{part}",
         "time_scope": span(plan),
         "neighboring_relation": target.relation.value,
         "neighbors": neighbors_words(plan, target),
@@ -130,19 +146,20 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
         ],
         "sentence": (
             f"{all_published(plan)} tells at most {told} about all events of "
-            f"{user(plan)} together. {sentences.ADVERSARY}. "
+            f"{user(plan)}{part} together. {sentences.ADVERSARY}{others}. "
             f"One user{bounded} takes part in {taking_part(plan, target)}. {results}"
         ),
         "in_odds": (
             f"Whatever is believed before, and however the steps of one user depend on each other, the odds between "
-            f"what the user did and {'what any other user may do' if replaced else 'nothing at all'} change by a "
-            f"factor of at most {factor}.{_more_often(plan, target, epsilon)}"
+            f"what the user did{' there' if part else ''} and "
+            f"{'what any other user may do' if replaced else 'nothing at all'} change by a factor of at most {factor}."
+            f"{_more_often(plan, target, epsilon)}"
         ),
         "factor": factor,
-        "adversary": f"{sentences.EVERY_OTHER}{sentences.HOWEVER_CONNECTED}",
+        "adversary": f"{sentences.EVERY_OTHER}{others}{sentences.HOWEVER_CONNECTED}",
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{_recomputed(plan, target)}, over {span(plan)}",
-        "theorem": sentences.ALL_STEPS.format(period="")
+        "theorem": sentences.ALL_STEPS.format(period=part)
         if plan.measured
         else "what steps tell of one user is at most the budgets of those in which neighbors differ, together",
         "derivation": f"{derivation} {sentences.CHECKED}",
@@ -183,7 +200,7 @@ def left_in_all(plan: Plan, target: AnyUserSteps) -> str:
     """What the noise of all steps leaves of a promise to users who take part in any steps."""
     if plan.stream.horizon is None:
         return "nothing, as the stream has no end"
-    every = target.model_copy(update={"bound": plan.stream.horizon})
+    every = target.model_copy(update={"bound": plan.stream.horizon, "window": None})
     if isinstance(every, UserStepsRho):
         return f"rho {round_up(stream_rho(plan, every) or Fraction(0))}"
     if every.delta == 0:
@@ -204,6 +221,9 @@ def _recomputed(plan: Plan, target: AnyUserSteps) -> str:
         steps = counted(differing, "step")
         return f"{unit}{found}{after}, from the noise of all releases together: neighbors differ in at most {steps}"
     budgets = counted(differing, "largest budget")
+    if target.window is not None:
+        ranks = "" if differing == 1 else f" at each of {counted(differing, 'rank')}"
+        budgets = f"largest budgets{ranks} of any {in_a_row(plan, target.window)}"
     if isinstance(target, UserStepsRho):
         rho = sum((budget**2 * times for budget, times in costs_of(plan, target)), Fraction(0)) / 2
         found = f"rho {round_up(rho)}, half of the squares of the {budgets}"
@@ -228,13 +248,15 @@ def _more_often(plan: Plan, target: AnyUserSteps, epsilon: Decimal) -> str:
 def neighbors_words(plan: Plan, target: AnyUserSteps) -> str:
     """Which two data sets must be hard to tell apart."""
     if target.relation is NeighboringRelation.REPLACE_ONE:
+        if target.window is not None:
+            return sentences.REPLACED_PART.format(period=one_period(plan, target.window))
         return sentences.REPLACED
     cell = plan.stream.cell
     public = "" if plan.stream.population is None else ", the public number of users being the same"
     absent = (
         "" if cell is None or cell.otherwise is None else f"; without events a user counts as {quoted(cell.otherwise)}"
     )
-    return f"{sentences.ADDED.format(period='')}{public}{absent}"
+    return f"{sentences.ADDED.format(period=in_period(plan, target))}{public}{absent}"
 
 
 def limited_participation(plan: Plan, target: AnyUserSteps, whole_stream: str) -> Json:

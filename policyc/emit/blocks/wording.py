@@ -9,6 +9,7 @@ from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_check.plan.correlation import ChainRecord, IndependentGroup
 from policyc_check.plan.stream import DAY, MONTH, Length
 from policyc_check.plan.targets import (
+    AnyUserSteps,
     NeighboringRelation,
     Target,
     UserLevel,
@@ -133,13 +134,21 @@ def user(plan: Plan) -> str:
 def in_period(plan: Plan, target: Target | None = None) -> str:
     """`` in one period of 1 day``, or of a window `` in one step of 1 day``; nothing of all that a user does.
 
-    Of the first promise about some of it, where none is named.
+    Of the first promise about some of it that noise of all steps keeps, where none is named.
     """
+    if isinstance(target, AnyUserSteps):
+        return "" if target.window is None else f" in {one_period(plan, target.window)}"
     targets = plan.targets if target is None else (target,)
     per, window = next(((t.per, t.window) for t in targets if isinstance(t, UserLevel | UserRho)), (None, None))
     if window is not None:
         return f" in {step(plan) if window == 1 else f'any {in_a_row(plan, window)}'}"
     return "" if per is None else f" in one period of {period_length(plan, per)}"
+
+
+def one_period(plan: Plan, steps: int) -> str:
+    """`one period of 7 steps (7 days)`; where a clock says how long each is, of at most so many."""
+    length = f"{counted(steps, 'step')} ({lasting(plan, steps)})"
+    return f"one period of {'' if plan.stream.clock is None else 'at most '}{length}"
 
 
 def in_a_row(plan: Plan, window: int) -> str:
@@ -199,7 +208,7 @@ def relation_words(plan: Plan, target: Target) -> str:
         if target.window is not None and target.window > 1:
             period = in_a_row(plan, target.window)
         if target.relation is NeighboringRelation.REPLACE_ONE:
-            return f"two data sets that differ in {period} of one user: all events there are replaced by others"
+            return sentences.REPLACED_PART.format(period=period)
         return sentences.ADDED.format(period=f" in {period}")
     if isinstance(target, UserPromise):
         if target.relation is NeighboringRelation.REPLACE_ONE:

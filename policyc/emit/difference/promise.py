@@ -64,6 +64,7 @@ def _target_words(target: Target) -> str:
     if isinstance(target, AnyUserSteps):
         words += [f"delta {exact(delta)}"] if isinstance(target, UserSteps) else []
         words += [target.relation.value, f"at most {counted(target.bound, 'step')}"]
+        words += [] if target.window is None else [f"one period of {counted(target.window, 'step')}"]
     if _window(target) > 1:
         words.append(f"any {_window(target):,} steps in a row")
     return ", ".join(words)
@@ -104,7 +105,10 @@ def _covers(new: Target, old: Target) -> bool:
 
 def _fewer(new: Target, old: Target) -> bool:
     """Whether the new promise is about users in fewer steps."""
-    return isinstance(old, AnyUserSteps) and isinstance(new, AnyUserSteps) and new.bound < old.bound
+    if not (isinstance(old, AnyUserSteps) and isinstance(new, AnyUserSteps)):
+        return False
+    shorter = new.window is not None and (old.window is None or new.window < old.window)
+    return shorter or new.bound < old.bound
 
 
 def _targets(old: Plan, new: Plan) -> Iterator[Change]:
@@ -152,7 +156,7 @@ def _unit(old: Plan, new: Plan) -> Iterator[Change]:
         ("the cells", _cells(old), _cells(new), "other values of an event are hard to tell apart, and published"),
         ("the column of time", before.time_column, after.time_column, "steps are told from something else"),
     ]
-    if before.start != after.start and any(isinstance(t, UserPromise) and t.per is not None for t in new.targets):
+    if before.start != after.start and any(map(_has_periods, new.targets)):
         rows.append(("when periods begin", before.start, after.start, "other events are covered together"))
     if before.clock != after.clock:
         rows.append(("the clock", _clock(before), _clock(after), "days and months begin at other moments"))
@@ -163,6 +167,13 @@ def _unit(old: Plan, new: Plan) -> Iterator[Change]:
         yield Change(
             "promise", "the horizon", _horizon(before.horizon), _horizon(after.horizon), Effect.WEAKER, _span(old, new)
         )
+
+
+def _has_periods(target: Target) -> bool:
+    """Whether a promise is about periods, which begin with the stream."""
+    if isinstance(target, AnyUserSteps):
+        return target.window is not None
+    return isinstance(target, UserPromise) and target.per is not None
 
 
 def _clock(stream: StreamRecord) -> str | None:

@@ -80,8 +80,8 @@ def _kept_as_they_are(policy: Policy, bound: Participation) -> Iterator[Diagnost
     if target is None:
         return
     other = next(one for one in policy.targets if one is not target)
-    most = policy.stream.horizon
-    every = "" if most is None else f"; or `at_most({counted(most)}, ...)`, which drops nothing"
+    most = policy.longest_part
+    every = "" if most is None else f"; or `at_most({counted(most)}, {_per(policy)}...)`, which drops nothing"
     yield Diagnostic(
         "E0510",
         "a bound that drops events does not stand beside a promise about steps",

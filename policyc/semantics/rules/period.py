@@ -17,7 +17,7 @@ def check_periods(policy: Policy) -> Iterator[Diagnostic]:
     for target in policy.targets:
         if not isinstance(target, UserLevelTarget | UserStepsTarget) or getattr(target, "window", None) is not None:
             continue
-        per = target.per if isinstance(target, UserLevelTarget) else None
+        per = target.per
         if bound is not None and bound.per != per:
             yield Diagnostic(
                 "E0505",

@@ -89,8 +89,8 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             what = "several events of a user in a step beside promises about steps"
             yield what, bound.span, "write `per_step = 1`: a user counts once in a step, however many events it has"
         if isinstance(target, UserLevelTarget) and not policy.of_streams:
-            instead = "promise all of a user, without `per`, meanwhile"
-            yield "a period of a user beside promises about steps", target.span, instead
+            instead = f"write `per = {policy.stream.step_text}`, a whole step: in each, a user counts once"
+            yield "a period that is part of a step beside promises about steps", target.span, instead
         elif isinstance(target, UserLevelTarget) and target.per is not None and target.neighbors == "replace":
             cell, split = policy.stream.cell, any(release.by is not None for release in policy.releases)
             if cell is not None and cell.otherwise is not None and split:

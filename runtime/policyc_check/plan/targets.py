@@ -85,7 +85,7 @@ AnyUserPromise = UserLevel | UserRho
 class UserSteps(Record):
     """All events of one user in at most `bound` steps, beside promises about steps: (epsilon, delta)-privacy.
 
-    `assumed`: why nobody takes part in more; None where the bound is the horizon. Source: DR14.
+    `window`: steps of a period, if it is of one. `assumed`: why nobody is in more; None for all of them. Source: DR14.
     """
 
     kind: Literal["user_steps"] = "user_steps"
@@ -94,6 +94,7 @@ class UserSteps(Record):
     relation: NeighboringRelation
     bound: Steps
     assumed: str | None
+    window: Steps | None = UNSAID
 
 
 class UserStepsRho(Record):
@@ -104,6 +105,7 @@ class UserStepsRho(Record):
     relation: NeighboringRelation
     bound: Steps
     assumed: str | None
+    window: Steps | None = UNSAID
 
 
 AnyUserSteps = UserSteps | UserStepsRho

@@ -9,41 +9,52 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from policyc_check.claims import Claim
 from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserStepsRho
-from policyc_check.rounding import rounded_down, rounded_up
+from policyc_check.rounding import Floats, rounded_down, rounded_up
+from policyc_check.runs import enough
 from policyc_check.steps.budgets import total_budgets, window_budget
-from policyc_check.users.claims import kept_by_noise
+from policyc_check.users.claims import composed, kept_by_noise
 from policyc_check.users.participation import Participation
 from policyc_check.users.profile import PrivacyProfile, pure_profile
 
 MOST_LAWS = 2000  # different budgets whose curve is computed
+MOST_NUMBERS = 4_000_000  # that are sorted at once
 Costs = Sequence[tuple[Fraction, int]]
 
 
 def differing_steps(target: AnyUserSteps, horizon: int | None) -> int:
     """In how many steps neighbors differ at most: of two users, in those of either."""
-    part = Participation(target.bound, horizon)
+    part = Participation(target.bound, horizon, window=target.window)
     return part.steps_of_two if target.relation is NeighboringRelation.REPLACE_ONE else part.steps
 
 
 def costs_of(plan: Stated, target: AnyUserSteps) -> Costs:
     """The budgets of the costliest steps in which neighbors may differ, nats, rounded up, each with how often."""
-    horizon, most = plan.stream.horizon, differing_steps(target, plan.stream.horizon)
-    if horizon is None:
+    most, width = differing_steps(target, plan.stream.horizon), target.window or plan.stream.horizon
+    if width is None:
         return [(window_budget(plan, 1), most)]
-    found = Counter(np.sort(total_budgets(plan, horizon))[-most:].tolist())
+    budgets = total_budgets(plan, enough([release.schedule.runs for release in plan.scheduled], width))
+    found = Counter(costliest(budgets, width, most).tolist())
     return [(Fraction(budget), times) for budget, times in found.items() if budget]
+
+
+def costliest(budgets: Floats, width: int, most: int) -> Floats:
+    """At each rank the largest that `width` steps in a row have there, of their `most` largest, (most,) or fewer."""
+    width = min(width, len(budgets))
+    apart = 1 + (len(budgets) - width) * width // MOST_NUMBERS  # steps between stretches, each so much longer
+    rows = sliding_window_view(np.pad(budgets, (0, apart - 1)), width + apart - 1)[::apart]
+    return np.asarray(np.sort(rows)[:, ::-1][:, :most].max(axis=0))
 
 
 def profile_of(costs: Costs) -> PrivacyProfile:
     """The curve of such steps together, an upper bound."""
-    return reduce(PrivacyProfile.compose, (pure_profile(rounded_up(cost), times=times) for cost, times in costs)).coarse
+    return composed(pure_profile(rounded_up(cost), times=times) for cost, times in costs).coarse
 
 
 def kept(costs: Costs, target: AnyUserSteps) -> tuple[bool, str]:
@@ -62,9 +73,10 @@ def check_user_steps(plan: Plan) -> Iterator[Claim]:
     """Promises about all events of one user, beside those about steps: kept by budgets, or by noise of all steps."""
     cell, horizon, budgets = plan.stream.cell, plan.stream.horizon, not plan.measured
     total = budgets and cell is not None and cell.otherwise is None and plan.stream.population is not None
-    for index, goal in [(n, target) for n, target in enumerate(plan.targets) if isinstance(target, AnyUserSteps)]:
-        place, steps = f"targets.{index}", f"{goal.bound:,} steps"
-        fits = goal.bound == horizon or (goal.assumed is not None and goal.bound <= (horizon or goal.bound))
+    for place, goal in [(f"targets.{n}", one) for n, one in enumerate(plan.targets) if isinstance(one, AnyUserSteps)]:
+        longest, period = goal.window or horizon, f" of a period of {goal.window:,}" if goal.window else ""
+        steps = f"{goal.bound:,} steps{period}"
+        fits = goal.bound == longest or (goal.assumed is not None and goal.bound <= (longest or goal.bound))
         detail = "assumed" if goal.assumed else "all there are"
         detail = "in others it is in none of the cells, which add up to a public number" if total else detail
         yield Claim(f"a user takes part in at most {steps}", fits and not total, detail, place)

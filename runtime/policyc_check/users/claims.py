@@ -122,19 +122,20 @@ def setting_of(plan: Stated, release: Asked, target: Promise, bound: int | None 
     Steps in a row are so many periods of one step, and neighbors that replace them differ in no other. So it is of all
     steps in which neighbors differ, in a row or not, where who is in none of the cells counts, and moves two values.
     """
-    own, record, period, window = own_bound(plan), plan.participation, period_of(plan), getattr(target, "window", None)
+    own, record, period = own_bound(plan), plan.participation, period_of(plan)
     assert record is not None, "it has a bound"
     counted, query = source_release(plan, release).query, release.query
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
     cell, replaced = plan.stream.cell, target.relation is NeighboringRelation.REPLACE_ONE
     most = bound or (target.bound if isinstance(target, AnyUserSteps) else own * (target.window or 1))
+    window = target.window if isinstance(target, AnyUserSteps) else target.window and most
     if counted.by is not None and cell is not None and cell.otherwise is not None:
-        part = Participation(most, plan.stream.horizon)
-        most = window = part.steps_of_two if replaced and window is None else part.steps
+        part = Participation(most, plan.stream.horizon, window=window)
+        most = window = part.steps_of_two if replaced else part.steps
         replaced = True
     in_a_step, spacing = min(most, math.ceil(1 / (period or 1))), 1 if window or most > own else record.spacing
     return Setting(
-        participation=Participation(-(-most // in_a_step), plan.stream.horizon, spacing, window and most),
+        participation=Participation(-(-most // in_a_step), plan.stream.horizon, spacing, window),
         contribution=contribution_of(counted, record.per_step) * in_a_step,
         per_step=record.per_step * in_a_step,
         replaced=replaced,

@@ -137,7 +137,11 @@ def beside_steps(plan: Plan) -> list[UserSteps | UserStepsRho]:
 def costliest(told: Told, target: UserSteps | UserStepsRho) -> list[float]:
     """The budgets of the costliest steps in which neighbors differ, from the plan's segments."""
     most = target.bound * (2 if target.relation is NeighboringRelation.REPLACE_ONE else 1)
-    return sorted(map(float, told.budgets))[-most:]
+    found = list(map(float, told.budgets))
+    if target.window is not None:  # rank by rank, the largest of all stretches
+        stretches = [sorted(found[at : at + target.window]) for at in range(len(found) - target.window + 1)]
+        found = list(map(max, zip(*stretches, strict=True)))
+    return sorted(found)[-most:]
 
 
 def responses(budgets: list[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -469,6 +473,14 @@ def takes_part(told: Told, found: str) -> None:
     assert told.plan.participation is not None
     bound, window = told.plan.participation.bound, told.user_level.window or 1
     assert number(found) in (bound, bound * window)
+
+
+def period_of_user(told: Told, steps: str, count: str | None = None, unit: str | None = None) -> None:
+    """How many steps the period has of a promise beside those about steps, and how long that is."""
+    (target,) = beside_steps(told.plan)
+    assert number(steps) == target.window
+    if count is not None and unit is not None:
+        assert number(count) * UNITS[unit] == target.window * told.plan.stream.step_milliseconds
 
 
 def spacing(told: Told, found: str) -> None:
@@ -1061,7 +1073,8 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
     (rf"all of {N} periods? in which a user takes part", so_many_periods),
     (
-        rf"(?:any|what happens within|about|user at|user in|over windows of) {N} steps(?: in a row)?(?! together)",
+        rf"(?:any|what happens within|about|user at|user in|over windows of) {N} steps(?: in a row)?"
+        "(?! together| of a period)",
         a_window,
     ),
     (rf"in {N} steps in a row \({LENGTH}\) of one user", lambda told, steps, *_: a_window(told, steps)),
@@ -1120,7 +1133,23 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     ),
     (rf"tells at most rho {N}, which is {N} nats at delta {N}, about all", lambda told, rho, *at: rho_at(told, *at)),
     (rf"^a delta of {N} at {N} nats, from the {N} largest budgets, {N} nats in all", left_to_chance),
-    (rf"^at most {N} steps, for the promise about all events of a user", takes_part),
+    (rf"^{N} nats, sum of the largest budgets at each of {N} ranks", costliest_together),
+    (
+        rf"half of the squares of the largest budgets at each of {N} ranks of any .*, {N} nats in all",
+        lambda told, steps, nats: costliest_together(told, nats, steps),
+    ),
+    (
+        rf"^a delta of {N} at {N} nats, from the largest budgets at each of {N} ranks of any .*, {N} nats in all",
+        left_to_chance,
+    ),
+    (rf"one period of {N} steps \({LENGTH}\)", period_of_user),
+    (rf"any {N} steps in a row \({LENGTH}\)(?:, |: neighbors)", period_of_user),
+    (
+        rf"in (?:at most )?{N} steps of a period of {N}\b",
+        lambda told, bound, steps: (takes_part(told, bound), period_of_user(told, steps)),
+    ),
+    (rf"all of {N} steps of one period in which", takes_part),
+    (rf"^at most {N} steps(?: of one period of [^,]*)?, for the promise about all events of a user", takes_part),
     (rf"all events of one user in {N} steps together leak", takes_part),
     (rf"wrong on {N} % of others is right on at most {N} %", power_of_test),
     (rf"prior belief of {N} or {N} %", lambda told, *found: assert_in(found, ("10", "50"))),

@@ -45,6 +45,7 @@ PLACES = HEAD.replace("@", ROOMS) + "release there = count(visits) by room\n"
 MOVING = PLACES + "target alpha_dpt(alpha = 1.0)\n" + CHAIN
 SUMMED = MOVING + "postprocess there { sum(there) == population, there >= 0, integer(there) }\n"
 BESIDE = 'target user_level(@)\nparticipation at_most(20 steps, assumed = "a day ticket")\ndeliver offline\n'
+OF_DAYS = BESIDE.replace("steps, ", "steps, per = 1d, ")
 WINDOWED = PLACES + "target w_event(epsilon = 1.0, window = 4 steps)\n" + ALONE
 IN_A_ROW = (
     HEAD.replace("@", "")
@@ -114,6 +115,11 @@ WRITTEN = {
     "users beside steps": MOVING + BESIDE.replace("@", "epsilon = 3.0, delta = 1e-6, neighbors = add_remove"),
     "users beside steps, replaced": MOVING + BESIDE.replace("@", "epsilon = 2.0, delta = 0, neighbors = replace"),
     "users beside steps, a rho": MOVING + BESIDE.replace("@", "rho = 0.3, neighbors = add_remove"),
+    "periods beside steps": MOVING
+    + OF_DAYS.replace("@", "epsilon = 3.0, delta = 1e-6, neighbors = add_remove, per = 1d"),
+    "periods beside steps, replaced": MOVING
+    + OF_DAYS.replace("@", "epsilon = 2.0, delta = 0, neighbors = replace, per = 1d"),
+    "periods beside steps, a rho": MOVING + OF_DAYS.replace("@", "rho = 0.3, neighbors = add_remove, per = 1d"),
     "sparse": SUMMED + "deliver offline\nbudget sparse(every = 4 steps)",
     "flows": SUMMED + "deliver offline\nestimate joint_map()",
     "several": MOVING + "release all = count(visits)\n",
