@@ -8,12 +8,15 @@ one of them exactly when the ratio is what is told there. A plan says one matrix
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.leakage.pairs import MOST_STATES
 from policyc_check.plan.claims import PairBounds
 from policyc_check.steps.chains import Chain
 
@@ -112,7 +115,7 @@ def _ends(told: tuple[Floats, Floats], inside: float, most: float, count: int) -
 def followed(
     chain: Chain, budgets: tuple[float, float, float], earlier: int, near: Followed | None = None
 ) -> Followed | None:
-    """What each step of a stream inherits, exact for the step about which most leaks; None of too many steps.
+    """What each step of a stream inherits, exact for the step about which most leaks; None where none are followed.
 
     Args:
         chain: one whose laws do not change from step to step.
@@ -120,10 +123,25 @@ def followed(
         earlier: steps before the last one.
         near: of other budgets.
     """
-    if not 2 <= earlier <= LONGEST:
+    moving = chain.backward_side().settled or chain.forward_side().settled
+    if moving or chain.states > MOST_STATES or not 2 <= earlier <= LONGEST:
         return None
-    laws = (chain.backward, chain.forward)
     ends = max(budgets[0], budgets[1]), budgets[1], max(budgets[2], budgets[1])
+    if near is None:
+        return _afresh(chain.backward.tobytes(), chain.forward.tobytes(), ends, earlier)
+    return _followed((chain.backward, chain.forward), ends, earlier, near)
+
+
+@lru_cache(maxsize=4)
+def _afresh(backward: bytes, forward: bytes, ends: tuple[float, float, float], earlier: int) -> Followed | None:
+    """Of a plan, whose schedules and pages ask for the same."""
+    laws = [np.frombuffer(side).reshape(math.isqrt(len(side) // 8), -1) for side in (backward, forward)]
+    return _followed((laws[0], laws[1]), ends, earlier, None)
+
+
+def _followed(
+    laws: tuple[Floats, Floats], ends: tuple[float, float, float], earlier: int, near: Followed | None
+) -> Followed | None:
     told: tuple[Floats, Floats] | None = None if near is None else near.told
     best = np.zeros((earlier + 1, *laws[0].shape)), np.zeros((earlier + 1, *laws[0].shape))
     ratios, at = [np.ones_like(law) for law in laws], earlier // 2
@@ -147,7 +165,14 @@ def followed(
 
 
 def largest_constant(chain: Chain, alpha: float, earlier: int, epsilon: float) -> float:
-    """About the largest constant budget of a stream by which no step leaks more than alpha, nats; `epsilon`: less."""
+    """About the largest constant budget of a stream by which no step leaks more than alpha, nats; 0 for none found.
+
+    Args:
+        chain: one whose laws do not change from step to step.
+        alpha: nats.
+        earlier: steps before the last one.
+        epsilon: near it, nats.
+    """
     known: list[tuple[float, float]] = []
     near: Followed | None = None
     for _ in range(12):
