@@ -72,6 +72,8 @@ def _largest(nats: float, horizon: int, chains: tuple[Chain, ...]) -> tuple[floa
         leakage = max(_shown((Run(epsilon, horizon),), chain) for chain in chains) if epsilon else math.inf
         if leakage <= nats:
             return epsilon, leakage
+        if leakage == math.inf:
+            break
         aim *= nats / leakage * (1 - _SLACK[0])
     return 0.0, 0.0
 
