@@ -154,7 +154,8 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
     before, after = _accepted(budgets.tobytes(), chain, record.lags, endless=steps is None, windows=bool(windows))
     group = GroupLeakage(np.resize(budgets, len(before[0])), before[0], after[0], steps is None)
     by_pairs = None
-    if alphas and group.largest()[0] > min(alphas):
+    bounded = bool(np.isfinite(before[0]).all() and np.isfinite(after[0]).all())  # else nothing is left to add up
+    if alphas and not (bounded and group.largest()[0] <= min(alphas)):
         by_pairs = shown_by_pairs(chain, budgets, endless=steps is None, group=record.group)
     return by_pairs or (stated_inheritance(record.group, before, after), group)
 

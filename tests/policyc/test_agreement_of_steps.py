@@ -38,6 +38,7 @@ budget quantified
 postprocess places { sum(places) == regions }
 """
 BELONGS = (0, 1, 0, 1, 2)
+USERS = "user_level(epsilon = 2, delta = 1e-6, neighbors = replace)"
 LAPLACE = "budget quantified\nmechanism laplace()"
 
 
@@ -191,6 +192,25 @@ def test_stated_errors_are_those_of_runs(case, tmp_path):
         assert stderr <= 0.05 * found
         assert not squared or predicted.published <= predicted.without_postprocessing
         assert predicted.kind == ("simulated" if case in ("bounds", "absolute") else "expected")
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("total", [None, 300])
+def test_levels_with_who_is_absent_agree_where_all_of_a_user_is_promised(total, tmp_path):
+    """`otherwise` is a value of both levels; a public number of users is below nothing but itself."""
+    text = POLICY[: POLICY.index("correlation")].replace("alpha_dpt(alpha = 2.0)", USERS)
+    text += 'participation at_most(4 steps, assumed = "so it is")\npostprocess places { sum(places) == regions }\n'
+    if total is not None:
+        text = text.replace("== regions }", "== regions, sum(places) == population }")
+    plan = compiled(tmp_path, text=text).plan
+    assert {claim.holds for claim in verified_claims(plan)} == {True}
+    assert plan.trees[0].total == total
+    for error in simulate(plan, 3, 300, ()).errors:
+        if error.chosen:
+            predicted = plan.release_named(error.release).predicted
+            room = 4 * error.mean_squared_error_stderr + 0.02 * error.mean_squared_error
+            assert abs(error.mean_squared_error - predicted.published) <= room, error.release
+            assert predicted.published < predicted.without_postprocessing
 
 
 def test_levels_that_agree_err_less_than_levels_by_themselves(tmp_path):

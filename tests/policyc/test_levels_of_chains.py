@@ -196,3 +196,19 @@ def test_levels_are_run_verified_attacked_and_certified(tmp_path):
     assert [(row["by"], row["of_a_user"]) for row in content["data"]["levels"]] == [("place", "1"), ("region", "1")]
     audited = policyc("audit", "visits.plan", "--runs", "500", cwd=tmp_path)
     assert audited.returncode == 0, audited.stdout + audited.stderr
+
+
+def test_levels_without_end_are_planned_where_the_recursion_has_no_bound(tmp_path):
+    """Whoever moves on along a ring is shown by pairs of places: infinite bounds of the recursion are not added up."""
+    old = POLICY[POLICY.index("forward") : POLICY.index("evidence")]
+    ring = "forward = [[0.6, 0.4, 0, 0], [0, 0.6, 0.4, 0], [0, 0, 0.6, 0.4], [0.4, 0, 0, 0.6]], initial = stationary, "
+    text = POLICY.replace(old, ring).replace("horizon 12 steps", "horizon unbounded")
+    text = text.replace("deliver DELIVER", "deliver realtime\nmechanism laplace()").replace(
+        "estimate ESTIMATE", "estimate mle()"
+    )
+    (tmp_path / "places.csv").write_text("place,region\nnorth,Alps\nlake,Coast\nsouth,Alps\n")
+    (tmp_path / "visits.policy").write_text(
+        text.replace("budget BUDGET", "budget auto").replace("alpha = 2", "alpha = 1")
+    )
+    plan = compile_policy(tmp_path / "visits.policy").plan
+    assert {claim.holds for claim in verified_claims(plan)} == {True}
