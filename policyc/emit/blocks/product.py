@@ -30,7 +30,8 @@ def product(plan: Plan) -> Json:
         "purpose": plan.policy.purpose,
         "compiler": plan.compiler,
         "releases": [
-            {"name": r.name, "what": _what(plan, r), "values_per_step": str(len(r.cells))} for r in plan.releases
+            {"name": r.name, "what": f"{quoted(r.name)}, {_what(plan, r)}", "values_per_step": str(len(r.cells))}
+            for r in plan.releases
         ],
         "step": {"text": stream.step_text, "milliseconds": str(stream.step_milliseconds)},
         "horizon": {"steps": horizon, "words": _horizon(plan)},
@@ -68,12 +69,12 @@ def _counted(plan: Plan) -> str:
 
 def _what(plan: Plan, release: ReleasePlan) -> str:
     if not isinstance(release.query, CountQuery):
-        return f"{quoted(release.name)}, {_total(release.query)}"
+        return _total(release.query)
     if release.query.by is None:
-        return f"{quoted(release.name)}, {_counted(plan)}{' present' if events_counted(plan) == 1 else ''}"
+        return f"{_counted(plan)}{' present' if events_counted(plan) == 1 else ''}"
     names = [quoted(cell) for cell in release.cells]
     cells = listed(names) if len(names) <= LONGEST_LIST else f"{names[0]} to {names[-1]}, {len(names):,} in all"
-    return f"{quoted(release.name)}, {_counted(plan)} in each {quoted(release.query.by)}{_once(plan, release)}: {cells}"
+    return f"{_counted(plan)} in each {quoted(release.query.by)}{_once(plan, release)}: {cells}"
 
 
 def _once(plan: Plan, release: ReleasePlan) -> str:
@@ -97,13 +98,15 @@ def _total(query: Query) -> str:
 
 def _published(plan: Plan) -> str:
     stream = plan.stream
-    what = listed([_what(plan, release) for release in plan.releases])
+    several = len(plan.releases) > 1
+    each = [f"{quoted(part.name)}{' is' if several else ','} {_what(plan, part)}" for part in plan.releases]
+    what = f", these are released. {'. '.join(each)}" if several else f": {each[0]}"
     own = [release for release in plan.releases if not isinstance(release, DerivedRelease)]
     same = len({_noise(plan, release, "") for release in own}) == 1
     gaps = [f"{left_out_words(plan, one)} ({quoted(one.name)})" for one in plan.releases if suppresses(plan, one)]
     noise = " ".join(_noise(plan, one, "" if same else f" of {quoted(one.name)}") for one in (own[:1] if same else own))
     left_out = f" Left out are {listed(gaps)}: their fields are empty." if gaps else ""
-    published = f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}: {what}. {sentence_case(_delivered(plan))}."
+    published = f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}{what}. {sentence_case(_delivered(plan))}."
     return f"{published} {noise}{left_out}{made_sentence(plan)}"
 
 

@@ -106,7 +106,7 @@ def test_each_policy_of_the_gallery_has_a_page() -> None:
 @pytest.mark.law
 @pytest.mark.parametrize("policy", sorted(GALLERY.glob("deployments/*.policy")), ids=lambda path: path.stem)
 def test_pages_of_the_deployments_keep_it(policy: Path) -> None:
-    """Of other promises, sums, levels and values left out, though not their length: releases are one sentence yet."""
+    """Of other promises, sums, levels and values left out; of what they list, sentences are longer there still."""
     page = first_page(render_markdown(certificate_content(compile_policy(policy).plan, {})))
     require_explained(page)
     require_odds(page)
