@@ -93,4 +93,4 @@ def test_it_is_simulated_run_and_verified(neighbors, tmp_path):
     counted = read_events(tmp_path / "e.csv", plan, steps=6)
     assert np.array_equal(counted.counts["read"].sum(axis=1), 3 * counted.counts["devices"][:, 0])
     page = (tmp_path / "p.plan" / "certificate.md").read_text()
-    assert "in each once in up to 3 cells of `read`, 1 cell of `first` and 3 cells of `seconds`" in page
+    assert "That is up to 3 cells of each of `read` and `seconds`. It is up to 1 cell of `first`." in page

@@ -120,7 +120,7 @@ def test_the_certificate_says_what_remains_of_several_periods(tmp_path):
     (claim,) = made.plan.claims.user_level
     for point, words in zip(claim.beyond, ("any stretch of 1 day", "7 days", "31 days", "366 days"), strict=True):
         assert re.search(rf"{float(point.epsilon):g}\d* nats in {point.participation} periods \({words}\)", page), words
-    assert "over a lifetime nothing is promised" in page
+    assert "Over a lifetime nothing is promised" in page
 
 
 @pytest.mark.sampled(1)

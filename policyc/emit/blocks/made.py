@@ -115,12 +115,14 @@ def _left_out(plan: Plan, made: MadeRelease) -> str:
 
 
 def made_sentence(plan: Plan) -> str:
-    """What is made of released values, for the sentence about what is published; empty without any."""
+    """What is made of released values, for the paragraph about what is published; empty without any."""
     if not plan.made:
         return ""
+    names = listed([quoted(made.name) for made in plan.made])
     words = [
-        f"{quoted(made.name)}, {what_is_made(plan, made)}"
-        + (f" (left out are {left_out_words(plan, made)})" if made.suppressions else "")
+        f"{quoted(made.name)} is {what_is_made(plan, made)}."
+        + (f" Left out of it are {left_out_words(plan, made)}." if made.suppressions else "")
         for made in plan.made
     ]
-    return f" From released values alone follow, at no cost in privacy: {listed(words)}."
+    follow = "follows" if len(plan.made) == 1 else "follow"
+    return f" From released values alone {follow} {names}, at no cost in privacy. {' '.join(words)}"

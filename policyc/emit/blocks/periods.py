@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policyc.emit.blocks.user_limits import at_delta, left_words
 from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of
-from policyc.emit.blocks.wording import JsonValue, in_period, one_period, period_length
+from policyc.emit.blocks.wording import JsonValue, in_period, one_period, period_length, told_in_turn
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import DAY, MONTH
@@ -28,20 +28,20 @@ def habits(plan: Plan) -> list[JsonValue]:
                 "title": "What a user does in more steps",
                 "text": "A habit shows in many steps, and the promise is for "
                 f"{counted(target.window, 'step')} at a time. Of what a user does in more is promised: "
-                f"{more_steps(claim)}{at_delta(claim) and ',' + at_delta(claim)}.{_beside(plan)}",
+                f"{more_steps(claim)}.{_all_at(claim)}{_beside(plan)}",
             }
         ]
     if target.per is None:
         return []
     length, any_length = period_length(plan, target.per), duration(target.per)
-    for_ever = "; over a lifetime nothing is promised, as every further period adds to it"
+    for_ever = " Over a lifetime nothing is promised, as every further period adds to it."
     return [
         {
             "title": "What a user does in several periods",
             "text": f"Each period of {length} is hidden by itself, counted from step 0 on ({plan.stream.start}). A "
             f"habit shows in many, and any {any_length} that begins at another moment touches two. Of what a user does "
-            f"in several is promised: {several_periods(plan, claim)}{at_delta(claim) and ',' + at_delta(claim)}"
-            f"{for_ever if plan.stream.horizon is None else ''}.",
+            f"in several is promised: {several_periods(plan, claim)}.{_all_at(claim)}"
+            f"{for_ever if plan.stream.horizon is None else ''}",
         }
     ]
 
@@ -66,18 +66,25 @@ def _beside(plan: Plan) -> str:
     return f" Of all that a user does is promised: {', '.join(told)}." if told else ""
 
 
+def _all_at(claim: UserLevelClaim | UserRhoClaim) -> str:
+    """At which delta a list of numbers is told, as a sentence behind it; empty for none, or where each has its own."""
+    return at_delta(claim) and f" All{at_delta(claim)}."
+
+
 def more_steps(claim: UserLevelClaim | UserRhoClaim) -> str:
-    """What is left of what a user does in more steps: `2 nats at 2 steps, ...`."""
+    """What is left of what a user does in more steps, in sentences: `2 nats at 2 steps. It is ...`."""
     left = [f"{left_words(point)} at {counted(point.participation, 'step')}" for point in claim.beyond]
-    return ", ".join(left) or "as much, as there are no more"
+    return told_in_turn(left) or "as much, as there are no more"
 
 
 def several_periods(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
-    """What is left of what a user does in several periods: `8 nats in 7 periods (7 days), ...`."""
+    """What is left of what a user does in several periods, in sentences: `8 nats in 7 periods (7 days). It is ...`."""
     left = [left_words(point) for point in claim.beyond]
-    return ", ".join(
-        f"{words} in {counted(count, 'period')} ({stretch})"
-        for words, (count, stretch) in zip(left, _stretches(plan, claim), strict=True)
+    return told_in_turn(
+        [
+            f"{words} in {counted(count, 'period')} ({stretch})"
+            for words, (count, stretch) in zip(left, _stretches(plan, claim), strict=True)
+        ]
     )
 
 

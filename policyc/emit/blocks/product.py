@@ -102,23 +102,28 @@ def _published(plan: Plan) -> str:
     each = [f"{quoted(part.name)}{' is' if several else ','} {_what(plan, part)}" for part in plan.releases]
     what = f", these are released. {'. '.join(each)}" if several else f": {each[0]}"
     own = [release for release in plan.releases if not isinstance(release, DerivedRelease)]
-    same = len({_noise(plan, release, "") for release in own}) == 1
     gaps = [f"{left_out_words(plan, one)} ({quoted(one.name)})" for one in plan.releases if suppresses(plan, one)]
-    noise = " ".join(_noise(plan, one, "" if same else f" of {quoted(one.name)}") for one in (own[:1] if same else own))
+    added: dict[str, list[str]] = {}  # what is said of the noise of several releases is said once
+    for one in own:
+        added.setdefault(_noise(plan, one), []).append(quoted(one.name))
+    noise = " ".join(said.format(of="" if len(added) == 1 else f" of {listed(names)}") for said, names in added.items())
     left_out = f" Left out are {listed(gaps)}: their fields are empty." if gaps else ""
     published = f"{sentence_case(every(step_of(stream)))}, {_horizon(plan)}{what}. {sentence_case(_delivered(plan))}."
     return f"{published} {noise}{left_out}{made_sentence(plan)}"
 
 
-def _noise(plan: Plan, release: ReleasePlan, of: str) -> str:
-    """What noise is added to: every value, those of some steps, or what a mechanism measures in place of values."""
+def _noise(plan: Plan, release: ReleasePlan) -> str:
+    """What noise is added to: every value, those of some steps, or what a mechanism measures in place of values.
+
+    `{of}` is the place of the releases of which that is so.
+    """
     if where_released(plan, release):
         horizon, only = plan.stream.horizon, "some steps"
         if isinstance(release, Scheduled) and horizon is not None:
             only = f"{released_steps(release):,} of {horizon:,} steps"
         return (
-            f"Only {only}{of} are measured, and noise is added to their values; what is published, of the other steps "
-            "too, uses no data but these noisy values."
+            f"Only {only}{{of}} are measured, and noise is added to their values; what is published, of the other "
+            "steps too, uses no data but these noisy values."
         )
     if isinstance(release, MeasuredRelease):
         mechanism = release.mechanism
@@ -127,10 +132,10 @@ def _noise(plan: Plan, release: ReleasePlan, of: str) -> str:
         plain = isinstance(release, BudgetedRelease)
     if plain:
         return (
-            f"Noise is added to every value{of} first; what is published afterwards uses no data but the noisy values."
+            "Noise is added to every value{of} first; what is published afterwards uses no data but the noisy values."
         )
     return (
-        f"Noise is added first to all that is measured{of}; what is published afterwards uses no data but these noisy "
+        "Noise is added first to all that is measured{of}; what is published afterwards uses no data but these noisy "
         "measurements."
     )
 

@@ -7,7 +7,7 @@ from policyc.emit.blocks.accuracy import noise_words
 from policyc.emit.blocks.assumptions import UNPREDICTABLE_NOISE, one_ledger
 from policyc.emit.blocks.failures import failures
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
-from policyc.emit.blocks.periods import habits, habits_beside, other_periods, several_periods
+from policyc.emit.blocks.periods import habits, habits_beside, more_steps, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
 from policyc.emit.blocks.user_bounds import implied_bounds
@@ -28,6 +28,7 @@ from policyc.emit.blocks.user_participation import (
     KEPT,
     KEPT_OF_A_STEP,
     bound_words,
+    cells_words,
     participation,
     record_of,
     steps_words,
@@ -132,7 +133,8 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
     sentence = (
         f"{all_published(plan)} tells {amount_told(plan, index)} about all events of "
         f"{user(plan)}{in_period(plan, target)} together. {sentences.ADVERSARY}"
-        f"{other_periods(plan)}. {bounded} {steps_words(plan)}. {told_of_results(plan, index, other)}"
+        f"{other_periods(plan)}. {bounded} {steps_words(plan)}.{cells_words(plan)} "
+        f"{told_of_results(plan, index, other)}"
     )
     numbers = first_point(plan, index)
     delta: Json = {"delta": exact(target.delta)} if isinstance(target, UserLevel) and target.delta > 0 else {}
@@ -211,7 +213,7 @@ def _bound(plan: Plan, groups: Groups) -> Json:
         return {
             "id": "participation",
             "title": "Limited participation",
-            "statement": f"A user counts {bound_words(plan)}.{_absent(plan)}",
+            "statement": f"A user counts {bound_words(plan)}.{cells_words(plan)}{_absent(plan)}",
             "vouched_by": vouched,
             "if_it_fails": "It cannot fail for the users that the data names. A person with several names is several "
             f"users who act together, and is promised less, in whatever steps: {_together_words(groups, 'name')}"
@@ -220,8 +222,8 @@ def _bound(plan: Plan, groups: Groups) -> Json:
     return {
         "id": "participation",
         "title": "Limited participation (assumed, not enforced)",
-        "statement": f"A user takes part {bound_words(plan)}.{_absent(plan)} Nothing makes sure of that: the promise "
-        "holds only while it is true.",
+        "statement": f"A user takes part {bound_words(plan)}.{cells_words(plan)}{_absent(plan)} Nothing makes sure of "
+        "that: the promise holds only while it is true.",
         "vouched_by": f"the policy: {said(record.assumed or '')}",
         "if_it_fails": f"{_left(plan, claim)} A user who counts several times as often in the same steps, or has "
         f"several names, is promised {_together_words(groups, 'name')}."
@@ -245,8 +247,7 @@ def _left(plan: Plan, claim: UserLevelClaim | UserRhoClaim) -> str:
         return "A user who counts m times as often in a step is m users who act together."
     if in_period(plan):
         return f"A user who takes part more often in a period is promised as much less: {several_periods(plan, claim)}."
-    left = [f"{left_words(point)} at {counted(point.participation, 'step')}" for point in claim.beyond]
-    return f"A user who takes part in more steps is promised less: {', '.join(left)}."
+    return f"A user who takes part in more steps is promised less: {more_steps(claim)}."
 
 
 def _not_covered(plan: Plan, groups: Groups) -> list[JsonValue]:

@@ -11,6 +11,7 @@ from policyc.emit.blocks.wording import (
     in_period,
     listed,
     quoted,
+    told_in_turn,
 )
 from policyc.emit.numbers import counted, exact
 from policyc_check.plan.claims import Degradation, RhoLeft
@@ -47,19 +48,34 @@ def bound_words(plan: Plan) -> str:
 
 
 def _in_a_step(plan: Plan) -> str:
-    """`once in each`, or in how many cells of each."""
-    most = record_of(plan).per_step
-    said = {
-        release.name: spread_of(plan, release)
-        for release in plan.releases
-        if isinstance(release.query, CountQuery | SumQuery) and release.query.cells_per_step is not None
-    }
-    if not said:
+    """`once in each`, or in how many cells of each; where releases differ, `cells_words` says in how many."""
+    most, spread = record_of(plan).per_step, _spread(plan)
+    if not spread:
         return f"{'once' if most == 1 else f'at most {most:,} times'} in each"
-    if len(set(said.values())) == 1:
-        return f"in each once in up to {counted(max(said.values()), 'cell')}"
-    cells = [f"{counted(number, 'cell')} of {quoted(name)}" for name, number in said.items()]
-    return f"in each once in up to {listed(cells)}"
+    if len(spread) == 1:
+        return f"in each once in up to {counted(max(spread), 'cell')}"
+    return "in each once in a limited number of cells"
+
+
+def _spread(plan: Plan) -> dict[int, list[str]]:
+    """In how many cells of a step a user counts, with the releases of which that is so."""
+    found: dict[int, list[str]] = {}
+    for release in plan.releases:
+        if isinstance(release.query, CountQuery | SumQuery) and release.query.cells_per_step is not None:
+            found.setdefault(spread_of(plan, release), []).append(quoted(release.name))
+    return found
+
+
+def cells_words(plan: Plan) -> str:
+    """In how many cells of each release, where they differ: ` That is up to 3 cells of each of `a` and `b`. ...`."""
+    spread = _spread(plan)
+    if len(spread) < 2:
+        return ""
+    said = [
+        f"up to {counted(number, 'cell')} of {'each of ' if len(names) > 1 else ''}{listed(names)}"
+        for number, names in spread.items()
+    ]
+    return f" That is {told_in_turn(said)}."
 
 
 def steps_words(plan: Plan) -> str:
@@ -84,8 +100,9 @@ def participation(plan: Plan) -> Json:
     record = record_of(plan)
     kept = KEPT_OF_A_STEP if window_of(plan) is not None else KEPT.get(record.enforced or "")
     how = f"by the run: {kept}" if record.enforced else "by nobody: it is assumed"
+    bound = f"a user takes part {bound_words(plan)}{_beside(plan)}"
     return {
-        "bound": f"a user takes part {bound_words(plan)}{_beside(plan)}",
+        "bound": f"{bound}.{cells_words(plan)}".removesuffix("."),
         "per_step": str(record.per_step),
         "spacing": str(record.spacing),
         "enforced": how,

@@ -43,6 +43,11 @@ def listed(words: list[str], joint: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {joint} {words[-1]}"
 
 
+def told_in_turn(words: list[str]) -> str:
+    """`a. It is b. It is c`: a list as sentences, each as short as what it says."""
+    return ". It is ".join(words)
+
+
 NOTICED = 0.01  # relative standard error of a simulated error, from which on it is told
 
 
@@ -166,7 +171,7 @@ def span(plan: Plan) -> str:
 
 def all_published(plan: Plan) -> str:
     """What tells something, at the start of a sentence."""
-    return f"Everything that is published over {span(plan)}{',' if plan.stream.horizon is None else ''}"
+    return f"Everything published over {span(plan)}{',' if plan.stream.horizon is None else ''}"
 
 
 def step(plan: Plan) -> str:

@@ -106,10 +106,19 @@ def test_each_policy_of_the_gallery_has_a_page() -> None:
 @pytest.mark.law
 @pytest.mark.parametrize("policy", sorted(GALLERY.glob("deployments/*.policy")), ids=lambda path: path.stem)
 def test_pages_of_the_deployments_keep_it(policy: Path) -> None:
-    """Of other promises, sums, levels and values left out; of what they list, sentences are longer there still."""
+    """Of other promises, sums, levels and values left out, and of longer lists."""
     page = first_page(render_markdown(certificate_content(compile_policy(policy).plan, {})))
-    require_explained(page)
-    require_odds(page)
+    for rule in RULES:
+        rule(page)
+
+
+def test_what_is_said_of_the_noise_is_said_once() -> None:
+    """Of all releases of which it is so; errors are told under the name of each."""
+    page = first_page((GOLDENS / "gallery" / "speeds.md").read_text())
+    assert page.count("Noise is added to every value") == 1
+    assert "Noise is added to every value of `speed` and `cars` first;" in page
+    named = re.findall(r"^`(\w+)`\. ", page.split("## How accurate")[1], re.MULTILINE)
+    assert named == ["speed", "cars", "so_far"]
 
 
 def test_no_sentence_stands_in_two_modules() -> None:
