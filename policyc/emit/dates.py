@@ -14,7 +14,7 @@ SPACINGS = [  # of marks, in milliseconds; each divides a day, or is counted in 
 ]  # fmt: skip
 MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 6_000)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MOST_DATES, MOST_MOMENTS = 6, 4  # marks; a moment has a longer name
+MOST_DATES, MOST_MOMENTS = 6, 4  # marks; a moment may have a longer name
 
 
 def date_ticks(start: int, step: int, first: float, last: float) -> list[tuple[float, str]]:
@@ -27,14 +27,16 @@ def date_ticks(start: int, step: int, first: float, last: float) -> list[tuple[f
         last: step at which it ends.
 
     Returns:
-        Steps, not always whole, with names such as `2026-01-05`; empty where no calendar reaches.
+        Steps, not always whole, with names such as `2026-01-05`; empty where no calendar reaches. Of moments of a day
+        the first has its date, each day's midnight is its date, and the others are times such as `06:00`.
     """
     low, high = start + first * step, start + last * step
     try:
         for spacing in SPACINGS:
             most = MOST_DATES if spacing >= DAY else MOST_MOMENTS
             if high - low < spacing * most:
-                return _placed(_regular(low, spacing), start, step, high, _name_of(spacing))
+                found = _placed(_regular(low, spacing), start, step, high, _name_of(spacing))
+                return _shortened(found) if MINUTE <= spacing < DAY else found
         for months in MONTHS:
             if high - low < 30 * DAY * months * MOST_DATES:
                 return _placed(_monthly(low, months), start, step, high, "%Y-%m" if months < 12 else "%Y")
@@ -60,6 +62,16 @@ def _name_of(spacing: int) -> str:
     if spacing >= DAY:
         return "%Y-%m-%d"
     return "%Y-%m-%d %H:%M" if spacing >= MINUTE else "%H:%M:%S"
+
+
+def _shortened(found: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Full names would run into each other at a phone's width: the date stands where it begins."""
+    shortened, before = [], ""
+    for place, name in found:
+        day, time = name.split(" ")
+        shortened.append((place, day if time == "00:00" else time if day == before else name))
+        before = day
+    return shortened
 
 
 def _placed(moments: Iterator[datetime], start: int, step: int, high: float, name: str) -> list[tuple[float, str]]:

@@ -152,9 +152,9 @@ def test_the_turned_name_of_an_axis_stands_beside_the_longest_tick(high: str) ->
 def test_the_first_date_is_not_cut_off() -> None:
     """A date with its time at the left edge has room, also in the letters of a small screen."""
     points = [[str(step), "1"] for step in range(1440)]
-    dated = {"dates": {"start": "2026-03-02", "step_milliseconds": "60000"}, "level": None}
+    dated = {"dates": {"start": "2026-03-02T06:00", "step_milliseconds": "60000"}, "level": None}
     root = ET.fromstring(line_picture({**LINE, **dated, "series": [{"name": "x", "points": points}]}))
     marks = {part.text or "": float(part.attrib["x"]) for part in root if part.attrib.get("class") == "tick middle"}
-    assert "2026-03-02 00:00" in marks
+    assert "2026-03-02 06:00" in marks
     left = float(root.attrib["viewBox"].split()[0])
     assert all(left <= x - WIDEST_LETTER * len(name) / 2 for name, x in marks.items())
