@@ -25,6 +25,8 @@ from policyc_check.errors import KernelError
 EXAMPLE = ("fleet.policy", "fleet_transitions.csv")  # a policy of the gallery, and what it reads
 CERTIFICATE, RUN = "fleet.certificate.html", "fleet.certificate.svg"
 PAPER = '<rect width="100%" height="100%" fill="#fff"/>'  # readers may like it dark
+LETTERS = "@media (max-width: 30rem){text{font-size:17px} .label{font-size:16px}}"  # to be read at a phone's width
+STYLES, WHOLE_NAMES = "guide.css", ".md-typeset td:first-child code { word-break: normal; }\n"
 HERE = "Make one:\n"  # where the page about certificates has one
 SHIM = "iframe-worker.js"  # the generator adds one from the network unless there is one of this name
 PICTURE = re.compile(r"!\[[^]]*\]\((\w+\.svg)\)")
@@ -84,6 +86,7 @@ def _settings() -> dict[str, object]:
         "use_directory_urls": False,
         "nav": [{"policyc": "index.md"}, *({name: f"{name}.md"} for name in PAGES)],
         "plugins": ["search", "offline"],
+        "extra_css": [STYLES],
         "extra": {"polyfills": [SHIM], "generator": False},
         "theme": {
             "font": False,
@@ -113,6 +116,7 @@ def _write_sources(docs: Path) -> int:
     pictures = {found for text in pages.values() for found in PICTURE.findall(text)}
     for name in {*pictures, SHIM}:
         (docs / name).write_bytes(files("policyc.guide").joinpath(name).read_bytes())
+    (docs / STYLES).write_text(WHOLE_NAMES, encoding="utf-8")
     (docs / NOTEBOOK).write_bytes(shipped(NOTEBOOK))
     for name, content in _certificate().items():
         (docs / name).write_text(content, encoding="utf-8")
@@ -150,7 +154,7 @@ def _certificate() -> dict[str, str]:
         written = compile_policy(Path(folder, EXAMPLE[0])).save(Path(folder, "example.plan"))
         page, record = ((written / f"certificate.{kind}").read_text(encoding="utf-8") for kind in ("html", "json"))
     picture = standalone_svg(json.loads(record)["pictures"]["example"])
-    return {CERTIFICATE: page, RUN: picture.replace("</style>", f"</style>{PAPER}")}
+    return {CERTIFICATE: page, RUN: picture.replace("</style>", f"{LETTERS}</style>{PAPER}")}
 
 
 def _deployment(name: str) -> str:
