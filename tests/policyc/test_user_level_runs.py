@@ -18,6 +18,7 @@ from policyc.offers import calibrate
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.users.claims import setting_of, unit_of
 from policyc_check.verify import verified_claims
+from policyc_runtime import samplers
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger_claims import claims_of, ledger_claims, require_claims
 from policyc_runtime.ledger_reader import LedgerReader
@@ -360,6 +361,36 @@ def test_one_user_moves_the_counts_no_further_than_the_noise_hides(make, tmp_pat
         setting = setting_of(plan, part, plan.targets[0])
         assert (moved > 0).sum() == setting.changes
         assert 0 < moved.max() <= setting.shift
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sampler"),
+    [
+        ("gaussian", "discrete_gaussian"),
+        ("laplace", "discrete_laplace"),
+        ("binomial", "symmetric_binomial"),
+        ("common_noise", "discrete_gaussian"),
+    ],
+)
+def test_a_run_adds_noise_of_the_law_that_the_plan_states(make, tmp_path, monkeypatch, mechanism, sampler):
+    """A number for every value is asked for, of the plan's parameter and no other, and that is what is published."""
+    plan = make(horizon="12 steps", participation='assumed = "so it is"', end=f"mechanism {mechanism}()")
+    asked, draw = [], getattr(samplers, sampler)
+
+    def watched(parameter, count, randomness):
+        asked.append((parameter, draw(parameter, count, randomness)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(samplers, sampler, watched)
+    counts = np.full((12, 1), 50)
+    done = release(plan, counts, tmp_path / "l", randomness=SimulationRandomness(1), pin=None)
+    drawn = plan.measured[0].mechanism
+    (stated,) = vars(drawn.law).values()
+    assert {parameter for parameter, _ in asked} == {stated}
+    noise = (done.noisy - counts) * drawn.grid
+    own = noise.ravel() - np.concatenate([numbers for _, numbers in asked])
+    assert (own == own[0]).all()
+    assert mechanism == "common_noise" or own[0] == 0
 
 
 @pytest.mark.parametrize(
