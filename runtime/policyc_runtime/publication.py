@@ -80,7 +80,7 @@ def _differing_row(
         if np.array_equal(every_digit, rows):
             return None
         tried = [values]
-        for trial in range(TRIALS):
+        for trial in range(0 if plan.agrees(release.name) else TRIALS):  # those that agree have been rounded
             signs = np.random.default_rng(trial).choice([-1.0, 1.0], noisy.shape)
             moved = noisy + signs * NEAR * np.maximum(1.0, np.abs(noisy))
             tried.append(published_values(plan, release, moved, before, used)[: len(rows)])

@@ -604,7 +604,7 @@ def test_large_values_are_certain_to_a_part_of_them(demands, assumed, tmp_path):
 def test_steps_with_little_noise_are_shown(make, tmp_path):
     """Under budgets that differ from step to step the steps with little noise are shown, whatever their values."""
     text = STEP_BY_STEP.replace("below = {below}", "error_above = {below}, chance = 0.1")
-    wishes = "deliver realtime\nmechanism laplace()\nestimate none()\nbudget quantified()"
+    wishes = "deliver realtime\nmechanism laplace()\nestimate none()\nbudget optimal()"
     probe = make(text, wishes=wishes, below=1000, name="probe")
     bounds = error_bounds(probe, probe.releases[0], 0.1, 6)
     assert len(set(bounds.tolist())) > 1

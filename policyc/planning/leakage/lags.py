@@ -18,6 +18,7 @@ SETTLED = 2_000  # steps after which a start that is still moving is judged as i
 MOVING = (SETTLED, 200, 20, 0)  # where states are left for good, floats lose them, the later the sooner
 _BOUNDS = (0.1, 1.0, 4.0)  # leakages, nats, and
 _BUDGETS = (0.05, 0.5)  # budgets on which lags are tried
+_MANY = 256  # states, for which lags that are a quarter apart are tried: next to each other they win little
 
 
 def useful_lags(chain: Chain, most: int = 64) -> tuple[int, ...]:
@@ -59,7 +60,7 @@ def _useful_from(start: int, side: Losses, most: int) -> set[int]:
             best, idle = [min(pair) for pair in zip(limits, best, strict=True)], 0
         elif math.inf not in best:
             idle += 1
-        lag += 1
+        lag += max(1, lag // 4) if len(first.matrix) >= _MANY else 1
     return found
 
 

@@ -383,7 +383,7 @@ def test_bad_matrices_and_policies_are_findings(folder):
         ((*spent, "--chains", "missing.csv"), "E0898"),
         (("leakage", "--budgets", "missing.csv", "--policy", "wards.policy"), "E0897"),
         (("leakage", "--budgets", "missing.plan/", "--policy", "wards.policy"), "E0897"),
-        (("leakage", "--budgets", ".", "--policy", "wards.policy"), "E0802"),
+        (("leakage", "--budgets", ".", "--policy", "wards.policy"), "E0897"),
         (("leakage", "--budgets", "/dev/zero", "--policy", "wards.policy"), "E0897"),
     ):
         done = policyc(*words, cwd=folder)
