@@ -391,11 +391,8 @@ def _unfit(one: Combination) -> Iterator[str]:
     if one.user_level and (one.budget != "auto" or adaptive):
         yield "E0702"
     often = one.several or (not one.windowed and "per_step = 2" in one.participation)
-    if one.user_level and one.release == "by cell, otherwise":
-        if often or not one.replaced:
-            yield "E0314"
-        if one.periods and one.replaced:
-            yield "E0702"
+    if one.user_level and one.release == "by cell, otherwise" and (often or not one.replaced):
+        yield "E0314"
     if one.unable:
         yield "E0313"
     if mechanism in ("dft", *SKIPPING) and (one.wait == 0 or (one.wait and mechanism != "dft")):

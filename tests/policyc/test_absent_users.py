@@ -102,6 +102,48 @@ def test_noise_is_that_of_two_users_in_all_steps_of_either(bound: int, tmp_path:
     assert more == pytest.approx(min(2 * bound, STEPS) / bound, rel=0.01)
 
 
+@pytest.mark.parametrize("bound", [1, 2, 3])
+def test_of_a_period_noise_is_that_of_two_users_in_its_steps(bound: int, tmp_path: Path) -> None:
+    """Who is replaced in three days differs there alone; the check refuses one part in a hundred less."""
+    said = {
+        "promise": "epsilon = 1.0, delta = 1e-5, per = 3d",
+        "bound": f'at_most({bound} steps, per = 3d, assumed = "x")',
+        "more": "mechanism gaussian()",
+    }
+    plan = planned(tmp_path, **said)
+    assert variance(plan) / variance(planned(tmp_path, away="", **said)) == pytest.approx(
+        min(2 * bound, 3) / bound, rel=0.01
+    )
+    verify(plan)
+    (part,) = plan.measured
+    less = part.model_copy(update={"mechanism": part.mechanism.with_noise(0.99)})
+    with pytest.raises(PlanRejectedError):
+        verify(plan.model_copy(update={"releases": (less,)}).sealed())
+
+
+@pytest.mark.law
+def test_a_period_is_bounded_by_itself_through_the_run_s_own_counting(tmp_path: Path) -> None:
+    """What a user does in the first two of four days is replaced by anything else there: no other day differs."""
+    plan = planned(
+        tmp_path,
+        steps=4,
+        promise="epsilon = 1.0, delta = 1e-5, per = 2d",
+        bound="at_most(1 steps, per = 2d, enforced = keep_first)",
+    )
+    found = []
+    for course in product(range(4), repeat=2):
+        rows = [
+            f"one,2026-01-0{day + 1},{['', 'A', 'B', 'street'][at]}" for day, at in enumerate((*course, 1, 2)) if at
+        ]
+        (tmp_path / "seen.csv").write_text("\n".join(["person,at,room", "other,2026-01-02,B", *rows]) + "\n")
+        found.append(read_events(tmp_path / "seen.csv", plan, steps=4).counts["n"])
+    everybody = np.array(found)
+    assert (everybody[:, 2:] == everybody[0, 2:]).all()
+    most = max(int(((everybody - one) ** 2).sum(axis=(1, 2)).max()) for one in everybody)
+    setting = setting_of(plan, plan.measured[0], plan.targets[0])  # type: ignore[arg-type]
+    assert most == setting.changes * setting.shift**2 == 4
+
+
 def variance(plan: Plan) -> float:
     """Of the noise of a value."""
     return float(plan.measured[0].mechanism.stddev) ** 2  # type: ignore[attr-defined]
@@ -171,9 +213,9 @@ def test_a_run_is_verified_and_errs_as_stated(tmp_path: Path) -> None:
         ({"release": "count(seen, cells_per_step = 2)"}, "E0314", "once in a step"),
         ({"users": ""}, "E0308", "population"),
         (
-            {"promise": "epsilon = 1, delta = 0, per = 3d", "bound": 'at_most(2 steps, per = 3d, assumed = "x")'},
-            "E0702",
-            "less all that is released",
+            {"promise": "epsilon = 1, delta = 0, per = 6h", "bound": 'at_most(1 steps, per = 6h, assumed = "x")'},
+            "E0314",
+            "once in a step",
         ),
     ],
 )

@@ -62,21 +62,25 @@ PLANS: dict[str, tuple[str, str, str]] = {  # releases; bound, events, relation;
     "who is absent, in every step": (BY_CELL + COUNT, "3 1 replace away", "mechanism gaussian()"),
     "who is absent, of totals": (BY_CELL + "release w = prefix(n)\n", "2 1 replace away", "mechanism toeplitz()"),
     "who is absent, by coins": (BY_CELL, "2 1 replace away", "mechanism binomial()"),
+    "who is absent, of periods": (BY_CELL + COUNT, "1 1 replace away per=2d", "mechanism gaussian()"),
+    "who is absent, of periods, in every step": (BY_CELL, "2 1 replace away per=2d", ""),
+    "who is absent, of periods' totals": (BY_CELL + "release w = window(n, 2 steps)\n", "1 1 replace away per=2d", ""),
 }
 
 
 def compiled(kind: str, folder: Path, promise: str = "epsilon = 1.0, delta = 1e-5") -> Plan:
     """One of the plans, with one of the promises."""
     releases, participation, rest = PLANS[kind]
-    bound, events, relation, *away = participation.split()
+    bound, events, relation, *more = participation.split()
     path = folder / "tiny.policy"
-    cells = (CELLS if "by place" in releases else "") + ' otherwise "away"' * len(away)
+    cells = (CELLS if "by place" in releases else "") + ' otherwise "away"' * ("away" in more)
+    per = "".join(f", {one}" for one in more if one != "away")
     path.write_text(
         f"""policy tiny "Tiny"
 stream trips {{ user who time at {cells} step 1d horizon {STEPS} steps start "2026-01-01" population 100 }}
 {releases}
-target user_level({promise}, neighbors = {relation})
-participation at_most({bound} steps, per_step = {events}, enforced = keep_first)
+target user_level({promise}, neighbors = {relation}{per})
+participation at_most({bound} steps{per}, per_step = {events}, enforced = keep_first)
 {rest}
 """,
         encoding="utf-8",
@@ -84,8 +88,15 @@ participation at_most({bound} steps, per_step = {events}, enforced = keep_first)
     return compile_policy(path).plan
 
 
-def users(plan: Plan) -> Iterator[User]:
-    """Everybody who takes part in at most as many steps and with as many events as is allowed; nobody as well.
+def periods(plan: Plan) -> list[range]:
+    """Steps in which neighbors may differ."""
+    per = getattr(plan.targets[0], "per", None)
+    days = STEPS if per is None else int(per) // plan.stream.step_milliseconds
+    return [range(first, min(first + days, STEPS)) for first in range(0, STEPS, days)]
+
+
+def users(plan: Plan, steps: range) -> Iterator[User]:
+    """Everybody who takes part in at most as many of these steps and with as many events as is allowed; nobody as well.
 
     Where it is counted who is in none of the cells, everybody is so in all other steps.
     """
@@ -95,8 +106,9 @@ def users(plan: Plan) -> Iterator[User]:
     events = list(product(range(len(plan.stream.cell.cells) if plan.stream.cell else 1), range(2)))
     in_step = [e for size in range(record.per_step + 1) for e in combinations_with_replacement(events, size)]
     found: set[User] = set()
-    for support in supports(STEPS, record.bound, record.spacing):
-        found |= set(product(*([e or away for e in in_step] if step in support else [away] for step in range(STEPS))))
+    for support in supports(len(steps), record.bound, record.spacing):
+        taken = {steps[place] for place in support}
+        found |= set(product(*([e or away for e in in_step] if step in taken else [away] for step in range(STEPS))))
     yield from sorted(found)
 
 
@@ -133,11 +145,12 @@ def moved(plan: Plan, everybody: list[User], less: float) -> tuple[Floats, list[
 
 def worst(plan: Plan, less: float) -> Iterator[list[tuple[Noise, int]]]:
     """The neighbors who move all releases together most, in L1 and in L2, relative to the noise."""
-    everybody = list(users(plan))
-    numbers, laws = moved(plan, everybody, less)
-    replaced = plan.claims.user_level[0].relation is NeighboringRelation.REPLACE_ONE
-    others = numbers if replaced else numbers[everybody.index(((),) * STEPS)][None]
-    yield from furthest_apart(numbers, others, laws)
+    for steps in periods(plan):
+        everybody = list(users(plan, steps))
+        numbers, laws = moved(plan, everybody, less)
+        replaced = plan.claims.user_level[0].relation is NeighboringRelation.REPLACE_ONE
+        others = numbers if replaced else numbers[everybody.index(((),) * STEPS)][None]
+        yield from furthest_apart(numbers, others, laws)
 
 
 def furthest_apart(numbers: Floats, others: Floats, laws: list[Noise]) -> Iterator[list[tuple[Noise, int]]]:

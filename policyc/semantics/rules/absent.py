@@ -35,6 +35,7 @@ def _reason(policy: Policy) -> tuple[str, str, str, Label] | None:
     several = [release.span for release in policy.releases if release.cells_per_step is not None]
     if bound is not None and (bound.per_step > 1 or bound.cells_per_step is not None):
         several.append(bound.span)
+    several += [t.span for t in policy.targets if isinstance(t, UserLevelTarget) and policy.within_a_step(t.per)]
     if split and several:
         return (
             "is nobody's number",

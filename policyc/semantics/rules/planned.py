@@ -91,8 +91,3 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if isinstance(target, UserLevelTarget) and not policy.of_streams:
             instead = f"write `per = {policy.stream.step_text}`, a whole step: in each, a user counts once"
             yield "a period that is part of a step beside promises about steps", target.span, instead
-        elif isinstance(target, UserLevelTarget) and target.per is not None and target.neighbors == "replace":
-            cell, split = policy.stream.cell, any(release.by is not None for release in policy.releases)
-            if cell is not None and cell.otherwise is not None and split:
-                instead = "leave `otherwise` out: the number of users less all that is released tells it, at no cost"
-                yield f"how many users are `{cell.otherwise}` in a period", cell.span, instead

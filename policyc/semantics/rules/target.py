@@ -246,8 +246,7 @@ def _chain_without_use(policy: Policy) -> Iterator[Diagnostic]:
 def _uncounted(policy: Policy) -> Iterator[Diagnostic]:
     """E0308: who is `otherwise` can only be counted from a public number of users."""
     cell = policy.stream.cell
-    replaced = [t for t in policy.targets if not isinstance(t, UserStepsTarget) and t.neighbors == "replace"]
-    events = [target for target in replaced if getattr(target, "per", None) is None]
+    events = [t for t in policy.targets if not isinstance(t, UserStepsTarget) and t.neighbors == "replace"]
     counted = any(release.kind == "count" and release.by is not None for release in policy.releases)
     if cell is None or cell.otherwise is None or policy.stream.population is not None or not events or not counted:
         return

@@ -118,9 +118,9 @@ def own_bound(plan: Stated) -> int:
 def setting_of(plan: Stated, release: Asked, target: Promise, bound: int | None = None) -> Setting:
     """What the noise of a release has to hide, in a plan with a participation bound, or under another bound.
 
-    What a user does in one period moves the steps of that period alone. Several periods of one step add up there.
-    Steps in a row are so many periods of one step, and neighbors that replace them differ in no other. So it is of all
-    steps in which neighbors differ, in a row or not, where who is in none of the cells counts, and moves two values.
+    What a user does in one period moves the steps of that period alone, and neighbors that replace it differ in no
+    other. Several periods of one step add up there; steps in a row are so many periods of one step. Who is in none of
+    the cells counts in all steps in which neighbors differ, and moves two values.
     """
     own, record, period = own_bound(plan), plan.participation, period_of(plan)
     assert record is not None, "it has a bound"
@@ -128,12 +128,12 @@ def setting_of(plan: Stated, release: Asked, target: Promise, bound: int | None 
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
     cell, replaced = plan.stream.cell, target.relation is NeighboringRelation.REPLACE_ONE
     most = bound or (target.bound if isinstance(target, AnyUserSteps) else own * (target.window or 1))
-    window = target.window if isinstance(target, AnyUserSteps) else target.window and most
+    window = target.window if isinstance(target, AnyUserSteps) else math.ceil(period or 0) * -(-most // own) or None
     if counted.by is not None and cell is not None and cell.otherwise is not None:
         part = Participation(most, plan.stream.horizon, window=window)
         most = window = part.steps_of_two if replaced else part.steps
         replaced = True
-    in_a_step, spacing = min(most, math.ceil(1 / (period or 1))), 1 if window or most > own else record.spacing
+    in_a_step, spacing = min(most, math.ceil(1 / (period or 1))), 1 if target.window or most > own else record.spacing
     return Setting(
         participation=Participation(-(-most // in_a_step), plan.stream.horizon, spacing, window),
         contribution=contribution_of(counted, record.per_step) * in_a_step,
