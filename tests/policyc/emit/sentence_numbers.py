@@ -476,11 +476,16 @@ def takes_part(told: Told, found: str) -> None:
 
 
 def period_of_user(told: Told, steps: str, count: str | None = None, unit: str | None = None) -> None:
-    """How many steps the period has of a promise beside those about steps, and how long that is."""
-    (target,) = beside_steps(told.plan)
-    assert number(steps) == target.window
+    """How many steps the period has of a promise beside those about steps, and how long that is; else it is a step."""
+    assert [number(steps)] == ([target.window for target in beside_steps(told.plan)] or [1])
     if count is not None and unit is not None:
-        assert number(count) * UNITS[unit] == target.window * told.plan.stream.step_milliseconds
+        steps_in_a_row(told, steps, count, unit)
+
+
+def steps_in_a_row(told: Told, steps: str, count: str, unit: str) -> None:
+    """So many as a promise is about, and how long they are."""
+    assert number(steps) in {target.window for target in told.plan.targets if hasattr(target, "window")}
+    assert number(count) * UNITS[unit] == number(steps) * told.plan.stream.step_milliseconds
 
 
 def spacing(told: Told, found: str) -> None:
@@ -1143,7 +1148,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
         left_to_chance,
     ),
     (rf"one period of {N} steps \({LENGTH}\)", period_of_user),
-    (rf"any {N} steps in a row \({LENGTH}\)(?:, |: neighbors)", period_of_user),
+    (rf"any {N} steps in a row \({LENGTH}\)(?:, |: neighbors)", steps_in_a_row),
     (
         rf"in (?:at most )?{N} steps of a period of {N}\b",
         lambda told, bound, steps: (takes_part(told, bound), period_of_user(told, steps)),
