@@ -36,6 +36,22 @@ def pytest_configure(config: pytest.Config) -> None:
     """Full sizes and goldens are of all tests, laws as well, where the command line does not say which."""
     if (config.getoption("--full") or config.getoption("--bless")) and config.option.markexpr == "not law":
         config.option.markexpr = ""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Failures(config))
+
+
+class _Failures:
+    """Names a failure when it happens: laws take half an hour, and who stops them early wants to know what failed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+            crash = getattr(getattr(report.longrepr, "reprcrash", None), "message", "").partition("\n")[0]
+            terminal.write_line(f" {report.nodeid} ({report.when}) {crash}"[:300])
 
 
 @pytest.hookimpl(tryfirst=True)
