@@ -19,6 +19,7 @@ AWAY = (
     "_TRANSPORT", "_DESTROY", "_DESTROY_BROKER", "_TIMED_OUT", "_UNKNOWN_PARTITION", "_ALL_BROKERS_DOWN",
     "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
 )  # fmt: skip
+BROKERS = ("bootstrap.servers", "metadata.broker.list")  # one property under two names
 PATIENCE = 300.0  # seconds that brokers may be away, as while they start again
 OURS = ("enable.", "auto.offset.reset", "group.id", "acks", "isolation.level")
 
@@ -52,6 +53,12 @@ class Topic(NamedTuple):
         taken = next((name for name in properties if name.startswith(OURS)), None)
         if taken is not None:
             raise unusable(address, f"`{taken}` decides whether rows are taken in once", "leave it out")
+        other = next((name for name in properties if name in BROKERS), None)
+        if other is not None:
+            reason = (
+                f"`{other}` in the file of properties names brokers, which would take the place of `{found['hosts']}`"
+            )
+            raise unusable(address, reason, "leave it out of the file that `--kafka` names: the address says them")
         return cls(found["hosts"], found["topic"], properties)
 
     @property

@@ -207,6 +207,17 @@ def test_a_topic_that_is_not_there_or_lost_rows_is_one_message(cluster, tmp_path
     assert "went as far as 999" in str(refused.value.because)
 
 
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
+def test_brokers_are_those_of_the_address(name):
+    """Properties that name others would have events read from, or values written to, where nobody said."""
+    with pytest.raises(DataError) as refused:
+        Topic.of("kafka://host:9092/topic", {"security.protocol": "ssl", name: "elsewhere:9092"})
+    assert (refused.value.code, refused.value.where) == ("E0870", "kafka://host:9092/topic")
+    assert f"`{name}`" in str(refused.value.because)
+    assert "elsewhere" not in str(refused.value)
+    assert "--kafka" in str(refused.value.help)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
