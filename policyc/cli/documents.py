@@ -121,8 +121,15 @@ def sign(
         file = key or new_key or Path()
         passphrase = partial(typer.prompt, "passphrase", hide_input=True, err=True)
         agrees = partial(_agrees, signer=signer, yes=yes)
-        if (signed := sign_plan(directory, file, passphrase, signer, agrees, _verified)) is None:
-            typer.echo("not signed", err=True)
+        signed = None
+        try:
+            signed = sign_plan(directory, file, passphrase, signer, agrees, _verified)
+        finally:
+            if signed is None and new_key is not None:  # nothing is written then, and the key signed nothing
+                for made_file in (new_key, public):
+                    made_file.unlink(missing_ok=True)
+        if signed is None:
+            typer.echo("not signed" if new_key is None else "not signed, and the new key is removed", err=True)
             raise typer.Exit(FINDINGS)
         say(f"{directory / signatures.ENVELOPE}: signed by {signer.words}, on {signer.date}, with the key {signed}")
 

@@ -377,6 +377,12 @@ def test_the_first_page_is_shown_before_it_is_signed(fleet, monkeypatch):
     assert "What is promised" in refused.stdout
     assert "Do you, Ada Bell, sign this" in refused.stdout
     assert not (fleet / "asked.plan" / "certificate.dsse.json").exists()
+    made = ("sign", "asked.plan", "--new-key", "refused.pem", "--name", "Ada Bell")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    again = policyc(*made, cwd=fleet)
+    assert (again.returncode, "the new key is removed" in again.stderr) == (1, True)
+    assert list(fleet.glob("refused.pem*")) == []  # a key that signed nothing, of which nobody thinks
+    assert (fleet / "asked.pem").exists()  # one that was there stays
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert policyc(*told, cwd=fleet).returncode == 0
     assert "Purpose: open data." in (fleet / "asked.plan" / "certificate.md").read_text()
