@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,14 @@ from policyc.planning.series import modelled_signal, signal_evidence, with_one_s
 from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import Made, MarkovCorrelation, NoCorrelation, Policy, Release
 from policyc.semantics.postprocessing import LinearConstraint, Suppression
-from policyc.semantics.targets import AlphaDPTTarget, Target, UserLevelTarget, UserStepsTarget, WEventTarget
+from policyc.semantics.targets import (
+    AlphaDPTTarget,
+    EventLevelTarget,
+    Target,
+    UserLevelTarget,
+    UserStepsTarget,
+    WEventTarget,
+)
 from policyc.version import __version__
 from policyc_check.plan import targets as promised
 from policyc_check.plan.correlation import ChainRecord, Correlation, IndependentGroup
@@ -159,7 +166,10 @@ def release_cells(policy: Policy, release: Release | Made) -> tuple[str, ...]:
 
 
 def sensitivity(release: Release) -> tuple[Decimal, str]:
-    """How far one neighbor can move the values of a step, in L1, with the reason."""
+    """How far one neighbor can move the values of a step, in L1, with the reason.
+
+    No less where events are added or removed: the last of a step counts, so that one event less may move a user.
+    """
     if release.by is not None:
         return Decimal(2), "replacing one user's cell lowers one count by one and raises another by one"
     return Decimal(1), "replacing one user's value changes the one count by at most one"
@@ -276,10 +286,16 @@ def target_record(target: Target, policy: Policy | None = None) -> promised.Targ
     if isinstance(target, AlphaDPTTarget):
         return promised.AlphaDPT(alpha=target.alpha, window=target.window)
     if isinstance(target, WEventTarget):
-        return promised.WEvent(epsilon=target.epsilon, window=target.window)
+        return promised.WEvent(epsilon=target.epsilon, window=target.window, **_of_steps(target))
     if isinstance(target, UserLevelTarget):
         return _user_promise(target)
-    return promised.EventLevel(epsilon=target.epsilon)
+    return promised.EventLevel(epsilon=target.epsilon, **_of_steps(target))
+
+
+def _of_steps(target: EventLevelTarget | WEventTarget) -> dict[str, Any]:
+    """What is said of a promise about steps besides its nats: nothing of one that replaces, without a delta."""
+    relation = None if target.neighbors == "replace" else RELATIONS[target.neighbors]
+    return {"delta": target.delta or None, "relation": relation}
 
 
 def _user_promise(target: UserLevelTarget) -> promised.AnyUserPromise:

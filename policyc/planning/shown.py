@@ -38,7 +38,9 @@ def shown_warnings(policy: Policy, plan: Plan, notices: Sequence[Diagnostic]) ->
                     f"`{release.name}` is",
                     rule.span,
                     because=release.predicted.because or "its values are kept until counts move",
-                    help="write `estimate none()`, whose errors are those of the noise; or `below = ...`, which asks "
+                    help="write `below = ...`, which asks for no error, or drop what makes levels agree"
+                    if plan.agrees(release.name)
+                    else "write `estimate none()`, whose errors are those of the noise; or `below = ...`, which asks "
                     "for no error; or say with `signal` how values move",
                 )
                 raise PolicyError(policy.source, [*notices, finding])

@@ -18,7 +18,7 @@ from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
 from policyc_check.plan.stream import MONTH, longest
-from policyc_check.plan.targets import AnyUserSteps, EventLevel, UserPromise
+from policyc_check.plan.targets import AnyUserSteps, EventLevel, OfSteps, UserPromise, adds_or_removes
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
 from policyc_check.steps.users import check_user_steps
@@ -90,15 +90,17 @@ def _check_sensitivity(plan: Plan) -> Iterator[Claim]:
 
 
 def _check_balance(plan: Plan) -> Iterator[Claim]:
-    """Balanced noise tells the total exactly: it must be public, and no neighbor may change it."""
+    """Balanced noise tells the total exactly, and so does that a step is released: no neighbor may change it."""
+    cell, added = plan.stream.cell, any(isinstance(one, OfSteps) and adds_or_removes(one) for one in plan.targets)
+    if added and cell and cell.otherwise is None and plan.stream.population and any(r.query.by for r in plan.scheduled):
+        yield Claim("neighbors leave the population as it is", False, "without events a user is in no cell", "targets")
     for index, release in enumerate(plan.releases):
         if not isinstance(release.mechanism, Laplace) or release.mechanism.balanced_cells is None:
             continue
         public = release.query.by is not None and plan.stream.population is not None  # all cells: `_check_shape`
         name = f"the noise of `{release.name}` adds up to zero over cells whose total is public"
         holds = public and release.mechanism.balanced_cells == len(release.cells)
-        detail = "replacing one user's cell leaves the population as it is"
-        detail = detail if public else "the total of the cells is not declared to be public"
+        detail = "replacing a user's cell leaves it as it is" if public else "the total is not declared to be public"
         yield Claim(name, holds, detail, f"releases.{index}.mechanism")
 
 

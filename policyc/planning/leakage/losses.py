@@ -50,6 +50,7 @@ class Losses:
         self.side = side
         self._tolerance = row_tolerance
         self._known: dict[tuple[int, int], tuple[Law, LossFunction]] = {}
+        self._steady: dict[int, LossFunction] = {}  # by lag, where no law depends on the step
 
     @property
     def settled(self) -> float:
@@ -58,13 +59,18 @@ class Losses:
 
     def loss(self, step: int, lag: int) -> LossFunction:
         """Loss function of the state at `step - lag` given the state at `step` (in the order of the recursion)."""
+        if (steady := self._steady.get(lag)) is not None:
+            return steady
         law = self.side.law(step, lag)
         key = (id(law), lag)
         if key not in self._known:
             # a row known within rho of total variation, k times over, is known within k rho
             tolerance = min(0.999, lag * self._tolerance)
             self._known[key] = law, LossFunction(law.matrix, tolerance, law.relative_error)
-        return self._known[key][1]
+        found = self._known[key][1]
+        if not self.settled:
+            self._steady[lag] = found
+        return found
 
     def reversed(self) -> Losses:
         """The same laws counted from the last step.

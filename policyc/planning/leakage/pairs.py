@@ -193,27 +193,27 @@ def _told(
 ) -> Floats:
     """The ratios that outputs reach which are best for given ones, of some pairs, (m,); inf for none known."""
     i, j, ratio = at
-    x, y = law[i], law[j]
-    left = x - ratio[:, None] * y
+    forms = np.stack([law[i], law[j], law[i] - ratio[:, None] * law[j]])  # x, y and what is left of x: (3, m, n)
     if rough:
-        x, y, left = rough.moved((x, y, left), (np.ones(len(i)), -np.ones(len(i)), 1 + ratio))
-    best, rows = np.ones(len(i)), np.arange(len(i))
+        forms = rough.moved(forms, np.stack([np.ones(len(i)), -np.ones(len(i)), 1 + ratio]))
+    best, rows, (begins, grows) = np.ones(len(i)), np.arange(len(i)), map(math.exp, budgets)
     for _ in range(int(min(steps, _PATIENCE))):
-        begun, grown = (np.where(left > 0, math.exp(told), 1.0) for told in budgets)
-        reached, scale = (x * begun).sum(axis=1), (y * begun).sum(axis=1)
-        if best.max() > largest or not (scale > 0).all():
+        left = forms[2]
+        reached, scale = np.add.reduce(forms[:2] * np.where(left > 0, begins, 1.0), axis=2)
+        if best.max() > largest or not scale.min() > 0:
             return np.full(len(i), np.inf)
         best[rows] = np.maximum(best[rows], reached / scale)
-        gains = np.maximum(left, 0.0).sum(axis=1)
-        going = np.minimum(gains, gains - left.sum(axis=1)) > _FAINT * scale  # else all that is left has one sign
-        if not going.any():
+        gains = np.add.reduce(np.maximum(left, 0.0), axis=1)
+        losses = gains - np.add.reduce(left, axis=1)
+        going = np.minimum(gains, losses) > _FAINT * scale  # else all that is left has one sign
+        if not (kept := np.count_nonzero(going)):
             break
-        grown = (grown / scale[:, None])[going]
-        rows, signs = rows[going], np.sign(left[going])
-        forms = x[going] * grown, y[going] * grown, left[going] * grown
-        x, y, left = (form @ law for form in forms)
-        if rough:
-            x, y, left = rough.moved((x, y, left), tuple((form * signs).sum(axis=1) for form in forms))
+        if kept < len(going):
+            rows, scale, forms = rows[going], scale[going], forms.compress(going, axis=1)
+        signs = np.sign(forms[2])
+        forms *= np.where(signs > 0, grows, 1.0) / scale[:, None]
+        onward = forms @ law
+        forms = rough.moved(onward, np.add.reduce(forms * signs, axis=2)) if rough else onward
     else:
         if steps > _PATIENCE:
             return np.full(len(i), np.inf)
@@ -228,11 +228,11 @@ class Rough:
     ranges: Floats  # (n, n)
     apart: float  # nats: about how far entries of v are
 
-    def moved(self, forms: tuple[Floats, ...], amounts: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    def moved(self, forms: Floats, amounts: Floats) -> Floats:
         """Likelihoods x, y and their difference, each with so much of the row that is least where x is to gain."""
         seen = np.where(forms[2] > 0, math.exp(self.apart), 1.0)
         row = self.rho * self.ranges[(seen @ self.ranges.T).argmin(axis=1)]
-        return tuple(form + amount[:, None] * row for form, amount in zip(forms, amounts, strict=True))
+        return np.asarray(forms + amounts[:, :, None] * row)
 
 
 def _roughly(law: Floats, epsilon: float, first: float, steps: int | None, rho: float) -> Floats:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,17 +76,17 @@ def inherited(
     def bound_at(t: int, gap: int) -> tuple[float, int]:
         """The least bound, and its lag."""
         value, by = math.inf, 0
-        spent, k = 0.0, 1
+        spent, k = 0.0, gap  # nothing is spent inside the gap
         for lag in lags if gap in lags else sorted({*lags, gap}):
             if lag > t:
                 break
+            if lag < gap:  # it ends inside the gap
+                continue
             while k < lag:
                 spent = add(spent, budget(t - k))
                 k += 1
             if spent >= value:
                 break
-            if lag < gap:  # it ends inside the gap
-                continue
             if lag in lags or coarse(lag, digits) == lag:
                 bound = add(spent, pass_on(t, lag, leaked.item(t - lag)))
                 if bound < value:
@@ -142,8 +143,9 @@ def _go_on(columns: tuple[Floats, Floats, Whole], t: int, end: int, length: int,
     """From step t to the end what was `length` steps earlier, with so much more in the columns of nats each time."""
     rounds = -(-(end - t) // length)
     for column, each in zip(columns, (more, more, 0), strict=True):
-        again = column[t - length : t] + each * np.arange(1, rounds + 1)[:, None]
-        column[t:end] = again.ravel()[: end - t]
+        again = column[t - length : t]
+        grown = again + each * np.arange(1, rounds + 1)[:, None] if each else np.tile(again, rounds)
+        column[t:end] = grown.ravel()[: end - t]
 
 
 def stretches(budgets: Floats) -> list[tuple[int, int]]:
@@ -282,6 +284,7 @@ def both_sides(
     With a `width` of 1, where that leaves the largest leakage about a step as it is, between releases a little more.
     """
 
+    @cache  # what tells how many digits are enough is what is asked for
     def find(digits: int) -> tuple[Floats, Floats]:
         return _prior(budgets, backward, lags, digits), _posterior(budgets, forward, lags, digits)
 

@@ -30,9 +30,7 @@ class Tree(NonNegative):
         """Exact where spacing is 1.
 
         A node of w steps holds at most m = floor((w - 1) / spacing) + 1 participations, and squares add up to most when
-        as many nodes as possible are full.
-
-        Source: CSS11
+        as many nodes as possible are full. Source: CSS11
         """
         square, bound = 0, participation.steps
         for level in range(self.horizon.bit_length()):

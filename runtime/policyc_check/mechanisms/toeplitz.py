@@ -47,9 +47,7 @@ class Convolution(NonNegative):
     def l2_square(self, participation: Participation) -> int:
         """Exact: that of a user who takes part as early and as densely as participation allows.
 
-        All inner products of columns are non-negative, and grow the earlier and the closer the columns are.
-
-        Source: KL24
+        All inner products of columns are non-negative, and grow the earlier and closer columns are. Source: KL24
         """
         whole = self.column.dtype.kind == "i" and self.column.ndim == 1
         if not (whole and (self.column >= 0).all() and (np.diff(self.column) <= 0).all()):

@@ -66,9 +66,7 @@ class GroupLeakage:
         """The leakage about every `width` steps in a row, nats, rounded up, (max(1, T - width + 1),); endless: (T,).
 
         It is what the first inherits from before, the budgets of all, and what the last inherits from after: given the
-        states of the window, what lies on both sides is independent. A window longer than the stream is the whole.
-
-        Source: CAO17 (Theorem 2)
+        states of the window, both sides are independent. A window longer than the stream is the whole. CAO17, Theorem 2
         """
         if width == 1 and self.both is not None:
             return all_up(self.both, self.budgets)

@@ -94,11 +94,9 @@ def period_of(plan: Stated) -> Fraction | None:
 
 
 def _all_as_long(plan: Stated) -> bool:
-    """Whether every period has as many steps as the longest, so that it is known by step which it is."""
-    stream, per = plan.stream, promised_user_level(plan)[0].per
-    if stream.clock is None or per is None:
-        return True
-    hours = stream.step_milliseconds < DAY <= longest(per) and len(stream.clock.changes) > 1
+    """Whether every period there is has as many steps as the longest, so that it is known by step which it is."""
+    stream, per = plan.stream, promised_user_level(plan)[0].per or 1
+    hours = stream.clock and stream.step_milliseconds < DAY <= longest(per) and len(stream.clock.changes) > 1
     return not hours and (per == MONTH) == (stream.step_text == MONTH)
 
 
@@ -143,7 +141,8 @@ def setting_of(plan: Stated, release: Asked, target: Promise, bound: int | None 
         cells=len(release.cells),
         wait=plan.delivery.longest_wait,
         spread=spread_of(plan, release),
-        period=period if period is None or period < 1 or _all_as_long(plan) else None,
+        period=period,
+        aligned=_all_as_long(plan),
         touched=1 if period is None else -(-most // own),
         workload=query.kind if isinstance(query, PrefixQuery | WindowQuery) else "identity",
         window=query.steps if isinstance(query, WindowQuery) else None,

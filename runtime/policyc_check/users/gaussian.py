@@ -5,9 +5,7 @@ so delta = E (1 - exp(epsilon - loss))^+ is the integral of phi(x + t) (1 - exp(
 below 0 and neither overflows nor cancels. Independent Gaussian releases compose exactly: their mu^2 add.
 
 Every delta here is an upper bound: the value in floating point, accurate to about 4e-13, raised by a relative 2e-12, or
-more where epsilon and mu are so large that their difference x loses digits.
-
-Source: BW18
+more where epsilon and mu are so large that their difference x loses digits. Source: BW18
 """
 
 from __future__ import annotations
@@ -33,8 +31,6 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
     Returns:
         delta in [0, 1]; never below 2.3e-308 unless mu is 0.
-
-    Source: BW18
     """
     if not (epsilon >= 0 and mu >= 0):
         raise ValueError("epsilon and mu are at least 0")

@@ -49,7 +49,8 @@ class Setting:
         window: for `window`, how many steps.
         per_step: events of one user that count in a step, at most; None says nothing, as `contribution` bounds them.
         spread: cells of a step in each of which one user adds up to `contribution`, at most.
-        period: steps, or which part of a step, of periods hidden one by one, all as long; None where there are none.
+        period: steps in a row, or which part of a step, of periods hidden one by one, at most; None: there are none.
+        aligned: whether all periods are as long, and the first begins at step 0.
         touched: periods in which one neighbor takes part, at most.
     """
 
@@ -64,6 +65,7 @@ class Setting:
     per_step: int | None = None
     spread: int = 1
     period: Fraction | None = None
+    aligned: bool = True
     touched: int = 1
 
     @property
