@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from policyc_runtime.agreement import Tree
     from policyc_runtime.offset import Offset
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
@@ -159,23 +160,28 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
 
     What releases that agree publish is this, so that it is a function of the plan and of noisy values alone.
     """
-    from policyc_runtime.noisy_values import noise_stddevs
-
     found = dict(noisy)
     for tree in plan.trees:
         parts = [plan.release_named(name) for name in tree.names]
         steps = len(noisy[tree.names[0]])
         if steps <= first:
             continue
-        variances = [
-            as_independent(noise_stddevs(plan, part, steps)[first:] ** 2, len(part.cells), balanced=part.balanced)
-            for part in parts
-        ]
+        variances = [each[first:] for each in level_variances(plan, tree, steps)]
         values = [np.asarray(noisy[part.name][first:], np.float64) for part in parts]
         digits = digits_of(tree, {part.name: _typical_noise(plan, part) for part in parts})
         for part, rows in zip(parts, tree.nearest(values, variances, digits), strict=True):
             found[part.name] = np.vstack([noisy[part.name][:first], rows])
     return found
+
+
+def level_variances(plan: Plan, tree: Tree, steps: int) -> list[Array]:
+    """Of each level's noise, as if it were new for every value, (steps,)."""
+    from policyc_runtime.noisy_values import noise_stddevs
+
+    return [
+        as_independent(noise_stddevs(plan, part, steps) ** 2, len(part.cells), balanced=part.balanced)
+        for part in map(plan.release_named, tree.names)
+    ]
 
 
 def as_independent(variance: Number, cells: int, *, balanced: bool) -> Number:

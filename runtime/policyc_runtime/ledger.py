@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
+from policyc_runtime.carried import Carried, left_as_text
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import clear_drafts
 from policyc_runtime.ledger_checkpoint import Checkpoint
@@ -130,9 +131,9 @@ class Ledger(LedgerReader):
                 self.sha256 = file_sha256(self._connection, self.path)
                 self.seals.write(Seal.of(self.meta["ledger"], self.state, self.state, self.sha256))
 
-    def checkpoint(self, outputs: dict[str, str]) -> Checkpoint:
-        """What a run may note once it has sealed the file, and published files with these SHA-256."""
-        return Checkpoint(self.meta["ledger"], *self.state, self.sha256, outputs)
+    def checkpoint(self, first: int, left: Carried) -> Checkpoint:
+        """What a run may note once it has sealed the file, and published files; what steps before the `first` left."""
+        return Checkpoint(self.meta["ledger"], *self.state, self.sha256, {}, first, left_as_text(left))
 
     def note_history(self, mark: str, coming: str) -> None:
         """Remember, inside a transaction, what mark the private history has, and which one it is about to have."""

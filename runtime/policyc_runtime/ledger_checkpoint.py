@@ -31,6 +31,9 @@ class Checkpoint(NamedTuple):
         hash: of the last of them.
         sha256: of the ledger's file.
         outputs: the SHA-256 of every published file, by the way to it from the ledger; all hold every released step.
+        first: of the steps from this one on,
+        left: the values follow from what those before left, by release, as JSON (`carried.py`); where that is of no
+            release, of any.
     """
 
     ledger: str
@@ -38,6 +41,8 @@ class Checkpoint(NamedTuple):
     hash: str
     sha256: str
     outputs: dict[str, str]
+    first: int
+    left: str
 
     @property
     def state(self) -> State:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from policyc_runtime.carried import Carried, left_of_text
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_chain import checked_entries
 from policyc_runtime.ledger_checkpoint import Checkpoint
@@ -53,6 +54,7 @@ class LedgerReader:
         self._connection = connection
         self.state = State()
         self.first = 0
+        self.left: Carried = {}  # what the steps before the first left, where they were not read
         self.sha256 = ""
         self._skipped = 0  # so many entries were not read, as nothing needs them
         self._trusted = 0  # so many entries are as a run left them that had checked them
@@ -174,18 +176,25 @@ class LedgerReader:
             self.values.setdefault(release, []).append(StoredValues.of(taken))
 
     def _trust(self, file: Path, checkpoint: Checkpoint | None, latest: int | None) -> None:
-        """Check no entry again where the file is as a run noted it; of so many last steps alone are they then read."""
+        """Check no entry again where the file is as a run noted it; of so many last steps, or some more, are they read.
+
+        All of them are where the note does not say what those before left.
+        """
         self.sha256 = file_sha256(self._connection, file)
         if checkpoint is None or not self.sha256 or checkpoint.sha256 != self.sha256:
             return
         self._trusted = checkpoint.entries
         if latest is None or not checkpoint.entries:
             return
-        rows = self._connection.execute(
-            "SELECT * FROM entry WHERE step > (SELECT max(step) FROM entry) - ? ORDER BY number", (latest,)
-        ).fetchall()
+        first = int(self._connection.execute("SELECT max(step) FROM entry").fetchone()[0]) + 1 - latest
+        left = left_of_text(checkpoint.left)
+        if left:
+            if checkpoint.first > first:
+                return
+            first = checkpoint.first
+        rows = self._connection.execute("SELECT * FROM entry WHERE step >= ? ORDER BY number", (first,)).fetchall()
         self.state, self.steps = checkpoint.state, int(rows[-1][1]) + 1
-        self._skipped, self.first = int(rows[0][0]) - 1, int(rows[0][1])
+        self._skipped, self.first, self.left = int(rows[0][0]) - 1, int(rows[0][1]), left
         self._take(Entry(*fields) for _, *fields, _ in rows)
 
     def _read(self) -> None:

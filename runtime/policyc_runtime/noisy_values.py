@@ -16,7 +16,7 @@ from policyc_check.users.claims import promised_user_level, setting_of, unit_of
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
 from policyc_runtime.mechanisms import StreamMechanism, WindowMechanism
-from policyc_runtime.mechanisms.mechanism import StepRecord
+from policyc_runtime.mechanisms.mechanism import Left, StepRecord
 from policyc_runtime.offset import NO_OFFSET, Offset
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import (
@@ -27,7 +27,6 @@ from policyc_runtime.planned_release import (
     Recorded,
     ReleasePlan,
 )
-from policyc_runtime.suppression_rule import ErrorAbove
 
 Array = NDArray[np.float64]
 
@@ -64,40 +63,35 @@ def publishable_steps(plan: Plan, ready: int) -> int:
     return ready if ready == plan.stream.horizon else max(ready - waiting_steps(plan), 0)
 
 
-def of_one_step(plan: Plan) -> bool:
-    """Whether what a step draws and publishes needs of earlier steps at most what the last one published.
-
-    Not where a mechanism or an estimator looks at earlier values, where totals are made of them, or where it depends
-    on how many steps there are which values are left out.
-    """
-    plain = (
-        isinstance(release, BudgetedRelease) or (isinstance(release, MeasuredRelease) and release.mechanism.of_one_step)
-        for release in plan.releases
-    )
-    alone = (release.estimator.of_one_step for release in plan.releases)
-    certain = (not isinstance(rule, ErrorAbove) for release in plan.releases for rule in release.suppressions)
-    waits = plan.delivery.kind == "offline" or waiting_steps(plan) > 0
-    return not waits and not plan.made and all(plain) and all(alone) and all(certain)
-
-
 def noisy_values(plan: Plan, release: ReleasePlan, records: Sequence[StepRecord]) -> Array:
     """Noisy values of a release with a stream mechanism, (steps, cells), in published units; NaN for none."""
     found = measured(plan, release)
     assert found is not None, "asked for releases with a stream mechanism only"
     mechanism, setting = found
-    unit = unit_of(plan, release)
+    return in_units(plan, release, mechanism.values(setting, records))
+
+
+def in_units(plan: Plan, release: ReleasePlan, values: Array) -> Array:
+    """What a mechanism says, in published units."""
     # one rounding a value: dividing by a whole number gives the float nearest to a value of the grid 1/10, 1/100, ...
-    values = mechanism.values(setting, records) * unit.as_integer_ratio()[0]
-    return values / unit.as_integer_ratio()[1]
+    up, down = unit_of(plan, release).as_integer_ratio()
+    return values * up / down
 
 
 def derived_values(release: Asked, values: Array) -> Array:
     """A running total or window, (steps, cells), of the noisy values of the release it is made of."""
-    totals = np.cumsum(values, axis=0)
-    if isinstance(release.query, WindowQuery):
-        width = release.query.steps
-        return totals - np.vstack([np.zeros((min(width, len(values)), values.shape[1])), totals[:-width]])
-    return totals
+    return derived_after(release, (), values)[0]
+
+
+def derived_after(release: Asked, left: Left, values: Array) -> tuple[Array, Left]:
+    """The same of the next steps, and what all leave to those after them: the last running totals."""
+    known = np.reshape(left[0], (-1, values.shape[1])) if len(left) else np.zeros((0, values.shape[1]))
+    totals = np.vstack([known, np.cumsum(np.vstack([known[-1:], values]), axis=0)[len(known[-1:]) :]])
+    if not isinstance(release.query, WindowQuery):
+        return totals[len(known) :], [totals[-1:]]
+    width, steps = release.query.steps, len(values)
+    begun = np.vstack([np.zeros((min(width - len(known), steps), values.shape[1])), totals])[:steps]
+    return totals[len(known) :] - begun, [totals[-width:]]
 
 
 def totalled(totals: Sequence[Asked], values: Array) -> Array:

@@ -209,13 +209,13 @@ class Plan(checked.Plan):
     def _reason_against_agreeing(self, name: str) -> str | None:
         """Why a release cannot agree with others, or None."""
         one = self.release_named(name)
-        plain = one.estimator.name in ("none", "mle") and not one.suppressions
+        plain = one.estimator.name in ("none", "mle")
         fresh = isinstance(one, MeasuredRelease) and one.mechanism.noisy_at_every_step
         if isinstance(one, BudgetedRelease):
             fresh = all(0 not in segment.epsilons for segment in one.schedule.segments)
         if plain and fresh and isinstance(one.query, CountQuery | SumQuery):
             return None
-        return f"`{name}` agrees, and is no count or sum with new noise at every step, or is estimated, or left out"
+        return f"`{name}` agrees, and is no count or sum with new noise at every step, or is estimated"
 
     @model_validator(mode="after")
     def _shows_where_others_show(self) -> Plan:

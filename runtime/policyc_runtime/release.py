@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from policyc_check.errors import KernelError
 from policyc_runtime.account import spend
+from policyc_runtime.carried import goes_on, left_at, looks_back
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import Checkpoint, FoundFile, read_checkpoint, way_to
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, SYSTEM, guarded
 from policyc_runtime.ledger_private import spill_folder, write_dropped
 from policyc_runtime.ledger_seal import PIN
-from policyc_runtime.noisy_values import of_one_step
 from policyc_runtime.output_place import own_outputs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import MeasuredRelease, Scheduled
@@ -95,9 +95,10 @@ def release(
         progress: called with (steps done, steps in all).
         randomness: where noise comes from; default the operating system's generator.
         steps_a_transaction: how many steps are committed together, >= 1.
-        latest: return no more than so many earlier steps (>= 1) beside the new ones, which `write_release` adds to
-            `output`, if there is one, where that is all that is needed: `continued`, CSV, no value made of earlier
-            ones, and ledger and output as the last run left them. Default: all.
+        latest: return no more than so many earlier steps (>= 1) beside the new ones, or than the last run did, which
+            `write_release` adds to `output`, if there is one, where that is all that is needed: `continued`, CSV, no
+            value made of earlier ones but as `carried.py` says, and ledger and output as the last run left them.
+            Default: all.
 
     Raises:
         PlanRejectedError: the plan does not keep its promise.
@@ -121,7 +122,7 @@ def release(
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
         checkpoint = read_checkpoint(ledger)
         left_as_is = _as_left(checkpoint, ledger, outputs)
-        found = left_as_is if latest is not None and continued and of_one_step(plan) else None
+        found = left_as_is if latest is not None and continued and goes_on(plan) else None
         book = stack.enter_context(
             Ledger.open(
                 ledger,
@@ -159,9 +160,15 @@ def release(
         del raw, run  # of a long stream they are large, and what is published comes from the ledger
         book.seal()
         done = stored_release(plan, book, steps)
-        left = (book.path, book.checkpoint({})) if done.steps.stop == book.steps and book.sha256 else None
+        left = _left(plan, book, latest) if done.steps.stop == book.steps and book.sha256 else None
         earlier = Earlier(shown, step_times(plan, book.start, 1)[0], found or {}) if shown else None
         return replace(done, before=done.steps.stop - new, earlier=earlier, left=left)
+
+
+def _left(plan: Plan, book: Ledger, latest: int | None) -> tuple[Path, Checkpoint]:
+    """A ledger, and what to note of it, so that the next run may begin as many steps before its own as this one."""
+    first = max(book.first, book.steps - (latest or 1))
+    return book.path, book.checkpoint(first, left_at(plan, book, first))
 
 
 def _as_left(
@@ -297,14 +304,18 @@ def _carried_on(
         )
     if counts:
         require_counts_suffice(plan, str(data))
+
+    def since(stop: int) -> int:
+        return min(book.first, looks_back(plan, book.steps, stop)) if book.first else 0
+
     with guarded(book.path), History(book.path, plan, book) as history:
         if counts:
             raw = history.read_ready(
-                data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, since=book.first
+                data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, since=since
             )
         else:
             raw = history.read(
-                data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, since=book.first
+                data, start=start, steps=steps, zoned=zoned, simulated=simulated, spill=spill, since=since
             )
         taken = history.steps
         for entry in chain(book.released(), book.ahead):

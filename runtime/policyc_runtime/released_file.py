@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError
+from policyc_runtime.carried import noisy_from
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.ledger_claims import UNREADABLE, require_claims
-from policyc_runtime.ledger_entry import StoredValues
 from policyc_runtime.ledger_file import SYSTEM
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.made_file import made_series, require_made
@@ -37,9 +37,7 @@ Values: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 def stored_release(plan: Plan, book: LedgerReader, steps: int) -> Release:
     """The first steps of a ledger, as far as they were read, as a release; what is published comes from there alone."""
     steps = min(steps, book.steps)  # the last ones may wait for others
-    found = {
-        part.name: _Stored(plan, part, book.values.get(part.name, ()), steps - book.first) for part in plan.releases
-    }
+    found = {part.name: _Stored(plan, part, book, steps - book.first) for part in plan.releases}
     noisy = {name: stored.noisy for name, stored in found.items()}
     published = {name: stored.published for name, stored in found.items()}
     series = {
@@ -60,12 +58,12 @@ def stored_release(plan: Plan, book: LedgerReader, steps: int) -> Release:
 class _Stored:
     """What a ledger says of one release's first steps, as numbers: piece by piece, as texts take ten times the room."""
 
-    def __init__(self, plan: Plan, part: ReleasePlan, pieces: Iterable[StoredValues], steps: int) -> None:
+    def __init__(self, plan: Plan, part: ReleasePlan, book: LedgerReader, steps: int) -> None:
         self.processes: list[str] = []
         published: list[NDArray[Any]] = [np.empty((0, len(part.cells)), np.int64 if part.integer else np.float64)]
         drawn: list[NDArray[Any]] = [np.empty((0, len(part.cells)))]
         records: list[list[int] | None] = []  # of a mechanism whose noisy values are made of all of them
-        for piece in pieces:
+        for piece in book.values.get(part.name, ()):
             taken = slice(max(steps - len(self.processes), 0))
             values = json.loads(f"[{piece.published}]")[taken]
             published.append(np.array(values, published[0].dtype).reshape(len(values), len(part.cells)))
@@ -76,7 +74,8 @@ class _Stored:
                 drawn.append(stored_noisy(plan, part, noisy))
             self.processes += piece.processes[taken]
         self.published: Values = np.concatenate(published)
-        drawn = [stored_noisy(plan, part, records)] if isinstance(part, Recorded) else drawn
+        if isinstance(part, Recorded):
+            drawn = [noisy_from(plan, part, book, [tuple(record or ()) for record in records])]
         self.noisy: Values = np.concatenate(drawn)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc_check.users.claims import source_release
+from policyc_runtime.carried import noisy_from
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimates import agreed, processes_used, published_values
 from policyc_runtime.ledger import Ledger
@@ -21,9 +22,8 @@ from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.ledger_file import overtaken
 from policyc_runtime.mechanisms.mechanism import StepRecord
 from policyc_runtime.noisy_values import (
-    derived_values,
+    derived_after,
     measured,
-    noisy_values,
     publishable_steps,
     ready_steps,
     waiting_steps,
@@ -155,15 +155,18 @@ class Run:
 
     def _measure(self, part: ReleasePlan, block: range) -> NDArray[np.float64]:
         """Noisy values of all steps that are there, for a release that is measured, or made of another."""
+        first = self._book.first
         if isinstance(part, DerivedRelease):
-            return derived_values(part, self._noisy[part.query.of][: block.stop])
+            left = self._book.left.get(part.name, ())
+            return derived_after(part, left, self._noisy[part.query.of][first : block.stop])[0]
+        assert isinstance(part, Recorded), "the only kind that is left"
         found = measured(self._plan, part)
         assert found is not None, "all others give away records"
         mechanism, setting = found
         records = self._records[part.name]
-        raw = self._raw.counts[source_release(self._plan, part).name][self._book.first : block.stop]
-        records += mechanism.measure(setting, raw, records, self._randomness)
-        return noisy_values(self._plan, part, records)
+        raw = self._raw.counts[source_release(self._plan, part).name][: block.stop]
+        records += mechanism.measure(setting, raw, [()] * first + records, self._randomness)
+        return noisy_from(self._plan, part, self._book, records)
 
     def _estimate(self, part: ReleasePlan, block: range, noisy: NDArray[np.float64]) -> None:
         """Published values of new steps, from the noisy ones through those that they may use."""

@@ -30,7 +30,6 @@ from policyc_check.rounding import UNIT, Floats
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_check.steps.chains import Law
 from policyc_check.verify import NONSENSE
-from policyc_runtime.schedule import column
 
 LONGEST = 10_000  # steps of an attack
 _SMALL = 1e-150  # likelihoods below it, beside the largest, lose digits
@@ -115,9 +114,9 @@ def losses_of_outputs(plan: Stated, steps: int) -> Floats:
     for release in plan.scheduled:
         counts = isinstance(release.query, CountQuery) and release.query.cells_per_step is None
         if counts and release.cells == cells and isinstance(release.mechanism, Laplace):
-            scales = column(release.schedule, "scales", steps)
-            told = {scale: float(Fraction(2) / Fraction(scale)) if scale else 0.0 for scale in set(scales)}
-            losses += [told[scale] for scale in scales]
+            scales = [scale for segment in release.schedule.segments for scale in segment.scales]
+            told = np.array([float(Fraction(2) / Fraction(scale)) if scale else 0.0 for scale in scales])
+            losses += told[release.schedule.runs.places(np.arange(steps))]
     return losses
 
 

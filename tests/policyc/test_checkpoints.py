@@ -14,12 +14,13 @@ import pytest
 from policyc import compile_policy
 from policyc_check.errors import KernelError
 from policyc_runtime import load_plan
+from policyc_runtime.carried import goes_on, left_as_text, left_of_text
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.ledger import Ledger
-from policyc_runtime.ledger_checkpoint import read_checkpoint
+from policyc_runtime.ledger_checkpoint import read_checkpoint, write_checkpoint
+from policyc_runtime.ledger_claims import claims_of
 from policyc_runtime.ledger_private import checkpoint_file
 from policyc_runtime.ledger_reader import LedgerReader
-from policyc_runtime.noisy_values import of_one_step
 from policyc_runtime.output import write_release
 from policyc_runtime.published_values import Release
 from policyc_runtime.randomness import SimulationRandomness
@@ -59,11 +60,20 @@ LATEST = {
     "binomial": (USER, "realtime", "mechanism binomial()\nestimate none()"),
     "prior": (CHAIN, "realtime", f"budget uniform()\nestimate map(prior = uniform)\n{SUM}"),
 }
+TOTALS = "release sofar = prefix(there)\nrelease lately = window(there, 3 steps)"
+LEFT = {
+    "tree": (USER, "realtime", f"mechanism binary_tree()\nestimate none()\n{TOTALS}"),
+    "tree, rising": (USER, "realtime", f"mechanism binary_tree()\nestimate mle()\n{RISING}"),
+    "totals": (USER, "realtime", f"mechanism gaussian()\nestimate none()\n{TOTALS}"),
+}
+LATEST |= LEFT
 WHOLE = {
     "filter": (CHAIN, "realtime", f"budget uniform()\nestimate filter()\n{SUM}"),
     "offline": (WINDOW, "offline", "estimate none()"),
     "absorption": (WINDOW, "realtime", "mechanism budget_absorption()\nestimate none()"),
-    "tree": (USER, "realtime", "mechanism toeplitz()\nestimate none()"),
+    "toeplitz": (USER, "realtime", "mechanism toeplitz()\nestimate none()"),
+    "made of what is released": (CHAIN, "realtime", f"budget uniform()\nestimate none()\n{TOTALS}"),
+    "left out": (USER, "realtime", f"mechanism gaussian()\nestimate none()\n{TOTALS}\n{RISING}"),
     "frequency": (CHAIN, "realtime", f"budget uniform()\nestimate map(prior = frequency)\n{SUM}"),
 }
 CUTS = [1, 2, 5, 5, 9, 12]
@@ -121,7 +131,7 @@ def test_the_latest_steps_alone_are_drawn_and_published_as_with_all_before_them(
     """The same noise gives the same ledger and the same bytes, whether earlier steps are read or not."""
     found = {}
     compiled(tmp_path, *{**LATEST, **WHOLE}[name])
-    assert of_one_step(load_plan(tmp_path / "visits.plan")) == (name in LATEST)
+    assert goes_on(load_plan(tmp_path / "visits.plan")) == (name in LATEST)
     for latest in (1, 2, None):
         folder = tmp_path / str(latest)
         shutil.copytree(tmp_path / "visits.plan", folder / "visits.plan")
@@ -133,6 +143,70 @@ def test_the_latest_steps_alone_are_drawn_and_published_as_with_all_before_them(
         assert [one.first for one in done] == begins
         assert [one.before for one in done] == [0, 1, 2, 5, 5, 9]
     assert found[1] == found[2] == found[None]
+
+
+def stepped(folder: Path, stop: int, seed: int = 4) -> Release:
+    """One more step, its noise from a seed of its own."""
+    given = {"continued": True, "steps": stop, "output": folder / "out.csv", "latest": 1}
+    book, randomness = folder / "visits.plan" / "ledger.sqlite", SimulationRandomness(seed)
+    plan = load_plan(folder / "visits.plan")
+    done = release(plan, events(folder, stop - 1, stop), book, randomness=randomness, **given)
+    write_release(done, folder / "out.csv")
+    return done
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", ["tree", "totals"])
+def test_what_was_left_is_believed_of_this_ledger_as_it_is_alone(name: str, tmp_path: Path) -> None:
+    """A note that is altered, cut, older or of another run: all is read, and the same bytes are published."""
+    begun, other = tmp_path / "begun", tmp_path / "other"
+    begun.mkdir()
+    compiled(begun, *LEFT[name])
+    shutil.copytree(begun, other)
+    stepwise(begun, latest=1)
+    stepwise(other, latest=1)
+    older = checkpoint_file(ledger(begun)).read_bytes()
+    stepped(begun, 13)
+    kept = checkpoint_file(ledger(begun)).read_bytes()
+    said = json.loads(kept)
+    moved = left_as_text({name: [rows + 1 for rows in each] for name, each in left_of_text(said["left"]).items()})
+    assert moved != said["left"]
+    notes = {
+        "kept": kept,
+        "altered": json.dumps({**said, "left": moved}).encode(),
+        "moved": json.dumps({**said, "first": said["first"] - 1}).encode(),
+        "cut": kept[:-20],
+        "gone": None,
+        "older": older,
+        "of another run": checkpoint_file(ledger(other)).read_bytes(),
+        "of nothing": json.dumps({**said, "left": "{}"}).encode(),
+    }
+    found = {}
+    for kind, note in notes.items():
+        folder = Path(shutil.copytree(begun, tmp_path / kind))
+        place = checkpoint_file(ledger(folder))
+        place.unlink() if note is None else place.write_bytes(note)
+        done = stepped(folder, 14)
+        assert done.first == (12 if kind == "kept" else 0)
+        assert stepped(folder, 15).first == 13
+        found[kind] = {file.name: file.read_bytes() for file in folder.glob("out*.csv")}, entries(folder)
+        assert list(found[kind]) == list(found["kept"])
+        assert found[kind] == found["kept"]
+
+
+def test_what_was_left_decides_what_is_published_and_only_the_key_forges_it(tmp_path: Path) -> None:
+    """A note with other numbers, under the key, gives other values; `verify` says which do not follow."""
+    compiled(tmp_path, *LEFT["totals"])
+    stepwise(tmp_path, latest=1)
+    note = read_checkpoint(ledger(tmp_path))
+    assert note is not None
+    left = {name: [rows + 1 for rows in arrays] for name, arrays in left_of_text(note.left).items()}
+    assert set(left) >= {"sofar", "lately"}
+    write_checkpoint(ledger(tmp_path), note._replace(left=left_as_text(left)))
+    assert stepped(tmp_path, 13).first == 11
+    with LedgerReader.open_read_only(ledger(tmp_path)) as book:
+        claims = list(claims_of(book, load_plan(tmp_path / "visits.plan")))
+    assert [claim.name for claim in claims if claim.holds is False]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from policyc_runtime.carried import goes_on
 from policyc_runtime.errors import DataError, LedgerError
 from policyc_runtime.follow.arrivals import Arrivals
 from policyc_runtime.follow.clock import FollowClock
@@ -23,7 +24,7 @@ from policyc_runtime.follow.source import Source
 from policyc_runtime.follow.timetable import Timetable
 from policyc_runtime.ledger_checkpoint import read_checkpoint
 from policyc_runtime.ledger_reader import LedgerReader
-from policyc_runtime.noisy_values import of_one_step, ready_steps, waiting_steps
+from policyc_runtime.noisy_values import ready_steps, waiting_steps
 from policyc_runtime.output import note_left
 from policyc_runtime.randomness import Randomness, SystemRandomness
 from policyc_runtime.release import release
@@ -222,7 +223,7 @@ class Follower:
         if steps:
             note_left(released, [draft for sink in self._sinks if isinstance(sink, FileSink) for draft in sink.drafts])
         if steps < times.horizon:
-            with self._looked_at(latest=1 if of_one_step(self._plan) else None) as book:
+            with self._looked_at(latest=1 if goes_on(self._plan) else None) as book:
                 self._randomness.rehearse(self._plan, book)
 
     def _release(self, steps: int, arrivals: Arrivals, latest: int) -> Release:

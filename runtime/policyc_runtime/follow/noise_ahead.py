@@ -77,5 +77,5 @@ def _rehearse(plan: Plan, book: LedgerReader, randomness: Randomness) -> None:
         assert found is not None, "all others give away records"
         mechanism, setting = found
         records = [tuple(json.loads(entry.noisy)) for entry in book.drawn(part.name)]
-        zeros = np.zeros((step + 1 - book.first, len(source_release(plan, part).cells)), dtype=np.int64)
-        mechanism.measure(setting, zeros, records, randomness)
+        zeros = np.zeros((step + 1, len(source_release(plan, part).cells)), dtype=np.int64)
+        mechanism.measure(setting, zeros, [()] * book.first + records, randomness)

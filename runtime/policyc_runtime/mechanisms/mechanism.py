@@ -25,7 +25,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 StepRecord = tuple[int, ...]
 """What one step gives away: whole numbers, possibly none."""
+
+Left: TypeAlias = "Sequence[NDArray[np.float64]]"
+"""What the values of later steps need of all before them: arrays (rows, cells), a mechanism's own. Public, as it is a
+function of records alone."""
 
 
 class StepMechanism(checked.StepMechanism):
@@ -164,6 +168,40 @@ class StreamMechanism(checked.StreamMechanism):
     def absolute_errors(self, setting: Setting, steps: int) -> NDArray[np.float64]:
         """The same as mean absolute errors, in units, (steps,), of normal noise where a mechanism knows no better."""
         return np.sqrt(self.variances(setting, steps) * (2 / math.pi))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether steps can be measured, and have values, by what `values_after` says that earlier ones left.
+
+        `measure` may then be given zeros for the raw values before `looks_back`, and empty records for steps before.
+        """
+        return self.of_one_step
+
+    def looks_back(self, setting: Setting, first: int, steps: int) -> int:  # noqa: ARG002
+        """From which step on `measure` needs raw values for the steps `first` to `steps` - 1."""
+        return first
+
+    def values_after(
+        self,
+        setting: Setting,
+        first: int,  # noqa: ARG002
+        left: Left,  # noqa: ARG002
+        records: Sequence[StepRecord],
+    ) -> tuple[NDArray[np.float64], Left]:
+        """The `values` of the steps from `first` on, and what all steps leave to those after them.
+
+        To the bit the same, however a stream is cut; asked of mechanisms that go on.
+
+        Args:
+            setting: as it was calibrated for.
+            first: how many steps are before.
+            left: what they left; nothing where there are none.
+            records: of the steps from there on.
+
+        Raises:
+            ValueError: these are no records of this mechanism.
+        """
+        return self.values(setting, records), ()
 
     def ready(self, setting: Setting, steps: int) -> int:  # noqa: ARG002
         """How many steps can be measured once raw values of the first `steps` are there; the horizon for offline ones.

@@ -105,7 +105,7 @@ def _applied(column: Array, x: Array) -> Array:
     blocks = -(-x.size // BLOCK)
     padded = np.append(x, np.zeros(blocks * BLOCK - x.size)).reshape(blocks, BLOCK)
     kernel = np.concatenate([np.zeros(BLOCK), column[: blocks * BLOCK], np.zeros(blocks * BLOCK)])
-    pieces = np.array([kernel[m * BLOCK : (m + 2) * BLOCK] for m in range(blocks)])
+    pieces = np.array([kernel[m * BLOCK : (m + 2) * BLOCK] for m in range(blocks)]).reshape(blocks, 2 * BLOCK)
     spectra, kernels = np.fft.rfft(padded, 2 * BLOCK, axis=1), np.fft.rfft(pieces, axis=1)
     result = np.zeros((blocks, BLOCK))
     for block in range(blocks):

@@ -17,6 +17,7 @@ import json
 import secrets
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,7 +141,7 @@ class History:
         zoned: bool = False,
         simulated: bool = False,
         spill: Path | None = None,
-        since: int = 0,
+        since: Callable[[int], int] = lambda _: 0,
     ) -> StepCounts:
         """All steps, those of earlier runs and those that the file brings.
 
@@ -151,7 +152,8 @@ class History:
             zoned: whether the start was said with its zone.
             simulated: whether the events come from a seed.
             spill: a folder for what does not fit into memory.
-            since: what steps before this one counted is not asked for: they have counts of 0, and no digest.
+            since: told how many steps there are, from which one on it is asked what they counted: those before have
+                counts of 0, and no digest.
 
         Raises:
             DataError: the file cannot be used.
@@ -192,7 +194,7 @@ class History:
                 self._forget(calendar, new.steps)
         finally:
             connection.close()
-        return self.counted(start, steps, since)
+        return self.counted(start, steps, since(self.steps if steps is None else steps))
 
     def read_ready(
         self,
@@ -203,7 +205,7 @@ class History:
         released: int = 0,
         zoned: bool = False,
         gaps: Gaps = "refuse",
-        since: int = 0,
+        since: Callable[[int], int] = lambda _: 0,
     ) -> StepCounts:
         """The same of ready counts; `released` and `gaps` are `at_least` and `gaps` of `read_counts`."""
         done, known = self.steps, self._meta.get("start")
@@ -219,7 +221,7 @@ class History:
         rows = {step: new.digests[step] for step in new.digests.told}
         self._check_again(rows, done, path)
         self._take(new, rows, done)
-        return self.counted(start, steps, since)
+        return self.counted(start, steps, since(self.steps if steps is None else steps))
 
     def keep(self) -> None:
         """Put what was taken in in the file's place, which the ledger is told before and after.

@@ -115,7 +115,7 @@ def counted_by_user(session: Session, plan: Plan, start: int, steps: range, *, c
         step = calendar.steps.sql("moment", session.dialect)
         there = f"SELECT count(*) FROM event WHERE code < {last} AND {step} >= {steps.start} AND {step} < {steps.stop}"
         dropped["events"] = _number(session, there) - sum(events for _, _, events, *_ in rows)
-    return StepCounts(start, counts, _digests(rows, steps.stop), dropped)
+    return StepCounts(start, counts, _digests(rows, steps), dropped)
 
 
 def listed_cells(plan: Plan) -> int:
@@ -284,12 +284,12 @@ def _with_absent(plan: Plan, release: ReleasePlan, values: Steps) -> Steps:
     return values
 
 
-def _digests(rows: Sequence[tuple[int, ...]], steps: int) -> tuple[str, ...]:
-    """What the values of each step came from: sums of hashes of who counted, where and with what."""
+def _digests(rows: Sequence[tuple[int, ...]], steps: range) -> tuple[str, ...]:
+    """What the values of each step came from: sums of hashes of who counted, where and with what; none before these."""
     digests: dict[int, list[str]] = defaultdict(list)
     for step, *parts in rows:
         digests[step].append(f"{':'.join(map(str, parts))};")
-    return tuple("".join(digests[step]) for step in range(steps))
+    return ("",) * steps.start + tuple("".join(digests[step]) for step in steps)
 
 
 def _number(session: Session, query: str) -> int:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -52,12 +53,20 @@ def feed(process: subprocess.Popen[str], seconds: float) -> None:
         time.sleep(0.05)
 
 
+def feed_until(process: subprocess.Popen[str], published: Callable[[], bool]) -> None:
+    """The same until something is there; a busy machine takes long to start, and a signal before that ends anything."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None and not published():
+        feed(process, 0.5)
+
+
 @pytest.mark.law
 def test_signals_end_it_between_steps_and_a_second_one_is_refused(tmp_path):
     """Exit 0 on SIGTERM, what is out is whole and verifies; meanwhile another one on the plan has exit 1."""
     folder = compiled(tmp_path)
     process = started(folder, "--output", "out.parquet", "--output", "-")
-    feed(process, 8)
+    feed_until(process, (folder / "out-there.parquet").exists)
+    feed(process, 5)
     second = started(folder, "--output", "other.parquet")
     assert (second.wait(60), "followed already" in second.communicate()[1]) == (1, True)
     process.send_signal(signal.SIGTERM)
@@ -121,7 +130,10 @@ def test_killed_at_random_moments_it_publishes_every_step_once(tmp_path):
                 [*COMMAND, "--output", "-", "--output", "out.csv"],
                 cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE, text=True,
             )  # fmt: skip
+            written = (folder / "out.ndjson").stat().st_size
             feed(process, 4 + 0.37 * turn)
+            if turn == 5:
+                feed_until(process, lambda size=written: (folder / "out.ndjson").stat().st_size > size)
             process.send_signal(signal.SIGKILL if turn < 5 else signal.SIGINT)
             _, err = process.communicate(timeout=60)
             assert process.returncode == (-9 if turn < 5 else 0), err

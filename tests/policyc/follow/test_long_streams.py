@@ -24,8 +24,9 @@ from policyc_runtime.release import release
 
 ALONE = f"{VISITS}mechanism gaussian()\nestimate none()\n"
 BEFORE = "postprocess there { there >= previous(there) - 3, suppress(there, below = 2) }\n"
-ONE_STEP = {"alone": ALONE, "the step before": ALONE.replace("none()", "mle()") + BEFORE}
-EARLIER = f"{VISITS}mechanism binary_tree()\nestimate none()\n"
+TREE = f"{VISITS}mechanism binary_tree()\nestimate none()\n"
+EARLIER = TREE.replace("binary_tree", "toeplitz")
+ONE_STEP = {"alone": ALONE, "the step before": ALONE.replace("none()", "mle()") + BEFORE, "nodes before": TREE}
 HORIZON = 6
 
 
@@ -154,9 +155,10 @@ def test_the_last_steps_alone_are_added_to_the_file_of_their_run(tmp_path):
 
 
 @pytest.mark.law
-def test_a_step_after_ten_thousand_takes_what_one_after_a_thousand_takes(tmp_path):
+@pytest.mark.parametrize("policy", [ALONE, TREE], ids=["alone", "tree"])
+def test_a_step_after_ten_thousand_takes_what_one_after_a_thousand_takes(policy, tmp_path):
     """In seconds of processor time, of which reading everything would add 0.4."""
-    text = ALONE.replace("step 1h", "step 1min").replace("horizon 4 steps", "horizon 20_000 steps")
+    text = policy.replace("step 1h", "step 1min").replace("horizon 4 steps", "horizon 20_000 steps")
     plan, minute, took = planned(tmp_path, text), HOUR // 60, {}
     for steps in (1000, 10_000):
         begins = BEGIN + steps * minute + minute // 2

@@ -76,6 +76,8 @@ budget quantified()
 estimate none()
 postprocess occupancy { suppress(occupancy, below = 60) }
 """
+TOTAL = COUNTED.replace("policy visits", "policy totals").replace("gaussian()", "binary_tree()")
+TOTAL = TOTAL.replace("postprocess there { suppress(there, below = 6) }", "release sofar = prefix(there)")
 HORIZON = 24
 KILL, HALF, ONCE, STAYS = 1, 2, 1000, 2000
 KILLS = {KILL: "killed before", HALF: "killed in the middle of"}
@@ -123,6 +125,7 @@ SCENARIOS = {
     "first new rows": scenario("visits", [3], "out.csv", "--continued"),
     "more new rows": scenario("visits", [3, 5], "out.csv", "--continued"),
     "latest step": scenario("visits", [3, 5], "out.csv", "--continued", "--no-report"),
+    "latest step of totals": scenario("totals", [3, 5], "out.csv", "--continued", "--no-report"),
     "more new rows, Parquet": scenario("visits", [3, 5], "out.parquet", "--continued"),
     "first counts": scenario("traffic", [3], "out.csv", "--counts", "--continued"),
     "more new counts": scenario("traffic", [3, 5], "out.csv", "--counts", "--continued"),
@@ -188,14 +191,15 @@ class Server:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two compiled policies and their data."""
+    """Three compiled policies and their data."""
     folder = tmp_path_factory.mktemp("made")
-    for name, text in (("visits", COUNTED), ("traffic", MOVING)):
+    for name, text in (("visits", COUNTED), ("totals", TOTAL), ("traffic", MOVING)):
         (folder / f"{name}.policy").write_text(text)
         compile_policy(folder / f"{name}.policy").save(folder / f"{name}.plan")
     rows = [f"u{n % 9},2026-01-01T{n // 8:02}:{n % 8 * 7:02}:00,{n % 23}" for n in range(80)]
-    (folder / "visits.csv").write_text("\n".join(["person,at,money", *rows]) + "\n")
-    (folder / "visits-new.csv").write_text("\n".join(["person,at,money", *rows[24:]]) + "\n")
+    for name in ("visits", "totals"):
+        (folder / f"{name}.csv").write_text("\n".join(["person,at,money", *rows]) + "\n")
+        (folder / f"{name}-new.csv").write_text("\n".join(["person,at,money", *rows[24:]]) + "\n")
     moves = [f"v{n % 40},2026-01-01T00:{n // 10:02}:00,{'AB'[n % 3 % 2]}" for n in range(500)]
     (folder / "traffic.csv").write_text("\n".join(["vehicle,seen_at,segment", *moves]) + "\n")
     for name, steps in (("counts", range(HORIZON)), ("counts-new", range(3, HORIZON))):
@@ -326,7 +330,7 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
 SOME = [
     pytest.param(["second run", "followed"], 4, id="some"),
     pytest.param(list(SCENARIOS), 25, id="every scenario", marks=pytest.mark.law),
-    pytest.param(["latest step"], 20, id="the latest step", marks=pytest.mark.law),
+    pytest.param(["latest step", "latest step of totals"], 30, id="the latest step", marks=pytest.mark.law),
     pytest.param(["first counts", "more new counts"], 40, id="new counts", marks=pytest.mark.law),
 ]
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from policyc.offers import calibrate, mechanism_offers
 from policyc_check.rounding import rounded_down
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
+from policyc_runtime.carried import left_as_text, left_of_text
 from policyc_runtime.mechanisms import AnyMechanism
+from policyc_runtime.mechanisms.mechanism import Left
 from policyc_runtime.sources_cited import SOURCES
 
 PROMISES = [(Decimal("0.1"), Decimal("1e-4")), (Decimal(1), Decimal("1e-6")), (Decimal(5), Decimal("1e-9"))]
@@ -162,6 +165,54 @@ def test_records_alone_give_the_values(name: str) -> None:
             assert np.array_equal(mechanism.values(setting, read[:steps]), values[:steps], equal_nan=True)
     if mechanism.whole_values:
         assert (np.isnan(values) | (values == np.rint(values))).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_before_the_first_step_there_are_no_values(name: str) -> None:
+    """No records give no values: a stream that is followed from its start is looked at before it has any."""
+    for setting in settings(kind_of(name)):
+        if setting.wait is not None:
+            assert calibrated(name, setting).values(setting, []).shape == (0, setting.cells)
+
+
+def written(left: Left) -> list[np.ndarray]:
+    """What was left, through JSON."""
+    return left_of_text(left_as_text({"there": left})).get("there", [])
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_left_stands_in_for_all_steps_before(name: str) -> None:
+    """However a stream is cut, with what was left through JSON: the same values to the bit, and the same records.
+
+    Of raw values and records before, where they are not asked for, nothing is looked at.
+    """
+    kind, steps, generator = kind_of(name), 21, np.random.default_rng(9)
+    given = list(settings(kind, steps=steps, bound=5))
+    for plain in [*given, *(replace(one, window=width) for one in given if one.window for width in (1, 3, 16, 40))]:
+        setting = plain if kind.reason_against(replace(plain, cells=2)) else replace(plain, cells=2)
+        mechanism = calibrated(name, setting)
+        if not mechanism.goes_on or setting.wait is None:
+            continue
+        raw = generator.integers(0, 1000, (steps, setting.cells))
+        records = run(mechanism, setting, raw, simulated(8))
+        whole = mechanism.values(setting, records)
+        for cuts in [
+            range(0, steps + 1),
+            *((0, cut, steps) for cut in range(steps)),
+            *((0, c, c + 3, steps) for c in range(18)),
+        ]:
+            left: Left = ()
+            for first, stop in pairwise(cuts):
+                values, left = mechanism.values_after(setting, first, written(left), records[first:stop])
+                assert values.tobytes() == whole[first:stop].tobytes()
+        for first in range(steps):
+            for stop in range(first + 1, steps + 1):
+                since = mechanism.looks_back(setting, first, stop)
+                assert 0 <= since <= first
+                known = raw[:stop] * (np.arange(stop) >= since)[:, None]
+                new = mechanism.measure(setting, known, [()] * first, simulated(4))
+                assert new == mechanism.measure(setting, raw[:stop], records[:first], simulated(4))
 
 
 @pytest.mark.parametrize("name", NAMES)

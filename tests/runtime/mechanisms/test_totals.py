@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from itertools import combinations, product
-from typing import Literal
+from itertools import combinations, pairwise, product
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,17 +16,22 @@ from stream_settings import run, simulated, truth
 
 from policyc.offers import calibrate, mechanism_offers
 from policyc.offers.linear import GridOffer
+from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.participation import Participation
 from policyc_check.users.setting import Setting
+from policyc_runtime.carried import left_as_text, left_of_text
 from policyc_runtime.mechanisms import StreamMechanism, stream_mechanism_kinds
 from policyc_runtime.mechanisms.binary_tree import BinaryTree
 from policyc_runtime.mechanisms.gaussian import Gaussian
+from policyc_runtime.mechanisms.mechanism import Left
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
+from policyc_runtime.noisy_values import derived_after, derived_values
 
 NAMES = ["binary_tree", "toeplitz"]
 EPSILON, DELTA = Decimal(1), Decimal("1e-6")
 YEAR = Setting(Participation(30, 365, 12), workload="prefix")
 Workload = Literal["identity", "prefix", "window"]
+WINDOWS = [WindowQuery(of="there", by=None, steps=steps) for steps in (1, 2, 5, 17, 30)]
 WORKLOADS: list[tuple[Workload, int | None]] = [("identity", None), ("prefix", None), ("window", 5)]
 
 
@@ -212,6 +218,22 @@ def test_long_streams_work() -> None:
         raw[::1000] = 10**6
         values = mechanism.values(setting, mechanism.measure(setting, raw[:3000], [], simulated(3)))
         assert np.abs(values - truth(setting, raw[:3000])).max() < 10 * rms(mechanism, setting)
+
+
+@pytest.mark.parametrize("query", [PrefixQuery(of="there", by=None), *WINDOWS])
+def test_totals_go_on_from_what_was_left(query: PrefixQuery | WindowQuery) -> None:
+    """However values are cut, with what was left through JSON: the same totals, to the bit."""
+    asked: Any = SimpleNamespace(query=query)
+    values = np.random.default_rng(3).normal(0, 1e3, (17, 2)) / 7
+    whole = derived_values(asked, values)
+    width = query.steps if isinstance(query, WindowQuery) else 17
+    assert np.allclose(whole, [values[max(t + 1 - width, 0) : t + 1].sum(axis=0) for t in range(17)])
+    for cuts in [range(18), *((0, cut, 17) for cut in range(18)), *((0, cut, cut + 2, 17) for cut in range(15))]:
+        left: Left = ()
+        for first, stop in pairwise(cuts):
+            found, left = derived_after(asked, left, values[first:stop])
+            assert found.tobytes() == whole[first:stop].tobytes()
+            left = left_of_text(left_as_text({"there": left}))["there"]
 
 
 @pytest.mark.parametrize("name", NAMES)
