@@ -105,6 +105,8 @@ def compared(place: str, said: Any, found: Any, same: Callable[[Any, Any], bool]
         for key in said:
             yield from compared(f"{place}.{key}", said[key], found[key], same)
     elif isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
+        if said == found and set(map(type, said)) == set(map(type, found)) == {float}:
+            return  # errors of a million steps
         for index, pair in enumerate(zip(said, found, strict=True)):
             yield from compared(f"{place}.{index}", *pair, same)
     elif isinstance(said, dict | list) or isinstance(found, dict | list) or not same(said, found):

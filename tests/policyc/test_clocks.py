@@ -480,13 +480,14 @@ def test_a_policy_with_a_clock_is_written_in_one_form(tmp_path):
     ],
     ids=range(4),
 )
-def test_what_steps_have_in_common_is_drawn_anew_only_where_all_periods_are_as_long(text, alike, tmp_path):
-    """A draw for every 25 steps would be one for parts of two days; the check refuses it there."""
+def test_what_steps_have_in_common_is_drawn_anew_for_periods_only_where_all_are_as_long(text, alike, tmp_path):
+    """A draw for every 25 steps would be one for parts of two days, which the check counts; shorter ones need less."""
     plan = planned(tmp_path, text.replace("gaussian()", "common_noise()"))
     (part,) = plan.releases
-    assert (part.mechanism.common_steps is not None) == alike
+    longest = int(period_of(plan) or 0)
+    assert (part.mechanism.common_steps == longest) == alike
     if not alike:
-        longest = int(period_of(plan) or 0)
+        assert 1 < part.mechanism.common_steps < longest
         anew = part.model_copy(update={"mechanism": part.mechanism.model_copy(update={"common_steps": longest})})
         with pytest.raises(Exception, match="plan refused"):
             verify(plan.model_copy(update={"releases": (anew,)}).sealed())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from policyc.offers.offer import Option, Options, StreamOffer
@@ -42,16 +44,23 @@ class CommonNoiseOffer(StreamOffer):
 
     def _split(self, setting: Setting, options: Options) -> tuple[Any, float]:
         """That with an own deviation of 1, and its own variance, in units of what plain noise has."""
-        from policyc_check.mechanisms.common_noise import PARTS  # start-up: `policyc check` calculates nothing
-        from policyc_runtime.mechanisms.common_noise import period_steps
+        from policyc_check.mechanisms.common_noise import PARTS, LessUsers  # start-up: `check` calculates nothing
+        from policyc_runtime.mechanisms.common_noise import blocks
 
-        present, values = _values(setting)
+        present, _ = _values(setting)
         usual = USUAL_WEIGHT if setting.period is None else PERIOD_WEIGHT
         weight = float(options.get("weight", usual))  # type: ignore[arg-type]
-        own, part = best_split(weight, present, values, PARTS)
+
+        def split(steps: int | None) -> tuple[float, float, int, int, int, int | None]:
+            draws = LessUsers(1, steps).draws(replace(setting, touched=1))
+            values = draws * (steps or setting.horizon or 0) * setting.cells
+            return *best_split(weight, present, values, PARTS, draws), draws, values, steps
+
+        _, own, part, draws, values, steps = min(map(split, blocks(setting)), key=itemgetter(0))
         share = part / PARTS
         moved = (present * (1 - 2 * share) + values * share**2) / present
-        ratio = 1 / (setting.contribution * math.sqrt((own - moved) * present))  # of common to own deviation
+        # of common to own deviation
+        ratio = math.sqrt(draws) / (setting.contribution * math.sqrt((own - moved) * present))
         record: Any = self.record()
         common = Decimal(repr(ratio))
         return record.model_construct(
@@ -59,7 +68,7 @@ class CommonNoiseOffer(StreamOffer):
             stddev=Decimal(1),
             part=Decimal(part) / PARTS,
             common_stddev=common,
-            common_steps=period_steps(setting),
+            common_steps=steps,
         ), own
 
     def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
@@ -83,34 +92,35 @@ class CommonNoiseOffer(StreamOffer):
 
 
 def _values(setting: Setting) -> tuple[int, int]:
-    """How many of the values that share a draw one user raises, and how many there are."""
+    """How many of the values of a period, or of all steps, one user raises, and how many there are."""
     from policyc_runtime.mechanisms.common_noise import sharing  # start-up: `policyc check` calculates nothing
 
     return setting.participation.steps * setting.spread, (sharing(setting) or 0) * setting.cells
 
 
-def best_split(weight: float, present: int, values: int, parts: int) -> tuple[float, int]:
+def best_split(weight: float, present: int, values: int, parts: int, draws: int = 1) -> tuple[float, float, int]:
     """How much own noise, and how large a part of it is common.
 
-    With own variance r, in units of what plain noise has, and p the part, the common variance is p^2 / (k g) with
-    g = 1 - (k (1 - 2 p) + n p^2) / (r k): best at p = 1 - r, or 1/2 where r is below.
+    With own variance r, in units of what plain noise has, p the part and m draws, the common variance is
+    m p^2 / (k g) with g = 1 - (k (1 - 2 p) + n p^2) / (r k): of one draw best at p = 1 - r, or 1/2 where r is below.
 
     Args:
         weight: of own variance beside common variance, in (0, 1].
         present: k, values that one user may raise.
-        values: n, all of them.
+        values: n, all that have one of the draws in common that one user moves.
         parts: of 1, in whole numbers of which p is.
+        draws: m, those.
 
     Returns:
-        r and p, in 1 / parts, 1 to parts / 2.
+        weight times r and the common variance together, r, and p, in 1 / parts, 1 to parts / 2.
     """
-    best = (math.inf, 1.0, 1)
+    best: tuple[float, float, int] = (math.inf, 1.0, 1)
     for part in range(1, parts // 2 + 1):
         p = part / parts
         moved = (present * (1 - 2 * p) + values * p * p) / present
         if moved >= 1:
             break
-        # weight r + p^2 / (k (1 - moved / r)) is least at this r
-        own = moved + p * math.sqrt(moved / (present * weight))
-        best = min(best, (weight * own + p * p / (present * (1 - moved / own)), own, part))
-    return best[1], best[2]
+        # weight r + m p^2 / (k (1 - moved / r)) is least at this r
+        own = moved + p * math.sqrt(moved * draws / (present * weight))
+        best = min(best, (weight * own + p * p * draws / (present * (1 - moved / own)), own, part))
+    return best

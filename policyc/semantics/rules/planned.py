@@ -8,7 +8,7 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
 from policyc.semantics.policy import Policy
-from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, UserLevelTarget, UserStepsTarget, WEventTarget
+from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:
@@ -74,16 +74,8 @@ def _instead_of_sums(policy: Policy) -> str:
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
-    bound, several = policy.participation, len(policy.targets) > 1
+    bound = policy.participation
     for target in policy.targets:
-        if several and isinstance(target, EventLevelTarget | WEventTarget):
-            what = "a `delta`" if target.delta else "`neighbors = add_remove`"
-            if target.delta or target.neighbors == "add_remove":
-                yield (
-                    f"{what} of steps beside others",
-                    target.span,
-                    "leave it out: budgets of steps keep more than that",
-                )
         budgets = not policy.of_streams
         if budgets and isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
             what = "several events of a user in a step beside promises about steps"

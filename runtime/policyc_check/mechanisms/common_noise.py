@@ -4,7 +4,7 @@ With n users, what is thought of as measured are the values less a part of n eac
 n + eta. Published is y + p (n + eta) = x + z + p eta, in which n cancels: it is never counted. One user added to the
 stream raises the values where it takes part and lowers all others, so that it moves y less than x; what it moves n by
 is hidden by eta, once. Under replaced users n stays, and nothing is gained. Where periods of a user are hidden one by
-one, each period has its own n, of the users who are in it, and its own eta.
+one, each block of so many steps has its own n, of users of whom a period touches it, and its own eta.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ class LessUsers(Strategy):
 
     Args:
         part: p, in 1 / PARTS of what one user adds to a step at most, 0 to PARTS / 2.
-        steps: of a period, for an n of each; None for one of all steps.
+        steps: of a block, from step 0 on, for an n of each; None for one of all steps.
     """
 
     part: int
     steps: int | None = None
 
     def draws(self, setting: Setting) -> int:
-        """In how many of these n one user counts, each moved by 1."""
-        return 1 if self.steps is None else setting.touched
+        """In how many of these n one user counts, each moved by 1; s steps in a row touch so many blocks at most."""
+        if self.steps is None or (setting.aligned and self.steps == setting.period):
+            return setting.touched if self.steps else 1
+        return setting.touched * (1 - (1 - int(setting.period or 1)) // self.steps)
 
     def measured(self, raw: Whole, first: int) -> Numbers:
         """The values of the steps, on the grid."""
@@ -54,14 +56,12 @@ class LessUsers(Strategy):
         A step that adds d >= 0 to the values, c in all at most, changes its part of the square from m q^2 to at most
         m q^2 + d^2 - 2 q d, q = p c, which is convex in d and largest at d = 0 or, as 2 q <= c, at d = c: the worst
         user adds c in as many steps as it may, in as many cells where each has a c of its own, and nothing in all
-        others: of all steps, or of the periods that it is in. Where all users add d <= 0, it is the same of -x: what is
-        published has as much noise on either side.
+        others: of all steps, or of the blocks that its periods touch. Where all users add d <= 0, it is the same of -x:
+        what is published has as much noise on either side.
         """
-        steps = self.steps or setting.horizon
-        if setting.replaced or setting.signed or steps is None or (setting.period or 1) < 1:
-            raise ValueError("users are added or removed, add values of one sign, once a step, and the stream ends")
-        if self.steps not in (None, setting.period):
-            raise ValueError("what steps have in common is drawn anew where a period of the promise begins")
+        steps = setting.horizon if self.steps is None else self.steps * bool(setting.period)
+        if setting.replaced or setting.signed or not steps or (setting.period or 1) < 1:
+            raise ValueError("users are added or removed, add values of one sign, once a step, and there is an end")
         if not 0 <= 2 * self.part <= PARTS:
             raise ValueError("a part lies between 0 and one half")
         c, q = setting.contribution * GRID, setting.contribution * self.part * FINE
@@ -100,5 +100,4 @@ class CommonNoise(GridMechanism):
 
     def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:
         """Of x - p n under z, and of every n under eta: both are told at most."""
-        draws = self.strategy(setting).draws(setting)
-        return [*super().noises(setting), (self.common_law, Moves(draws * FINE**2))]
+        return [*super().noises(setting), (self.common_law, Moves(self.strategy(setting).draws(setting) * FINE**2))]

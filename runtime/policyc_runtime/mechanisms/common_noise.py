@@ -27,18 +27,32 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 
+MOST_BLOCKS = 64  # that a period touches, beyond which shorter ones gain hardly anything
 SPARSEST = 64  # values to one that a user raises, up to which a part of 1 / PARTS still gains
 
 
 def period_steps(setting: Setting) -> int | None:
-    """How many steps share a draw where not all do: those of the periods that are hidden one by one."""
+    """Of how many steps periods are that are hidden one by one, at most; None where all steps are one."""
     period = setting.period
     short = period is not None and period >= 1 and (setting.horizon is None or period < setting.horizon)
     return int(period) if period is not None and short else None
 
 
+def blocks(setting: Setting) -> list[int | None]:
+    """After how many steps a draw may be made anew; None for never.
+
+    Periods that are all as long have a draw each. Others begin anywhere in a block: of all lengths of which one touches
+    so many at most, the least.
+    """
+    period = period_steps(setting)
+    if period is None or setting.aligned:
+        return [period]
+    lengths: set[int | None] = {max(1, -(-(period - 1) // n)) for n in range(1, max(2, min(period, MOST_BLOCKS)))}
+    return [*lengths, *([None] if setting.horizon is not None else [])]
+
+
 def sharing(setting: Setting) -> int | None:
-    """How many steps share a draw; None for those of a stream without end."""
+    """Of how many steps those are in which one user may be; None for those of a stream without end."""
     return period_steps(setting) or setting.horizon
 
 
@@ -71,10 +85,7 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
             return "where contributions have both signs, nothing is gained"
         steps = sharing(setting)
         if steps is None:
-            return (
-                "the stream has no end: it needs a horizon, or a promise about equal periods: `per = 1d` with "
-                '`clock "UTC"`, or without a clock, as days of one that is put back are longer'
-            )
+            return "the stream has no end: it needs a horizon, or a promise about periods of a user: `per = 1d`"
         if setting.participation.steps * setting.spread * SPARSEST < steps * setting.cells:
             return f"a user raises fewer than 1 of {SPARSEST} values, and hardly anything is common to all"
         return StreamMechanism.reason_against.__func__(cls, setting)  # type: ignore[attr-defined,no-any-return]
@@ -101,7 +112,7 @@ class CommonNoise(checked.CommonNoise, GridMechanism):
         return (float(self.part) * setting.contribution * float(self.common_stddev)) ** 2
 
     def offset(self, setting: Setting) -> Offset:
-        """One draw, or one for every period."""
+        """One draw, or one for every block of steps."""
         return replace(super().offset(setting), steps=self.common_steps)
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:

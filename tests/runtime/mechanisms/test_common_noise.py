@@ -173,7 +173,7 @@ def test_dense_users_take_a_fourth_of_the_variance() -> None:
 )
 def test_the_split_is_the_best_of_all(weight: float, present: int, values: int) -> None:
     """No split of a fine table of own variances and parts costs less."""
-    own, part = best_split(weight, present, values, PARTS)
+    least, own, part = best_split(weight, present, values, PARTS)
 
     def cost(r: float, p: float) -> float:
         moved = (present * (1 - 2 * p) + values * p * p) / present
@@ -181,6 +181,7 @@ def test_the_split_is_the_best_of_all(weight: float, present: int, values: int) 
 
     tried = min(cost(r, p) for r in np.linspace(0.2, 1.2, 400) for p in np.linspace(1 / PARTS, 0.5, 300))
     assert cost(own, part / PARTS) <= tried * (1 + 1e-3)
+    assert least == pytest.approx(cost(own, part / PARTS), rel=1e-9)
 
 
 @pytest.mark.law
@@ -260,6 +261,21 @@ def test_two_runs_share_a_draw_as_large_as_is_said() -> None:
     assert abs(found[0, 1] - common) <= 4 * spread
     assert 4 * spread < common * 3 / 4  # so that half of the draw is too little
     assert np.abs(found[[0, 1], [0, 1]] - common - own).max() <= 4 * math.sqrt(2 / 400) * (common + own)
+
+
+@pytest.mark.parametrize("pieces", [[750], [1, 300, 449]], ids=str)
+def test_every_value_has_noise_of_its_own_as_large_as_is_said(pieces: list[int]) -> None:
+    """By squares about the mean of 3,000 values, which are free of what is common: a tenth less is noticed."""
+    setting = Setting(Participation(750, 750), cells=4)
+    mechanism, raw = made(setting, "1"), np.full((750, 4), 70, dtype=np.int64)
+    randomness, records = SimulationRandomness(5), []
+    for count in pieces:
+        records += mechanism.measure(setting, raw[: len(records) + count], records, randomness)
+    noise = mechanism.values(setting, records) - 70
+    found = float(((noise - noise.mean()) ** 2).sum()) / (noise.size - 1)
+    spread = math.sqrt(2 / noise.size)
+    assert abs(found / float(mechanism.stddev) ** 2 - 1) <= 3.5 * spread
+    assert 7 * spread < 1 - 0.9**2  # a tenth less is as far away again
 
 
 def test_nothing_is_drawn_where_nothing_is_new() -> None:

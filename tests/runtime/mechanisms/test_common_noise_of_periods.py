@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, pairwise, product
@@ -134,15 +135,25 @@ def test_half_of_either_noise_hides_too_little(factors: tuple[float, float]) -> 
 
 @pytest.mark.parametrize("part", [1, 2])
 @pytest.mark.parametrize(("variance", "common"), [(70, 8), (200, 30)])
-@pytest.mark.parametrize(("period", "bound", "touched"), [(2, 1, 1), (2, 2, 1), (1, 1, 1), (1, 1, 2)])
+@pytest.mark.parametrize(
+    ("period", "bound", "touched", "block"),
+    [(2, 1, 1, 2), (2, 2, 1, 2), (1, 1, 1, 1), (1, 1, 2, 1), (2, 2, 1, 1), (2, 1, 1, 1), (1, 1, 2, 2)],
+)
 def test_discrete_noise_of_periods_tells_no_more_than_is_said(
-    monkeypatch: pytest.MonkeyPatch, part: int, variance: int, common: int, period: int, bound: int, touched: int
+    monkeypatch: pytest.MonkeyPatch,
+    part: int,
+    variance: int,
+    common: int,
+    period: int,
+    bound: int,
+    touched: int,
+    block: int,
 ) -> None:
-    """Every probability of two values is added up: of one period, and of two, whose draws are independent."""
+    """Every probability of two values is added up: of one draw, and of two, which are independent."""
     for name, value in (("GRID", 8), ("FINE", 2), ("PARTS", 4)):
         monkeypatch.setattr(checked, name, value)
-    given = setting(2, period, bound, touched)
-    strategy = LessUsers(part, period)
+    given = replace(setting(2, period, bound, touched), aligned=period == block)
+    strategy = LessUsers(part, block)
     said = DiscreteGaussian(Fraction(variance)).any_way(strategy.moves(given))
     said = said.compose(DiscreteGaussian(Fraction(common)).any_way(Moves(strategy.draws(given) * 2**2)))
     far, wide = 12 * math.isqrt(common), 12 * math.isqrt(variance)
@@ -156,7 +167,7 @@ def test_discrete_noise_of_periods_tells_no_more_than_is_said(
         )
         joint[place, place] += height * np.outer(line, line)
         single[place] += height * line
-    joint = joint if period == 2 else np.outer(single, single)
+    joint = joint if block == 2 else np.outer(single, single)
     joint /= joint.sum()
     size = joint.shape[0]
     for x, _ in parts(2, period, given, bound, 1):
@@ -201,15 +212,13 @@ def test_a_plan_of_one_draw_for_all_periods_is_what_it_was() -> None:
     "other",
     [
         Setting(Participation(4, 12)),
-        setting(12, 6, 4),
-        setting(12, 3, 3),
         Setting(Participation(4, 12), period=Fraction(1, 2)),
         Setting(Participation(4, 12), period=Fraction(4), replaced=True),
         Setting(Participation(4, 12), period=Fraction(4), signed=True),
     ],
 )
 def test_draws_of_other_periods_than_the_promise_is_about_are_no_claim(other: Setting) -> None:
-    """A draw for every 4 steps says nothing of all of a user, of longer or shorter periods, or of replaced users."""
+    """A draw for every 4 steps says nothing of all of a user, of parts of a step, or of replaced users."""
     with pytest.raises(ValueError):
         made(setting(12, 4, 4)).profile(other)
 
