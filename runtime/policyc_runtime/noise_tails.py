@@ -15,6 +15,7 @@ from policyc_check.mechanisms.linear import Identity
 from policyc_check.plan.queries import CountQuery
 from policyc_check.users.claims import promised_user_level, setting_of, source_release, unit_of
 from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, Law
+from policyc_runtime.estimates import level_variances
 from policyc_runtime.mechanisms.laplace import balanced_sizes
 from policyc_runtime.mechanisms.linear import LinearMechanism
 from policyc_runtime.noisy_values import noise_stddevs
@@ -135,8 +136,10 @@ def normal_quantile(chance: float) -> float:
     return -NormalDist().inv_cdf(chance / 2)
 
 
-def publishes_noise(release: ReleasePlan, least: Decimal | int) -> bool:
+def publishes_noise(plan: Plan, release: ReleasePlan, least: Decimal | int) -> bool:
     """Whether what is published is a value's own noisy one, or the nearest above a bound that is `least` at most."""
+    if plan.agrees(release.name):
+        return False
     bounded = all(
         row.relation == ">=" and not row.previous and len(row.current) == 1 and row.current[0][1] == 1
         and row.bound <= least
@@ -149,8 +152,7 @@ def publishes_true_and_noise(plan: Plan, release: ReleasePlan) -> bool:
     """Whether a published value is off by its noise at most: it is the noisy one, or 0 where no true one is below."""
     query = source_release(plan, release).query
     floored = isinstance(query, CountQuery) or getattr(query, "low", -1) >= 0
-    alone = publishes_noise(release, 0) and not plan.agrees(release.name)
-    return alone and (floored or not release.constraints)
+    return publishes_noise(plan, release, 0) and (floored or not release.constraints)
 
 
 def error_bounds(
@@ -161,7 +163,8 @@ def error_bounds(
     In published units, at the steps from `first` on.
 
     By the law of the noise where its value is published, or the nearest one that is not negative where no true one is;
-    else by a normal law with the expected error of the step. None where the plan knows neither.
+    else by a normal law with the expected error of the step, or of levels that agree with that of the value of the step
+    that is known worst. None where the plan knows neither.
     """
     if publishes_true_and_noise(plan, release):
         laws = laws_of_steps(plan, release, steps)
@@ -170,10 +173,29 @@ def error_bounds(
             return steady(np.array(sizes) * float(published_unit(plan, release)))
     if release.predicted.kind not in ("expected", "simulated") or isinstance(release, AdaptiveRelease):
         return None
+    if plan.agrees(release.name):
+        rounding = 1.0 if release.integer else 0.0  # what whole numbers move a value by, from the top down
+        return steady(_of_level(plan, release, steps)[first:] * _widest(release, chance) + rounding)
     errors = np.array(release.errors(steps)[first:])
     squared = plan.objective == "mean_squared_error"
     stddevs = np.sqrt(errors) if squared else errors * math.sqrt(math.pi / 2)
     return steady(stddevs * normal_quantile(chance))
+
+
+def _of_level(plan: Plan, release: ReleasePlan, steps: int) -> NDArray[np.float64]:
+    """The standard deviation of that value of a level which is known worst, (steps,)."""
+    tree = next(tree for tree in plan.trees if release.name in tree.names)
+    variances = np.stack(level_variances(plan, tree, steps), axis=1)
+    rows, places = np.unique(variances, axis=0, return_inverse=True)
+    level = tree.names.index(release.name)
+    most = np.array([tree.variances(row.tolist())[level].max() for row in rows])
+    return np.asarray(np.sqrt(most)[places.ravel()])
+
+
+def _widest(release: ReleasePlan, chance: float) -> float:
+    """In standard deviations, how far a sum of noises goes: between one of them, which may be Laplace, and a normal."""
+    gaussian = isinstance(getattr(release.mechanism, "law", None), DiscreteGaussian)
+    return max(normal_quantile(chance), 0.0 if gaussian else -math.log(chance) / math.sqrt(2))
 
 
 def steady(values: NDArray[np.float64]) -> NDArray[np.float64]:

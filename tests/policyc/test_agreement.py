@@ -74,7 +74,7 @@ CASES = [
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_stated_errors_are_those_of_runs(case, tmp_path):
-    """Every level within 5 %, over simulated users; all of them err less than their noise; the promise is kept."""
+    """Every level within 5 %, over simulated users; none errs more than its noise; the promise is kept."""
     plan = compiled(tmp_path, *case).plan
     assert {claim.holds for claim in verified_claims(plan)} == {True}
     found = {error.release: error for error in simulate(plan, 7, 150, ()).errors if error.chosen}
@@ -85,7 +85,8 @@ def test_stated_errors_are_those_of_runs(case, tmp_path):
         stderr = found[name].mean_squared_error_stderr if squared else found[name].mean_absolute_error_stderr
         assert abs(error - predicted.published) <= 0.05 * predicted.published + 3 * stderr, name
         assert stderr <= 0.03 * error
-        assert predicted.published < predicted.without_postprocessing + 3 * (predicted.stderr or 0.0)
+        alone = predicted.without_postprocessing * (1 + 1e-12)  # of the one that the whole promise is spent on
+        assert predicted.published < alone + 3 * (predicted.stderr or 0.0)
         assert predicted.kind == ("simulated" if case[1] == "laplace()" and not squared else "expected")
 
 
@@ -254,7 +255,6 @@ REFUSED = {
     "before": ("sum(countries) == all", "sum(countries) == all }\npostprocess all { all - previous(all) <= 4", "E0724"),
     "half": ("sum(countries) == all", "sum(countries) == all, 2 * countries >= 3", "E0724"),
     "reach": ("== sum(regions)", "== sum(regions), regions >= 9 }\npostprocess all { all <= 8", "E0607"),
-    "left out": ("sum(places) == regions", "sum(places) == regions, suppress(places, below = 3)", "E0724"),
     "estimator": ("deliver   realtime", "deliver   realtime\nestimate  filter()", "E0724"),
     "steps": ("mechanism gaussian()", "mechanism binary_tree()", "E0755"),
 }  # fmt: skip

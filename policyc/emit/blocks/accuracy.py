@@ -9,7 +9,7 @@ import numpy as np
 from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted, in_period, listed, quoted, said
 from policyc.emit.numbers import about, counted, grouped, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
-from policyc_check.users.claims import own_bound, source_release
+from policyc_check.users.claims import own_bound, promised_user_level, setting_of, source_release
 from policyc_runtime.noisy_values import noise_stddevs, offset_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
@@ -111,7 +111,7 @@ def _accuracy_sentence(plan: Plan, release: ReleasePlan) -> str:
 
 
 def _common_sentence(plan: Plan, release: ReleasePlan) -> str:
-    """What all values, or those of a period, are off by together."""
+    """What all values, or those of a period or of a block of steps, are off by together."""
     offset = offset_of(plan, release)
     if not offset.stddev:
         return ""
@@ -120,6 +120,13 @@ def _common_sentence(plan: Plan, release: ReleasePlan) -> str:
         return (
             f" A part of that is common to all values, {size}: means over steps keep it, and differences between steps "
             "are free of it."
+        )
+    setting = setting_of(plan, release, promised_user_level(plan)[0])
+    if not setting.aligned or offset.steps != setting.period:
+        return (
+            f" A part of that is common to all values of a block of {counted(offset.steps, 'step')}, {size}, and the "
+            "next block has its own: periods are not all as long, so that none has a draw to itself. Means over the "
+            "steps of a block keep it, and differences between them are free of it."
         )
     return (
         f" A part of that is common to all values of a period of {counted(offset.steps, 'step')}, {size}, and the next "

@@ -75,13 +75,12 @@ def _chances(plan: Plan, release: ReleasePlan, rule: AnySuppressionRule) -> Json
         }
     if isinstance(rule, ErrorAbove):
         return {"rows": [], "method": _certain(plan, release, rule)}
-    laws = noise_laws(plan, release) if publishes_noise(release, rule.below) else None
+    laws = noise_laws(plan, release) if publishes_noise(plan, release, rule.below) else None
     if laws is None:
         return {
             "rows": [],
-            "method": "How often a value is left out is not known before the data: what is published is what "
-            f"`{release.estimator.described()}` makes of several noisy values, or values that are kept until counts "
-            "move. `policyc simulate` counts it on simulated streams.",
+            "method": "How often a value is left out is not known before the data: what is published is "
+            f"{_made(plan, release)}. `policyc simulate` counts it on simulated streams.",
         }
     unit = published_unit(plan, release)
     least = least_shown(plan, release, rule, unit)
@@ -101,14 +100,24 @@ def _chances(plan: Plan, release: ReleasePlan, rule: AnySuppressionRule) -> Json
     }
 
 
+def _made(plan: Plan, release: ReleasePlan) -> str:
+    """What published values are that are not noisy ones."""
+    if plan.agrees(release.name):
+        return "made to agree with values of other releases"
+    many = f"what `{release.estimator.described()}` makes of several noisy values"
+    return f"{many}, or values that are kept until counts move"
+
+
 def _certain(plan: Plan, release: ReleasePlan, rule: ErrorAbove) -> str:
     """Which values these are, as errors are known beforehand: small ones, or those of some steps."""
     steps = plan.expected_steps
     bounds = error_bounds(plan, release, float(rule.chance), steps)
     if bounds is None:
         return "Nothing is known of the errors of these values beforehand, so all are left out."
-    own = publishes_noise(release, 0) and noise_laws(plan, release) is not None
+    own = publishes_noise(plan, release, 0) and noise_laws(plan, release) is not None
     known = "By the law of the noise" if own else "By a normal law with the expected error of each step"
+    if plan.agrees(release.name):
+        known = "By the error of that value of each step which is known worst once levels agree"
     if rule.relative:
         ends = sorted({float(bounds.min()), float(bounds.max())})
         sizes = " to ".join(grouped(round_up(end / float(rule.error), 4)) for end in ends)

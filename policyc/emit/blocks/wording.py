@@ -16,6 +16,7 @@ from policyc_check.plan.targets import (
     UserPromise,
     UserRho,
     UserStepsRho,
+    adds_or_removes,
     window_of,
 )
 from policyc_runtime.plan import Plan
@@ -219,10 +220,32 @@ def relation_words(plan: Plan, target: Target) -> str:
         if target.relation is NeighboringRelation.REPLACE_ONE:
             return sentences.REPLACED
         return "two data sets, one of which has one user more than the other, with all that user's events"
+    return _of_steps(plan, target)
+
+
+def relation_of(target: Target) -> NeighboringRelation:
+    """Which neighbors a promise compares: where it says nothing, those that have other events."""
+    return NeighboringRelation.ADD_OR_REMOVE_ONE if adds_or_removes(target) else NeighboringRelation.REPLACE_ONE
+
+
+def _of_steps(plan: Plan, target: Target) -> str:
     window = window_of(target)
+    if adds_or_removes(target):
+        period = f" in {step(plan) if window == 1 else f'any {in_a_row(plan, window)}'}"
+        return f"{sentences.ADDED.format(period=period)}{without_events(plan)}"
     if window > 1:
         return f"two data sets that differ in the values of one user at {window:,} steps in a row, replaced by others"
     return "two data sets that differ in the value of one user at one step: one value is replaced by another"
+
+
+def without_events(plan: Plan) -> str:
+    """What is the same in data sets one of which has events of a user more, and where that user counts in the other."""
+    cell = plan.stream.cell
+    public = "" if plan.stream.population is None else ", the public number of users being the same"
+    absent = (
+        "" if cell is None or cell.otherwise is None else f"; without events a user counts as {quoted(cell.otherwise)}"
+    )
+    return f"{public}{absent}"
 
 
 def steps_axis(plan: Plan) -> Json:

@@ -108,10 +108,6 @@ def _beside(policy: Policy, one: Agreement, child: Release, block: Postprocess) 
 def _asked_beside(policy: Policy, one: Agreement, name: str) -> Diagnostic | None:
     """E0724: what is asked of the values of one of two releases that agree."""
     demanded = policy.constraints_of(name)
-    if demanded is not None and demanded.suppressions:
-        return _unplanned(one, f"values of `{name}` agree, and some are left out",
-                          "a value that is left out can be added up again",
-                          f"drop `suppress({name}, ...)`, or this constraint", demanded.span)  # fmt: skip
     for row in () if demanded is None else demanded.constraints:
         if not (len(row.current) == 1 or _is_total(row)) or row.previous or _limit(row) % 1:
             return _unplanned(one, f"more is asked of `{name}` than a total and bounds of values in whole numbers",

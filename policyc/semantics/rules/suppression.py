@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import Made, Policy, Release
-from policyc.semantics.postprocessing import Postprocess, Suppression
+from policyc.semantics.postprocessing import Agreement, Postprocess, Suppression
 from policyc.semantics.targets import UserLevelTarget
 
 KEPT = "the promise is not touched: values that are left out protect nobody, they keep readers from noise"
@@ -115,9 +115,21 @@ def _filled_in(policy: Policy, block: Postprocess, release: Release, first: Supp
     balanced = (
         steps and release.by is not None and policy.stream.population is not None and policy.mechanism.name == "auto"
     )
-    if equation is None and not balanced:
+    level = _levels(policy, block)
+    if equation is None and not balanced and level is None:
         return
     words = "noisy values add up to the public population" if equation is None else f"`{equation.text[:60]}` holds"
+    if level is not None:
+        yield Diagnostic(
+            "W0706",
+            f"where a value is left out of `{release.name}`, those of `{level[0]}` may tell it",
+            first.span,
+            because=f"`{level[1].text[:60]}` holds, so a single gap is what is missing to the sum, and a sum of values "
+            f"that are shown is no gap; {KEPT}",
+            help="leave it so, or drop the constraint",
+            labels=(Label(level[1].span, "by this"),),
+        )
+        return
     yield Diagnostic(
         "W0706",
         f"where one value of a step is left out of `{release.name}`, the others tell it",
@@ -126,6 +138,13 @@ def _filled_in(policy: Policy, block: Postprocess, release: Release, first: Supp
         help="leave it so, or drop the constraint" if equation else "leave it so, or write `mechanism laplace()`",
         labels=() if equation is None else (Label(equation.span, "by this"),),
     )
+
+
+def _levels(policy: Policy, block: Postprocess) -> tuple[str, Agreement] | None:
+    """A release whose values add up to those of the block's, or the other way round, and what says so."""
+    own = [(one.parent, one) for one in block.agreements]
+    others = [(one.release, each) for one in policy.postprocess for each in one.agreements]
+    return next(iter([*own, *((name, one) for name, one in others if one.parent == block.release)]), None)
 
 
 def _added_up(policy: Policy, release: Release, first: Suppression) -> Iterator[Diagnostic]:

@@ -9,7 +9,7 @@ from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import Policy, Release
 from policyc.semantics.postprocessing import LinearConstraint
 
-HARDLY_BELOW = 0.95  # of the error of the public prior alone
+ABOUT = 0.95  # of the error of the public prior alone
 
 
 def check_utility(
@@ -67,12 +67,12 @@ def check_utility(
                 labels=labels,
             )
         )
-    if prior_alone is not None and predicted_error >= HARDLY_BELOW * prior_alone:
-        below = "not" if predicted_error >= prior_alone else "hardly"
+    if prior_alone is not None and predicted_error >= ABOUT * prior_alone:
+        how = "above" if predicted_error * ABOUT > prior_alone else "about"
         findings.append(
             Diagnostic(
                 "W0702",
-                f"{error} ({size}) is {below} below that of the public prior alone ({prior_alone:.4g} {unit})",
+                f"{error} ({size}) is {how} that of the public prior alone ({prior_alone:.4g} {unit})",
                 target.span,
                 because="a reader learns as much from what was public before, so privacy is spent for nothing",
                 help=remedy,
