@@ -13,10 +13,10 @@ from policyc.emit.blocks.suppression import left_out_words
 from policyc.emit.blocks.user_limits import amount, at_delta, kind_of, number_of
 from policyc.emit.blocks.user_steps import at_chance, most, taking_part, told_words
 from policyc.emit.blocks.wording import chance, in_period
-from policyc.emit.numbers import round_up
+from policyc.emit.numbers import exact, round_up
 from policyc.emit.signatures import CERTIFICATE
 from policyc_check.plan.claims import UserLevelClaim
-from policyc_check.plan.targets import AlphaDPT, AnyUserSteps, UserPromise, WEvent
+from policyc_check.plan.targets import AlphaDPT, AnyUserSteps, UserPromise, WEvent, adds_or_removes
 from policyc_check.users.claims import promised_user_level, stream_profile
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
@@ -89,7 +89,9 @@ def _promise(plan: Plan, index: int) -> str:
             f"({told_words(plan, target)})"
         )
     kind = "w-event" if isinstance(target, WEvent) else "event level"
-    return f"{kind}: at most {target.epsilon} nats {about}, steps taken as independent"
+    added = ", added or removed" if adds_or_removes(target) else ""
+    unused = f" (delta {exact(target.delta)} is not used)" if target.delta else ""
+    return f"{kind}: at most {target.epsilon} nats {about}{added}, steps taken as independent{unused}"
 
 
 def _span(plan: Plan) -> str:

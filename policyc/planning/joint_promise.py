@@ -58,7 +58,7 @@ def joint_promise(dataset: str, text: str) -> Bound:
             [
                 Diagnostic(
                     "E0896",
-                    "budgets of steps have neither a delta nor neighbors of their own",
+                    "an account's promise about steps has neither a delta nor neighbors of its own",
                     tree.statements[0].span,
                     because="budgets add up to what is told about any two values of a step, and nothing is left to "
                     "chance",

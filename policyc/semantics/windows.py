@@ -48,9 +48,9 @@ def _measured(policy: Policy, target: EventLevelTarget | WEventTarget) -> bool:
     bound, cell, offer = policy.participation, policy.stream.cell, mechanism_offers().get(policy.mechanism.name)
     alone = len(policy.targets) == 1  # of several promises, budgets keep those of levels and totals
     usual = (None, cell.column if cell is not None else None)
+    follows = offer is not None and offer.promises == {"windows"}  # its budgets follow earlier results: delta is room
     return (
-        target.delta is not None
-        or target.neighbors == "add_remove"
+        (not follows and (target.delta is not None or target.neighbors == "add_remove"))
         or (offer is not None and not offer.promises & {"steps", "windows"})
         or (bound is not None and (bound.per_step > 1 or bound.cells_per_step is not None))
         or any(one.kind == "sum" or one.cells_per_step is not None for one in policy.releases)

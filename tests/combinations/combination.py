@@ -22,6 +22,7 @@ USERS = 40
 CELLS = ("A", "B", "C")
 START = datetime(2026, 1, 5, tzinfo=UTC)
 BEFORE = datetime(2026, 10, 25, tzinfo=UTC)  # the night when the clock of Berlin is put back
+LEVELS_WITH_GAPS = 12  # the last of all
 BY_A_CLOCK = 40  # one of so many is tried by a clock too
 
 _USER = "user_level(epsilon = 2.0, delta = 1e-4, neighbors = {})"
@@ -35,6 +36,11 @@ TARGETS = {
     "event, added": ("event_level(epsilon = 1.0, neighbors = add_remove)",),
     "alpha + event": ("alpha_dpt(alpha = 1.0)", "event_level(epsilon = 0.5)"),
     "alpha + w_event": ("alpha_dpt(alpha = 1.0)", "w_event(epsilon = 1.0, window = 3 steps)"),
+    "alpha + event, added": ("alpha_dpt(alpha = 1.0)", "event_level(epsilon = 0.5, neighbors = add_remove)"),
+    "alpha + w_event, delta": (
+        "alpha_dpt(alpha = 1.0)",
+        "w_event(epsilon = 1.0, window = 3 steps, delta = 1e-4, neighbors = add_remove)",
+    ),
     "alpha + window": ("alpha_dpt(alpha = 1.0)", "alpha_dpt(alpha = 1.5, window = 3 steps)"),
     "event + w_event": ("event_level(epsilon = 0.5)", "w_event(epsilon = 1.0, window = 1 step)"),
     "add_remove": (_USER.format("add_remove"),),
@@ -238,7 +244,7 @@ class Combination:
             return False
         words = ("sum(s", *(() if self.target in TOGETHER else ("prefix", "window", "zone")))
         asked = self.agrees or any(word in text for text in RELEASES[self.release] for word in words)
-        return asked or self.target in MEASURED or self.mechanism not in (*BUDGETED, *ADAPTIVE)
+        return asked or self.mechanism not in (*(() if self.target in MEASURED else BUDGETED), *ADAPTIVE)
 
     @property
     def user_level(self) -> bool:
@@ -302,6 +308,11 @@ class Combination:
     def agrees(self) -> bool:
         """Whether values are made to add up to those of another release."""
         return self.release == "agreeing levels"
+
+    @property
+    def gaps_in_levels(self) -> bool:
+        """Whether values of levels that agree are left out, which has a plane of its own."""
+        return self.agrees and any(text.startswith("suppress") for text in CONSTRAINTS[self.constraint])
 
     @property
     def wait(self) -> int | None:
@@ -405,20 +416,24 @@ def _unfit(one: Combination) -> Iterator[str]:
     if one.agrees and several:
         yield "E0722"
     elif one.agrees and (
-        (steps and adaptive)
-        or one.constraint not in ("none", "nonnegative", "whole", "total")
+        (steps and mechanism not in ("auto", "laplace"))
+        or one.constraint == "steady"
         or estimate not in ("auto", "none", "mle")
     ):
         yield "E0724"
-    if steps and one.release in TOTALS_OF_COUNTS and one.demands:  # which they are made of released values to keep
+    totals = (*TOTALS_OF_COUNTS, "window of sums")  # made of released values
+    if steps and one.release in totals and one.demands:
         yield "E0236"
-    if one.release == "blocks by cell" and "add_remove" in TARGETS[one.target][0]:
+    added = "add_remove" in TARGETS[one.target][0]
+    if one.release == "blocks by cell" and one.user_level and added:
         yield "E0235"
     if several and not one.cells:
         yield "E0508"
     if one.windowed and one.target in BESIDE and one.constraint == "total" and one.cells == CELLS:
         yield "E0304"
-    if one.constraint == "total" and ("add_remove" in TARGETS[one.target][0] or (several and one.by_cell)):
+    if steps and added and one.by_cell and one.cells == CELLS:
+        yield "E0304"
+    if one.constraint == "total" and ((one.user_level and added) or (several and one.by_cell)):
         yield "E0602"
     if one.constraint == "total" and not one.by_cell:
         yield "E0610"
@@ -440,7 +455,8 @@ def _planned(one: Combination) -> Iterator[str]:
         not one.user_level and mechanism == "auto"
     )
     plain = plain and (one.user_level or one.release != "window of totals")
-    if one.constraint == "certain" and not (plain and estimate == "none"):  # whether errors are known is not said here
+    unsaid = one.agrees or not (plain and estimate == "none")  # whether errors are known is not said here
+    if one.constraint == "certain" and unsaid:
         yield "E0752"
     if not one.user_level:
         if one.budget not in ("auto", "uniform()", *([] if chains == 0 else ["bounded()"])):
@@ -509,7 +525,7 @@ def every_combination() -> list[Combination]:
             }
             found = Combination(**{"target": drawn.choice(list(TARGETS)), **others, **given})
             found = replace(found, **{word: getattr(plain, word) for word in found.unasked})
-            if not refusals(found):
+            if not refusals(found) and not found.gaps_in_levels:
                 break
         return found
 
@@ -534,15 +550,20 @@ def every_combination() -> list[Combination]:
         | {"target": ("alpha",), "release": ("by cell", "a level"), "constraint": ("total",), "mechanism": ("auto",)},
         {"participation": OF_PERIODS, "horizon": HORIZONS, "mechanism": DENSE, "estimate": SERIES, "signal": SIGNALS}
         | {"target": ("add_remove", "rho")},
+        {"participation": OF_PERIODS, "horizon": HORIZONS, "mechanism": DENSE, "estimate": SERIES, "clock": CLOCKS[1:]}
+        | {"target": ("add_remove", "rho")},
     )
     found = [filled(**dict(zip(plane, words, strict=True))) for plane in planes for words in product(*plane.values())]
     by_a_clock = (replace(one, clock=CLOCKS[1]) for one in found[::BY_A_CLOCK])
-    return list(dict.fromkeys([*found, *by_a_clock]))
+    words = product(("alpha", "event", "rho", "pure"), ("few shown", "whole shown", "certain"))
+    gaps = [Combination(target=target, release="agreeing levels", constraint=rule) for target, rule in words]
+    return list(dict.fromkeys([*found, *by_a_clock, *gaps]))
 
 
 def a_sample() -> list[Combination]:
     """Few of them, in which every word of every dimension that compiles does so at least once, and some refused."""
     everything = every_combination()
+    everything, gaps = everything[:-LEVELS_WITH_GAPS], everything[-LEVELS_WITH_GAPS::4]
     by_a_clock = [one for one in everything if one.clock != CLOCKS[0]]
     everything = [one for one in everything if one.clock == CLOCKS[0]]
     random.Random(3).shuffle(everything)
@@ -555,7 +576,9 @@ def a_sample() -> list[Combination]:
             chosen.append(one)
             unseen -= said
     by_days = (one for one in by_a_clock if one.user_level and not refusals(one))
-    return [*chosen, *islice(by_days, 6), *islice(filter(refusals, everything), 40)]
+    shared = [one for one in by_a_clock if one.mechanism == "common_noise()" and one.horizon != "ends"]
+    shared = [one for one in shared if not refusals(one)][-2:]
+    return [*chosen, *islice(by_days, 6), *shared, *gaps, *islice(filter(refusals, everything), 40)]
 
 
 @cache

@@ -63,6 +63,9 @@ POLICIES = {
     "w_event": STREAM
     + "release present = count(stays) by ward\ntarget w_event(epsilon = 1.0, window = 3 steps)\n"
     + 'correlation none(evidence = "one stay")\nmechanism budget_absorption()\ndeliver realtime\n',
+    "w_event, added": STREAM.replace(' otherwise "away"', "").replace("  population 200\n", "")
+    + "release present = count(stays) by ward\ntarget w_event(epsilon = 1.0, window = 3 steps, delta = 1e-6, "
+    + "neighbors = add_remove)\nmechanism budget_distribution()\ndeliver realtime\n",
     "gaussian": USERS + "release total = prefix(present)\nmechanism gaussian()\n",
     "laplace": USERS + "mechanism laplace()\n",
     "binomial": USERS + "mechanism binomial()\n",

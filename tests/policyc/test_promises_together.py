@@ -23,6 +23,7 @@ from policyc_check.plan.plan import load_plan as load_checked
 from policyc_check.plan.targets import AnyUserSteps
 from policyc_check.steps.users import costs_of, differing_steps
 from policyc_check.users.composition import GAP
+from policyc_check.verify import verified_claims
 from policyc_runtime.laboratory.empirical import audit
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.plan import Plan, load_plan
@@ -57,8 +58,8 @@ TICKETS = 'participation at_most(5 steps, per = 1w, assumed = "tickets")'
 def compiled(tmp_path: Path) -> Callable[..., Plan]:
     """The plan of the page with some words changed."""
 
-    def compile_with(**changed: str) -> Plan:
-        (tmp_path / "rooms.policy").write_text(POLICY.format(**{**PLAIN, **changed}))
+    def compile_with(text: str = POLICY, **changed: str) -> Plan:
+        (tmp_path / "rooms.policy").write_text(text.format(**{**PLAIN, **changed}))
         return compile_policy(tmp_path / "rooms.policy").plan
 
     return compile_with
@@ -128,6 +129,50 @@ def test_a_rho_is_kept_and_said(compiled):
     pure = targets.replace("rho = 0.05", "epsilon = 0.3, delta = 0")  # of which half the square is 0.045
     assert not is_weaker(compare_plans(plan, compiled(targets=pure)))
     assert is_weaker(compare_plans(plan, compiled(targets=pure.replace("0.3", "0.32"))))
+
+
+@pytest.mark.parametrize("delta", ["", ", delta = 1e-4"])
+def test_a_step_with_neighbors_of_its_own_is_kept_and_said(compiled, delta, tmp_path):
+    """Who is away counts as such, so that budgets hide whether a user is there as they hide where; no delta is used."""
+    step = f"target w_event(epsilon = 0.5, window = 3 steps{delta}, neighbors = add_remove)"
+    plan = compiled(targets=f"{ALPHA}{step}", participation="")
+    replaced = compiled(targets=f"{ALPHA}target w_event(epsilon = 0.5, window = 3 steps)", participation="")
+    assert [one.schedule for one in plan.releases] == [one.schedule for one in replaced.releases]
+    content = certificate_content(plan, {})
+    schema = json.loads((Path(policyc.emit.__file__).parent / "certificate.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    said = content["promises"][1]
+    assert said["neighboring_relation"] == "add_or_remove_one"
+    assert said["neighbors"].endswith("; without events a user counts as `away`")
+    assert "as likely with what the user does there as without it." in said["sentence"]
+    assert ("delta of 0.0001 is not used" in said["sentence"]) == bool(delta) == ("delta" in said)
+    assert ("(delta 0.0001 is not used)" in render_summary(plan, tmp_path)) == bool(delta)
+    assert is_weaker(compare_plans(plan, replaced))  # other data sets are compared
+    weaker = compiled(targets=f"{ALPHA}{step}".replace("1e-4", "2e-4"), participation="")
+    assert is_weaker(compare_plans(plan, weaker)) == bool(delta)
+
+
+@pytest.mark.parametrize("mechanism", ["budget_absorption", "budget_distribution"])
+def test_budgets_that_adapt_hide_whether_a_user_is_there_as_they_hide_where(compiled, mechanism):
+    """Of two events in a step the last counts: one event less may move a user, so noise for one count is refused."""
+    step = "target w_event(epsilon = 1.0, window = 1 step, delta = 1e-4{})"
+    words = {"otherwise": "", "participation": "", "more": f"mechanism {mechanism}()"}
+    text = POLICY.replace(" population 50", "")
+    plans = [compiled(text, **words, targets=step.format(one)) for one in (", neighbors = add_remove", "")]
+    plan, (added, replaced) = plans[0], (plan.releases[0] for plan in plans)
+    assert all(claim.holds is not False for claim in verified_claims(plan))
+    assert added.l1_sensitivity == replaced.l1_sensitivity == 2
+    assert (added.mechanism, added.predicted) == (replaced.mechanism, replaced.predicted)
+    (statement,) = (
+        one["statement"] for one in certificate_content(plan, {})["assumptions"] if one["id"] == "one_count"
+    )
+    assert "at most one cell" in statement  # who is removed is in none
+    half = added.mechanism.model_copy(update={"l1_sensitivity": Decimal(1)})
+    alone = added.model_copy(update={"l1_sensitivity": Decimal(1), "mechanism": half})
+    counted = plan.stream.model_copy(update={"population": 50})
+    for change in ({"releases": (alone,)}, {"stream": counted}):
+        altered = plan.model_copy(update=change).sealed()
+        assert not all(claim.holds is not False for claim in verified_claims(altered))
 
 
 def test_without_a_bound_any_steps_are_covered(compiled):
@@ -300,11 +345,21 @@ def test_spacing_leaves_fewer_steps(compiled):
         ({"targets": EVENT + USER.format("2.0", "0", "replace")}, "E0309", "alpha_dpt"),
         (
             {
-                "targets": "target alpha_dpt(alpha = 1.0)\ntarget event_level(epsilon = 0.5, delta = 1e-6)",
+                "targets": "target alpha_dpt(alpha = 1.0)\ntarget event_level(epsilon = 0.5, delta = 0.1)",
                 "participation": "",
             },
-            "E0702",
-            "`delta`",
+            "E0310",
+            "delta",
+        ),
+        (
+            {
+                "otherwise": "",
+                "targets": "target w_event(epsilon = 0.5, window = 2 steps, neighbors = add_remove)",
+                "participation": "",
+                "more": "mechanism budget_absorption()",
+            },
+            "E0304",
+            "otherwise",
         ),
         ({"more": f"{CHAIN}\nrelease sums = sum(seen.spent, clamp = 0 .. 5) by room"}, "E0702", "what they spend"),
         ({"more": f"{CHAIN}\nbudget parts(there = 1.0)"}, "E0509", "parts"),

@@ -52,6 +52,8 @@ ALONE = 'correlation none(evidence = "x") for women\n'
 PLAIN = "mechanism laplace()\n"
 EVENT = "target event_level(epsilon = 1.0)\n" + NONE
 WINDOW = "target w_event(epsilon = 1.5, window = 2 steps)\n" + NONE
+ADDED = "target w_event(epsilon = 1.0, window = 2 steps, delta = 1e-5, neighbors = add_remove)\n"
+ALPHA = "target alpha_dpt(alpha = 0.8)\n"
 TOTAL = "target alpha_dpt(alpha = 1.0)\n"
 STAY = "[[0.8, 0.2], [0.3, 0.7]]"
 TURN = "[[0, 1], [0.4, 0.6]]"
@@ -101,6 +103,9 @@ SINGLE_STEPS = {
     "windows, balanced": Tiny(ONLY_AB, BY_CELL + WINDOW, steps=4),
     "windows, two releases": Tiny(AB, BY_CELL + ALL + WINDOW),
     "a window beyond the horizon": Tiny(AB, BY_CELL + WINDOW.replace("2 steps", "9 steps")),
+    "a window, added": Tiny(AB, BY_CELL + ALPHA + NONE + ADDED),
+    "a window, added, plain": Tiny(AB, BY_CELL + ALL + ALPHA + NONE + ADDED + PLAIN),
+    "a window, added, presence": Tiny("", f"release n = count(trips)\n{ALPHA}{NONE}{ADDED}"),
     "an event and a window": Tiny(AB, BY_CELL + EVENT + WINDOW.removesuffix(NONE)),
 }
 CORRELATED = {
@@ -119,6 +124,8 @@ CORRELATED = {
     "two releases": Tiny(A, BY_CELL + ALL + TOTAL + chain(STAY)),
     "a window": Tiny(A, BY_CELL + TOTAL.replace("1.0", "1.0, window = 2 steps") + chain(STAY)),
     "a window and an event": Tiny(A, BY_CELL + TOTAL + WINDOW.removesuffix(NONE) + chain(STAY)),
+    "a window, added": Tiny(A, BY_CELL + TOTAL + ADDED + chain(STAY)),
+    "three states, a window, added": Tiny(AB, BY_CELL + TOTAL + ADDED + chain(THREE)),
     "three states": Tiny(AB, BY_CELL + TOTAL + chain(THREE)),
     "three states, plain": Tiny(AB, BY_CELL + TOTAL + chain(THREE) + PLAIN),
     "three states, a first law": Tiny(AB, BY_CELL + TOTAL + chain(THREE, "[0.2, 0.2, 0.6]")),
@@ -225,8 +232,10 @@ def steps_seen(plan: Plan, factor: Decimal) -> list[Floats]:
     return seen
 
 
-def told_apart(seen: list[Floats]) -> list[float]:
-    """By how much any two states differ most at every step, all else being known."""
+def told_apart(seen: list[Floats], away: int | None = None) -> list[float]:
+    """By how much any two states differ most at every step, all else being known; or any from where a user is away."""
+    if away is not None:
+        return [float(np.abs(logs - logs[:, [away]]).max()) for logs in seen]
     return [float((logs.max(axis=1) - logs.min(axis=1)).max()) for logs in seen]
 
 
@@ -279,13 +288,17 @@ def told(plan: Plan, factor: int | Decimal) -> Iterator[tuple[str, float, Decima
         width = min(claim.window, len(seen))
         starts = range(len(seen) - width + 1)
         if claim.kind == "budget":
-            most = max(sum(apart[start : start + width]) for start in starts)
+            (target,) = (one for one in plan.targets if one.kind == "w_event" and one.window == claim.window)
+            own = apart
+            if target.relation is not None:
+                own = told_apart(seen, 0 if plan.stream.cell is None else -1)
+            most = max(sum(own[start : start + width]) for start in starts)
         else:
             most = max(leaked(seen, record, start, width) for start in starts for record in records)
         yield f"{claim.kind} of {claim.window} steps", most, claim.nats
     if plan.claims.total_leakage is not None:
         steps = range(len(seen))
-        most = max(leaked(seen, record, step, 1) for step in steps for record in records)
+        most = max((leaked(seen, record, step, 1) for step in steps for record in records), default=max(apart))
         yield "total leakage", most, plan.claims.total_leakage
 
 
@@ -302,6 +315,15 @@ def check_both(plan: Plan) -> None:
 def test_no_event_tells_more_of_steps_than_is_claimed(kind: str, tmp_path: Path) -> None:
     """Any two states at a step or throughout a window, all else being known, are told apart by no more than claimed."""
     check_both(SINGLE_STEPS[kind].plan(tmp_path))
+
+
+def test_who_is_added_moves_one_count_where_noise_hides_two(tmp_path: Path) -> None:
+    """Beside users who are replaced: one more or less is told half of what is claimed, where nobody counts as away."""
+    plan = Tiny(ONLY_AB, BY_CELL + ALPHA + NONE + ADDED, population=None).plan(tmp_path)
+    claims = {name: (most, float(claimed)) for name, most, claimed in told(plan, 1)}
+    assert all(most <= claimed + ROUNDED for most, claimed in claims.values())
+    most, claimed = claims["budget of 2 steps"]
+    assert most == pytest.approx(claimed / 2, rel=1e-9)
 
 
 @pytest.mark.sampled(4)

@@ -7,7 +7,7 @@ from policyc.emit.blocks.user_steps import is_assumed, limited_participation, us
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span, weighed
 from policyc.emit.numbers import shown
 from policyc_check.plan.correlation import ChainRecord, IndependentGroup
-from policyc_check.plan.targets import AlphaDPT
+from policyc_check.plan.targets import AlphaDPT, adds_or_removes
 from policyc_runtime.plan import Plan
 
 
@@ -86,6 +86,9 @@ def _one_count(plan: Plan) -> Json:
     elif cell.otherwise is not None:
         absent = f"a user without one counts as {quoted(cell.otherwise)}"
         statement = f"A user counts in exactly one cell at each step: the last event of the step counts, and {absent}."
+        vouched = counted
+    elif any(map(adds_or_removes, plan.targets)):
+        statement = "A user counts in at most one cell at each step: the last event of the step counts."
         vouched = counted
     else:
         statement = (

@@ -18,6 +18,7 @@ from policyc.emit.blocks.wording import (
     event,
     listed,
     quoted,
+    relation_of,
     relation_words,
     span,
     weighed,
@@ -27,10 +28,10 @@ from policyc_check.plan.targets import (
     AlphaDPT,
     AnyUserSteps,
     EventLevel,
-    NeighboringRelation,
     Target,
     UserPromise,
     WEvent,
+    adds_or_removes,
     window_of,
 )
 from policyc_runtime.plan import Plan
@@ -121,11 +122,27 @@ def _told(plan: Plan, nats: Decimal, window: int) -> str:
 
 
 def _of_results(factor: str, window: int) -> str:
-    return f"No published result is more than {factor} times as likely for {_one_value(window)} as for any other."
+    value = "one value of that event" if window == 1 else "one course of those steps"
+    return f"No published result is more than {factor} times as likely for {value} as for any other."
 
 
-def _one_value(window: int) -> str:
-    return "one value of that event" if window == 1 else "one course of those steps"
+def _sentence(plan: Plan, target: EventLevel | WEvent) -> str:
+    """What is told of a step or a window by its own budgets, in sentences."""
+    window, factor = window_of(target), likelihood_factor(target.epsilon)
+    results = _of_results(factor, window)
+    if adds_or_removes(target):
+        what = "that event" if window == 1 else "what the user does there"
+        results = f"No published result is more than {factor} times as likely with {what} as without it."
+    unused = f" Nothing is left to chance: the delta of {exact(target.delta)} is not used." if target.delta else ""
+    return f"{_told(plan, target.epsilon, window)} {sentences.ADVERSARY} and every other step. {results}{unused}"
+
+
+def _odds_between(target: EventLevel | WEvent) -> str:
+    """Of what the odds change little."""
+    single = window_of(target) == 1
+    if adds_or_removes(target):
+        return f"between {'the event' if single else 'such a course'} and none"
+    return f"between any two {'values of the event' if single else 'such courses'}"
 
 
 def _recomputed(plan: Plan, target: AlphaDPT) -> str | None:
@@ -206,17 +223,14 @@ def _largest_spent(window: int) -> str:
 
 def _w_event(plan: Plan, target: WEvent, index: int) -> Json:
     factor = likelihood_factor(target.epsilon)
-    one, such, every = ("window", "such courses", "for every window of that many steps in")
+    one, every = ("window", "for every window of that many steps in")
     if target.window == 1:
-        one, such, every = ("step", "values of the event", "at every step of")
+        one, every = ("step", "at every step of")
     return {
         **_entry(plan, index, target, "w-event differential privacy", exact(target.epsilon)),
-        "sentence": (
-            f"{_told(plan, target.epsilon, target.window)} {sentences.ADVERSARY} "
-            f"and every other step. {_of_results(factor, target.window)}"
-        ),
+        "sentence": _sentence(plan, target),
         "in_odds": (
-            f"Whatever is believed before, the odds between any two {such}, all else being equal, change by a factor "
+            f"Whatever is believed before, the odds {_odds_between(target)}, all else being equal, change by a factor "
             f"of at most {factor}."
         ),
         "factor": factor,
@@ -241,11 +255,9 @@ def _event_level(plan: Plan, target: EventLevel, index: int) -> Json:
     factor = likelihood_factor(target.epsilon)
     return {
         **_entry(plan, index, target, "event-level differential privacy", exact(target.epsilon)),
-        "sentence": (
-            f"{_told(plan, target.epsilon, 1)} {sentences.ADVERSARY} and every other step. {_of_results(factor, 1)}"
-        ),
+        "sentence": _sentence(plan, target),
         "in_odds": (
-            f"Whatever is believed before, the odds between any two values of the event change by a factor of at most "
+            f"Whatever is believed before, the odds {_odds_between(target)} change by a factor of at most "
             f"{factor}, {sentences.UNCONNECTED}."
         ),
         "factor": factor,
@@ -272,10 +284,11 @@ def _entry(plan: Plan, index: int, target: Target, name: str, value: str) -> Jso
         "kind": target.kind,
         "name": name,
         "value": value,
+        **({"delta": exact(delta)} if (delta := getattr(target, "delta", None)) else {}),
         "unit": "nats",
         "unit_of_privacy": "one event of one user" if window == 1 else f"one user in any {window:,} steps in a row",
         "time_scope": span(plan),
-        "neighboring_relation": NeighboringRelation.REPLACE_ONE.value,
+        "neighboring_relation": relation_of(target).value,
         "neighbors": relation_words(plan, target),
         "sensitivity": [
             {"release": r.name, "l1": exact(r.l1_sensitivity), "reason": sentence_case(r.sensitivity_reason)}

@@ -18,6 +18,7 @@ from policyc.emit.blocks.wording import (
     said,
     span,
     user,
+    without_events,
 )
 from policyc.emit.numbers import counted, exact, likelihood_factor, round_up, sentence_case
 from policyc.emit.odds import probability_beyond
@@ -251,12 +252,7 @@ def neighbors_words(plan: Plan, target: AnyUserSteps) -> str:
         if target.window is not None:
             return sentences.REPLACED_PART.format(period=one_period(plan, target.window))
         return sentences.REPLACED
-    cell = plan.stream.cell
-    public = "" if plan.stream.population is None else ", the public number of users being the same"
-    absent = (
-        "" if cell is None or cell.otherwise is None else f"; without events a user counts as {quoted(cell.otherwise)}"
-    )
-    return f"{sentences.ADDED.format(period=in_period(plan, target))}{public}{absent}"
+    return f"{sentences.ADDED.format(period=in_period(plan, target))}{without_events(plan)}"
 
 
 def limited_participation(plan: Plan, target: AnyUserSteps, whole_stream: str) -> Json:

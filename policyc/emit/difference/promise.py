@@ -7,6 +7,7 @@ from decimal import Decimal
 from hashlib import sha256
 
 from policyc.emit.blocks.user_limits import kind_of, number_of
+from policyc.emit.blocks.wording import relation_of
 from policyc.emit.difference.change import Change, Effect
 from policyc.emit.numbers import counted, duration, exact
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
@@ -14,13 +15,15 @@ from policyc_check.plan.stream import DAY, MONTH, CellRecord, StreamRecord
 from policyc_check.plan.targets import (
     AlphaDPT,
     AnyUserSteps,
-    NeighboringRelation,
+    EventLevel,
     Target,
     UserLevel,
     UserPromise,
     UserRho,
     UserSteps,
     UserStepsRho,
+    WEvent,
+    adds_or_removes,
     window_of,
 )
 from policyc_runtime.plan import Plan
@@ -40,7 +43,7 @@ def _numbers(target: Target) -> tuple[Decimal, Decimal]:
         return target.alpha, Decimal(0)
     if isinstance(target, UserRho | UserStepsRho):
         return target.rho, Decimal(0)
-    return target.epsilon, target.delta if isinstance(target, UserLevel | UserSteps) else Decimal(0)
+    return target.epsilon, target.delta or Decimal(0)
 
 
 def _is_rho(target: Target) -> bool:
@@ -65,6 +68,9 @@ def _target_words(target: Target) -> str:
         words += [f"delta {exact(delta)}"] if isinstance(target, UserSteps) else []
         words += [target.relation.value, f"at most {counted(target.bound, 'step')}"]
         words += [] if target.window is None else [f"one period of {counted(target.window, 'step')}"]
+    if isinstance(target, EventLevel | WEvent):
+        words += [f"delta {exact(delta)}"] if delta else []
+        words += [relation_of(target).value] if adds_or_removes(target) else []
     if _window(target) > 1:
         words.append(f"any {_window(target):,} steps in a row")
     return ", ".join(words)
@@ -72,7 +78,7 @@ def _target_words(target: Target) -> str:
 
 def _implies(new: Target, old: Target) -> bool:
     """Whether who keeps the new target keeps the old one, steps and users being the same."""
-    if _kind(new) != _kind(old) or _relation(new) != _relation(old) or not _covers(new, old):
+    if _kind(new) != _kind(old) or relation_of(new) != relation_of(old) or not _covers(new, old):
         return False
     if _fewer(new, old):
         return False
@@ -88,10 +94,6 @@ def _implies(new: Target, old: Target) -> bool:
 def _window(target: Target) -> int:
     """The steps in a row that a target covers together; 1 for one that is not about windows."""
     return target.window or 1 if isinstance(target, UserPromise) else window_of(target)
-
-
-def _relation(target: Target) -> object:
-    return target.relation if isinstance(target, UserPromise | AnyUserSteps) else NeighboringRelation.REPLACE_ONE
 
 
 def _covers(new: Target, old: Target) -> bool:
@@ -137,7 +139,7 @@ def _loss(old: Target, same: list[Target]) -> str:
         (number > before, "a larger number promises less"),
         (delta > delta_before, "a larger delta promises less"),
         (_window(new) < _window(old), "fewer steps are covered together"),
-        (_relation(new) != _relation(old), "other data sets are compared"),
+        (relation_of(new) != relation_of(old), "other data sets are compared"),
         (not _covers(new, old) or _fewer(new, old), "less of a user is covered together"),
     ]
     return "; ".join(words for holds, words in reasons if holds) or "the promises cannot be compared"

@@ -8,15 +8,17 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import Policy
-from policyc.semantics.targets import UserLevelTarget, UserStepsTarget
+from policyc.semantics.targets import EventLevelTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 _NO_PROMISE = Decimal("0.01")  # delta from which a promise fails too often to be one, whoever is in the data
 _SMALL = Decimal("1e-5")  # delta that needs no population to be called small
 _FAR = 100  # how often delta should go into 1 / population
 
 
-def check_delta(policy: Policy, target: UserLevelTarget | UserStepsTarget) -> Iterator[Diagnostic]:
-    """All findings about the delta of a promise about users."""
+def check_delta(
+    policy: Policy, target: EventLevelTarget | WEventTarget | UserLevelTarget | UserStepsTarget
+) -> Iterator[Diagnostic]:
+    """All findings about the delta of a promise."""
     population = policy.stream.population
     if target.delta is None or target.delta == 0:
         return

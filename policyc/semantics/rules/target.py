@@ -58,10 +58,11 @@ def check_targets(policy: Policy) -> Iterator[Diagnostic]:
         yield from _large(policy, target)
         if isinstance(target, AlphaDPTTarget):
             yield from _alpha_dpt(policy, target)
-        if isinstance(target, UserLevelTarget | UserStepsTarget):
+        if not isinstance(target, AlphaDPTTarget):
             yield from check_delta(policy, target)
+        if isinstance(target, UserLevelTarget | UserStepsTarget):
             yield from _no_start(policy, target)
-        if isinstance(target, UserStepsTarget):
+        if isinstance(target, UserStepsTarget) or (_kept_by_budgets(target) and target.neighbors == "add_remove"):
             yield from _counted_when_absent(policy, target)
     yield from _read_as_user_level(policy)
 
@@ -192,7 +193,12 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
         )
 
 
-def _counted_when_absent(policy: Policy, target: UserStepsTarget) -> Iterator[Diagnostic]:
+def _kept_by_budgets(target: Target) -> bool:
+    """Whether a promise about one step or a window is kept by what its steps spend."""
+    return isinstance(target, EventLevelTarget | WEventTarget)
+
+
+def _counted_when_absent(policy: Policy, target: Target) -> Iterator[Diagnostic]:
     """E0304: who takes part in some steps only is somewhere in the others, where the cells add up to the population."""
     cell, population = policy.stream.cell, policy.stream.population
     by_cell = any(release.by is not None for release in policy.releases)
@@ -200,14 +206,20 @@ def _counted_when_absent(policy: Policy, target: UserStepsTarget) -> Iterator[Di
         return
     if cell is None or cell.otherwise is not None or population is None or not by_cell:
         return
-    if any(isinstance(other, AlphaDPTTarget) for other in policy.targets) and not _cells_cover(policy):
+    if (
+        policy.chains
+        and any(isinstance(other, AlphaDPTTarget) for other in policy.targets)
+        and not _cells_cover(policy)
+    ):
         return  # said already
+    because = "the promise is about users who take part in some steps; in the others they are in no cell"
+    if _kept_by_budgets(target):
+        because = "without its events a user is in no cell"
     yield Diagnostic(
         "E0304",
         "a user may be in none of the cells",
         cell.span,
-        because="the promise is about users who take part in some steps; in the others they are in no cell, and the "
-        "counts do not add up to the population",
+        because=f"{because}, and the counts do not add up to the population",
         help='add `otherwise "elsewhere"`',
         labels=(Label(target.span, "promised here"),),
     )
@@ -246,7 +258,11 @@ def _chain_without_use(policy: Policy) -> Iterator[Diagnostic]:
 def _uncounted(policy: Policy) -> Iterator[Diagnostic]:
     """E0308: who is `otherwise` can only be counted from a public number of users."""
     cell = policy.stream.cell
-    events = [t for t in policy.targets if not isinstance(t, UserStepsTarget) and t.neighbors == "replace"]
+    events = [
+        target
+        for target in policy.targets
+        if _kept_by_budgets(target) or (not isinstance(target, UserStepsTarget) and target.neighbors == "replace")
+    ]
     counted = any(release.kind == "count" and release.by is not None for release in policy.releases)
     if cell is None or cell.otherwise is None or policy.stream.population is not None or not events or not counted:
         return

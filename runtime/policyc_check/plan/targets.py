@@ -22,9 +22,7 @@ class NeighboringRelation(StrEnum):
 class AlphaDPT(Record):
     """One event of one user, against an adversary who knows the chains: total leakage at most alpha nats at every step.
 
-    With a `window` of more than one step: all that one user does in that many steps in a row.
-
-    Source: CAO17
+    With a `window` of more than one step: all that one user does in that many steps in a row. Source: CAO17.
     """
 
     kind: Literal["alpha_dpt"] = "alpha_dpt"
@@ -32,18 +30,22 @@ class AlphaDPT(Record):
     window: Steps = 1
 
 
-class EventLevel(Record):
+class OfSteps(Record):
+    """Steps taken as independent. `delta`: may be left to chance, and budgets leave none. No relation: replaced."""
+
+    delta: Annotated[Decimal, Field(ge=0, lt=1, allow_inf_nan=False)] | None = UNSAID
+    relation: NeighboringRelation | None = UNSAID
+
+
+class EventLevel(OfSteps):
     """One event of one user, steps taken as independent: the budget of every step is at most epsilon nats."""
 
     kind: Literal["event_level"] = "event_level"
     epsilon: PositiveDecimal
 
 
-class WEvent(Record):
-    """All of one user in `window` steps in a row, steps taken as independent: they spend at most epsilon nats together.
-
-    Source: KELLARIS14
-    """
+class WEvent(OfSteps):
+    """All of one user in `window` steps in a row: they spend at most epsilon nats together. Source: KELLARIS14."""
 
     kind: Literal["w_event"] = "w_event"
     epsilon: PositiveDecimal
@@ -53,8 +55,7 @@ class WEvent(Record):
 class UserPromise(Record):
     """All events of one user, whatever their correlation, in everything released.
 
-    With a period, `per`: of one user in one period, counted from step 0 on. With a `window`: of one user in so many
-    steps in a row (KELLARIS14). Fields are those of the kinds, in the order in which earlier plans have them.
+    With `per`: of one such period, counted from step 0 on. With a `window`: of so many steps in a row (KELLARIS14).
     """
 
 
@@ -115,3 +116,8 @@ Target = Annotated[AlphaDPT | EventLevel | WEvent | AnyUserPromise | AnyUserStep
 def window_of(target: Target) -> int:
     """The steps in a row that a target covers together; 1 for one that is not about windows."""
     return target.window if isinstance(target, AlphaDPT | WEvent) else 1
+
+
+def adds_or_removes(target: Target) -> bool:
+    """Whether its neighbors have events more or less; else they have others."""
+    return getattr(target, "relation", None) is NeighboringRelation.ADD_OR_REMOVE_ONE

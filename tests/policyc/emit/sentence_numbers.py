@@ -106,7 +106,8 @@ class Told:
             curve = curve_of_told(self, target)
             points = np.linspace(0, sum(budgets), 4001)
             return Decimal(next(e for e in points.tolist() if curve(e) <= delta)), delta
-        return (target.alpha if isinstance(target, AlphaDPT) else target.epsilon), getattr(target, "delta", Decimal(0))
+        nats = target.alpha if isinstance(target, AlphaDPT) else target.epsilon
+        return nats, getattr(target, "delta", None) or Decimal(0)
 
     @cached_property
     def budgets(self) -> list[Fraction]:
@@ -222,12 +223,29 @@ def of_period(told: Told, size: str, unit: str) -> None:
     assert number(size) * UNITS[unit] == longest(told.user_level.per)
 
 
+def lengths_of_periods(told: Told) -> set[int]:
+    """How many steps periods of a clock have, counted one by one, but the last, which the horizon may cut."""
+    if told.plan.stream.clock is None:
+        return set()
+    calendar = calendar_of(told.plan, told.plan.stream.clock.changes[0][0] * 1_000_000)
+    return set(np.bincount(calendar.period_of(np.arange(told.plan.stream.horizon)))[:-1].tolist())
+
+
+def block_steps(told: Told, steps: str) -> None:
+    """No fewer steps are touched in as few blocks by the longest period, wherever it begins."""
+    longest_period, said_steps = max(lengths_of_periods(told)), int(number(steps))
+
+    def touched(block: int) -> int:
+        return max(len({step // block for step in range(n, n + longest_period)}) for n in range(block))
+
+    assert all(touched(fewer) > touched(said_steps) for fewer in range(1, said_steps))
+    assert any(one.mechanism.model_dump().get("common_steps") == said_steps for one in told.plan.measured)
+
+
 def period_steps(told: Told, steps: str) -> None:
     """The same in steps, the most in any that are counted one by one; a whole stream has one."""
     if told.plan.stream.clock is not None:
-        calendar = calendar_of(told.plan, told.plan.stream.clock.changes[0][0] * 1_000_000)
-        periods = calendar.period_of(np.arange(told.plan.stream.horizon))
-        assert number(steps) == np.bincount(periods).max()
+        assert number(steps) == max(lengths_of_periods(told))
         return
     length = told.plan.stream.step_milliseconds
     assert number(steps) == (told.plan.stream.horizon if told.user_level.per is None else told.user_level.per / length)
@@ -283,8 +301,8 @@ def sparse(told: Told, values: str) -> None:
 
 
 def shared_anew(told: Told, part: str, users: str, steps: str) -> None:
-    """As the mechanism of some release says, for every period of the promise."""
-    period_steps(told, steps)
+    """As the mechanism of some release says, for every period of the promise, or for blocks of steps."""
+    (block_steps if len(lengths_of_periods(told)) > 1 else period_steps)(told, steps)
     shared(told, part, users)
 
 
@@ -309,7 +327,7 @@ def promised(told: Told, found: str) -> None:
 
 
 def delta(told: Told, found: str) -> None:
-    deltas = {told.point(target)[1] for target in (*promised_user_level(told.plan), *beside_steps(told.plan))}
+    deltas = {told.point(target)[1] for target in told.plan.targets}
     rho = any(isinstance(target, UserRho | UserStepsRho) for target in told.plan.targets)
     assert Decimal(found) in (deltas | {Decimal("1e-7"), Decimal("1e-10")} if rho else deltas)
 
@@ -512,7 +530,9 @@ def belief(told: Told, before: str, word: str, after: str) -> None:
 def power_of_test(told: Told, rate: str, power: str) -> None:
     """The largest power of a test, from every place of the curve."""
     x, found, e = number(rate) / 100, number(power) / 100, float(told.point(target_of(told))[0])
-    if not (isinstance(target_of(told), UserLevel | UserRho | UserStepsRho) or getattr(target_of(told), "delta", 0)):
+    target = target_of(told)  # of steps, budgets leave nothing to chance, whatever delta is promised
+    chance = isinstance(target, UserLevel | UserRho | UserStepsRho) or (isinstance(target, UserSteps) and target.delta)
+    if not chance:
         up(found, min(1.0, math.exp(e) * x, 1 - math.exp(-e) * (1 - x)), 3)
         return
     curve = curve_of_told(told, target_of(told))
@@ -1072,6 +1092,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"common_noise\({N} of {N} users\)", shared),
     (rf"common_noise\({N} of {N} users, anew every {N} steps\)", shared_anew),
     (rf"a period of {N} steps", period_steps),
+    (rf"a block of {N} steps", block_steps),
     (rf"in one period of {LENGTH}", of_period),
     (rf"does in a month, {N} periods, {N} nats at delta {N} is promised", month_of_periods),
     (rf"with {N} changes? until (\d{{4}}-\d\d-\d\d)", changes_of_clock),
@@ -1090,6 +1111,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"at most {N} steps? after", delay),
     # promises
     (rf"at most {N} nats(?= about|, and nothing)", promised),
+    (rf"the delta of {N} is not used", delta),
     (rf"at most {N} nats(?= at delta)", promised),
     (rf"rho {N}(?! for|\d|\.\d| \()", promised_rho),
     (rf"rho {N} for {N} (?:names?|users?)", rho_of_several),

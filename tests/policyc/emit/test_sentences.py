@@ -112,6 +112,9 @@ WRITTEN = {
     + ALONE
     + "deliver realtime\nmechanism budget_absorption(window = 4 steps)",
     "absorbed": WINDOWED + "deliver realtime\nmechanism budget_absorption()",
+    "a window beside leakage, added": MOVING
+    + "target w_event(epsilon = 1.5, window = 4 steps, delta = 1e-6, neighbors = add_remove)\n",
+    "a step beside leakage": MOVING + "target event_level(epsilon = 0.4, delta = 1e-6)\n",
     "users beside steps": MOVING + BESIDE.replace("@", "epsilon = 3.0, delta = 1e-6, neighbors = add_remove"),
     "users beside steps, replaced": MOVING + BESIDE.replace("@", "epsilon = 2.0, delta = 0, neighbors = replace"),
     "users beside steps, a rho": MOVING + BESIDE.replace("@", "rho = 0.3, neighbors = add_remove"),
@@ -128,6 +131,7 @@ WRITTEN = {
     "in common": ADDED.replace("at_most(4", "at_most(40") + "mechanism common_noise()",
     "of days": DAYS + "mechanism gaussian()",
     "of days of a city": BY_A_CLOCK.replace("48 steps", "600 steps") + "mechanism gaussian()",
+    "in common of days of a city": BY_A_CLOCK.replace("48 steps", "600 steps") + "mechanism common_noise()",
     "of months": MONTHS + "mechanism gaussian()",
     "of days in months": MONTHS.replace("per = month", "per = 1d") + "mechanism gaussian()",
     "in common of days": DAYS + "mechanism common_noise()",
