@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,21 @@ def test_records_say_what_the_words_say(fleet):
     assert words[typical + 1] == f"{chosen['mean_squared_error']:.4g}"
     assert chosen["mean_squared_error_stderr"] is None
     assert simulated["simulated"] is True
+
+
+@pytest.mark.law
+def test_nothing_else_is_printed_where_constraints_take_a_solver(tmp_path):
+    """Standard output may be counts that the next program reads: a library that prints its name there spoils them."""
+    text = (POLICIES / "fleet.policy").read_text().replace("365 steps", "2 steps")
+    text = text.replace("integer(parked)", 'parked["EWR"] - 3 * parked["LGA"] <= 4_000')
+    (tmp_path / "solved.policy").write_text(text)
+    shutil.copy(POLICIES / "fleet_transitions.csv", tmp_path)
+    (tmp_path / "events.csv").write_text("tailnum,departed_at,origin\nN1,2013-01-01T08:00:00,LGA\n")
+    for words in (
+        ("check", "solved.policy"),
+        ("compile", "solved.policy"),
+        ("run", "fleet.plan", "--input", "events.csv", "--steps", 1, "--output", "parked.csv"),
+    ):
+        command = [sys.executable, "-m", "policyc", *map(str, words), "--quiet"]  # the library prints past sys.stdout
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
