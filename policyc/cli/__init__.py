@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -81,4 +82,5 @@ register_completion(app)
 
 def main() -> None:
     """Run the command line; exit 0 when fine, 1 on findings, 2 on wrong usage, 3 on an internal error."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices are small: threads would wait for each other
     sys.exit(guarded(lambda: app(standalone_mode=True)))

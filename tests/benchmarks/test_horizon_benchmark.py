@@ -137,29 +137,30 @@ def test_a_million_steps(promise: str, tmp_path: Path) -> None:
         )
 
 
-def test_a_long_run(tmp_path: Path) -> None:
-    """A run of a million steps that lie there as counts, beside reading the rows; and its last step by itself."""
-    written(tmp_path, LONG, "w_event")
+def test_a_long_run(full: bool, tmp_path: Path) -> None:
+    """A run of steps that lie there as counts, beside reading the rows; its last by itself. `--full`: a million."""
+    long = LONG if full else LONG // 10
+    written(tmp_path, long, "w_event")
     policy = tmp_path / "long.policy"
     policy.write_text(policy.read_text().replace("deliver offline", "deliver realtime"))
     command(tmp_path, "compile", "long.policy")
-    counts = np.random.default_rng(1).integers(0, 500, (LONG, 3))
+    counts = np.random.default_rng(1).integers(0, 500, (long, 3))
     rows = np.column_stack([counts, 4_037 - counts.sum(axis=1)])
-    for name, some in {"counts": range(LONG), "few": range(10), "first": range(LONG - 1), "last": [LONG - 1]}.items():
+    for name, some in {"counts": range(long), "few": range(10), "first": range(long - 1), "last": [long - 1]}.items():
         with (tmp_path / f"{name}.csv").open("w") as file:  # no long list: its memory would be told of the commands
             file.write("step,place,count\n")
             file.writelines("{0},c0,{1}\n{0},c1,{2}\n{0},c2,{3}\n{0},away,{4}\n".format(t, *rows[t]) for t in some)
     start = time.process_time()
     with (tmp_path / "counts.csv").open(newline="") as file:
-        assert sum(1 for _ in csv.reader(file)) == 4 * LONG + 1
+        assert sum(1 for _ in csv.reader(file)) == 4 * long + 1
     read = time.process_time() - start
     shutil.copytree(tmp_path / "long.plan", tmp_path / "another.plan")
     shutil.copytree(tmp_path / "long.plan", tmp_path / "short.plan")
     for plan, name, steps, *how in (
         ("short", "few", 10),
-        ("another", "counts", LONG),
-        ("long", "first", LONG - 1, "--continued"),
-        ("long", "last", LONG, "--continued"),
+        ("another", "counts", long),
+        ("long", "first", long - 1, "--continued"),
+        ("long", "last", long, "--continued"),
     ):
         given = ("--input", f"{name}.csv", "--counts", "--output", f"{plan}.csv", "--steps", str(steps), *how)
         begun = time.perf_counter()
@@ -202,10 +203,10 @@ def test_one_more_step(promise: str, more: str, longest: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("moves", [staying, anywhere, neighbours])
-@pytest.mark.parametrize("states", [100, 196, 400])
+@pytest.mark.parametrize("states", [49, 100, 196, 400])
 def test_many_states(states: int, moves: Callable[[int], Floats], full: bool, tmp_path: Path) -> None:
     """Chains of hundreds of states over 300 steps: compile, verify, check and leakage, beside one value of the loss."""
-    if states > 100 and not full:
+    if states > 49 and not full:
         pytest.skip("takes minutes: with --full")
     written(tmp_path, 300, "alpha_dpt", states, moves)
     matrix = np.loadtxt(tmp_path / "chain.csv", delimiter=",")

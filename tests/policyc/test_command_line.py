@@ -468,3 +468,13 @@ def test_a_ledger_that_is_held_is_waited_for_once(fleet, tmp_path, monkeypatch):
     assert checked.returncode == 1
     assert "error[E0824]" in checked.stderr
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize(("said", "threads"), [(None, "1"), ("2", "2")])
+def test_matrices_take_one_thread_unless_more_are_asked_for(monkeypatch, tmp_path, said, threads):
+    """Threads of small matrices wait for each other, beside other work for long."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", said or "")
+    if said is None:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    assert policyc("--version", cwd=tmp_path).returncode == 0
+    assert os.environ["OPENBLAS_NUM_THREADS"] == threads

@@ -121,7 +121,7 @@ def test_delays_of_the_machine_tell_nothing(full):
 
     Of fewer delays four standard errors are allowed beyond 50 %, where these are more.
     """
-    count = 100_000 if full else 10_000
+    count = 100_000 if full else 5_000
     generator = np.random.default_rng(12)
     secret = generator.random(count) < 0.5
     clock, pause, found, worked = MachineClock(), 5_000, [], []

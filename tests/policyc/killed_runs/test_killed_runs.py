@@ -329,9 +329,9 @@ def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path)
 
 SOME = [
     pytest.param(["second run", "followed"], 4, id="some"),
-    pytest.param(list(SCENARIOS), 25, id="every scenario", marks=pytest.mark.law),
-    pytest.param(["latest step", "latest step of totals"], 30, id="the latest step", marks=pytest.mark.law),
-    pytest.param(["first counts", "more new counts"], 40, id="new counts", marks=pytest.mark.law),
+    pytest.param(list(SCENARIOS), 18, id="every scenario", marks=pytest.mark.law),
+    pytest.param(["latest step", "latest step of totals"], 15, id="the latest step", marks=pytest.mark.law),
+    pytest.param(["first counts", "more new counts"], 15, id="new counts", marks=pytest.mark.law),
 ]
 
 
