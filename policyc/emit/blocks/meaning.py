@@ -23,6 +23,7 @@ from policyc_check.plan.targets import (
     UserSteps,
     UserStepsRho,
     WEvent,
+    adds_or_removes,
     window_of,
 )
 from policyc_check.users.profile import PrivacyProfile
@@ -87,10 +88,11 @@ def _method(target: Target, *, measured: bool) -> str:
             f"{'the noise' if measured else 'the budgets'} of all steps in which neighbors differ."
         )
     if isinstance(target, UserPromise) and target.window is not None:
+        added = adds_or_removes(target)
+        which = "whether these events are in the data" if added else "between two courses of these events"
         return (
-            "Beliefs are how often the best guess between two courses of these events, all else being known, is right, "
-            "after a prior belief of 10 or 50 % in one of them; both follow from the exact privacy curve of all noise "
-            "together."
+            f"Beliefs are how often the best guess {which}, all else being known, is right, after a prior belief of 10 "
+            "or 50 % in one of the two; both follow from the exact privacy curve of all noise together."
         )
     if isinstance(target, UserPromise):
         return (

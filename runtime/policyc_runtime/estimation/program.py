@@ -158,7 +158,7 @@ class Program:
         self._solver.setOptionValue("dual_feasibility_tolerance", tolerance)
 
     def runs(self) -> bool:
-        """Whether the solver comes to an end with it.
+        """Whether the solver comes to the optimum.
 
         HiGHS' quadratic solver may go in circles for ever, on one step of four cells too: it is stopped where nothing
         that it solves comes near, by a count of its rounds and so in the same place on every machine.
@@ -167,8 +167,7 @@ class Program:
 
         self._solver.setOptionValue("qp_iteration_limit", FEWEST_ROUNDS + ROUNDS * int(self._solver.getNumCol()))
         self._solver.run()
-        circles = (highspy.HighsModelStatus.kSolveError, highspy.HighsModelStatus.kIterationLimit)
-        return self._solver.getModelStatus() not in circles
+        return bool(self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
     def solve(self, row: int | None) -> tuple[Array, float]:
         """All columns at the optimum, and its cost; `row` is named when there is none."""

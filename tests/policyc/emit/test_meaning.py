@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from policyc import compile_policy
 from policyc.emit.blocks.meaning import meaning, posterior_bound, posterior_picture, pure_power
 from policyc_runtime.plan import Plan
 
@@ -57,3 +59,21 @@ def test_a_user_level_promise_is_told_from_its_exact_curve(compiled_gallery) -> 
     assert [row["before"] for row in told["beliefs"]] == ["90 %", "50 %"]
     for row in told["beliefs"]:
         assert float(row["before"].removesuffix(" %")) <= float(row["after"].removesuffix(" %")) < 100
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "guess"),
+    [("add_remove", "whether these events are in the data"), ("replace", "between two courses of these events")],
+)
+def test_events_of_a_step_are_there_or_are_others(neighbors: str, guess: str, tmp_path: Path) -> None:
+    """What is guessed is what neighbors differ in."""
+    policy = tmp_path / "visits.policy"
+    policy.write_text(f"""policy visits "visitors"
+stream seen {{ user person time at step 1h horizon 24 steps start "2026-01-01" }}
+release there = count(seen)
+target event_level(epsilon = 1.0, delta = 1e-6, neighbors = {neighbors})
+deliver realtime
+""")
+    (told,) = meaning(compile_policy(policy).plan)
+    assert isinstance(told, dict)
+    assert f"best guess {guess}, all else being known" in str(told["method"])
