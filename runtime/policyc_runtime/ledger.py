@@ -133,7 +133,7 @@ class Ledger(LedgerReader):
 
     def checkpoint(self, first: int, left: Carried) -> Checkpoint:
         """What a run may note once it has sealed the file, and published files; what steps before the `first` left."""
-        return Checkpoint(self.meta["ledger"], *self.state, self.sha256, {}, first, left_as_text(left))
+        return Checkpoint(self.meta["ledger"], *self.state, self.steps, self.sha256, {}, first, left_as_text(left))
 
     def note_history(self, mark: str, coming: str) -> None:
         """Remember, inside a transaction, what mark the private history has, and which one it is about to have."""

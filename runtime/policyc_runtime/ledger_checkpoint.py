@@ -29,6 +29,7 @@ class Checkpoint(NamedTuple):
         ledger: the ledger's name for itself.
         entries: how many it had, all read and checked.
         hash: of the last of them.
+        steps: how many steps they are of.
         sha256: of the ledger's file.
         outputs: the SHA-256 of every published file, by the way to it from the ledger; all hold every released step.
         first: of the steps from this one on,
@@ -39,6 +40,7 @@ class Checkpoint(NamedTuple):
     ledger: str
     entries: int
     hash: str
+    steps: int
     sha256: str
     outputs: dict[str, str]
     first: int
@@ -68,7 +70,7 @@ def read_checkpoint(ledger: str | Path) -> Checkpoint | None:
         mark = said.pop("hmac")
         checkpoint = Checkpoint(**said)
         return checkpoint if hmac.compare_digest(mark, checkpoint.mark(key_file(ledger).read_bytes())) else None
-    except (OSError, ValueError, TypeError, AttributeError, LookupError):
+    except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return None
 
 

@@ -139,7 +139,7 @@ def read_seal(file: Path) -> Seal | None:
         text = file.read_text(encoding="utf-8")
         seal = Seal(**json.loads(text))
         return seal if seal.text == text else None
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

@@ -122,7 +122,8 @@ def release(
         drawn = SEEDED if not source.is_release else ON_SIMULATED_EVENTS if simulated else SYSTEM
         checkpoint = read_checkpoint(ledger)
         left_as_is = _as_left(checkpoint, ledger, outputs)
-        found = left_as_is if latest is not None and continued and goes_on(plan) else None
+        goes = latest is not None and continued and goes_on(plan)
+        found = left_as_is if goes and _knows_all_steps(checkpoint, ledger) else None
         book = stack.enter_context(
             Ledger.open(
                 ledger,
@@ -180,6 +181,13 @@ def _as_left(
     found = {name: FoundFile(file) for name, file in outputs.items()}
     same = all(checkpoint.outputs.get(way_to(outputs[name], ledger)) == one.sha256 for name, one in found.items())
     return found if same else None
+
+
+def _knows_all_steps(checkpoint: Checkpoint | None, ledger: str | Path) -> bool:
+    """Whether new rows may go on from what earlier runs took in: it may be gone, or a run had the whole history."""
+    from policyc_runtime.sources.history import steps_taken_in
+
+    return checkpoint is not None and steps_taken_in(ledger) >= checkpoint.steps
 
 
 def _require_filled(plan: Plan) -> None:
@@ -309,6 +317,8 @@ def _carried_on(
         return min(book.first, looks_back(plan, book.steps, stop)) if book.first else 0
 
     with guarded(book.path), History(book.path, plan, book) as history:
+        if book.first and history.steps < book.steps:  # entries that were not read cannot be compared
+            raise changed(book.path, history.steps, gone=True, carries_on=True)
         if counts:
             raw = history.read_ready(
                 data, start=start, steps=steps, released=book.steps, zoned=zoned, gaps=gaps, since=since

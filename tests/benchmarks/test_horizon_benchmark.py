@@ -203,10 +203,10 @@ def test_one_more_step(promise: str, more: str, longest: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("moves", [staying, anywhere, neighbours])
-@pytest.mark.parametrize("states", [49, 100, 196, 400])
+@pytest.mark.parametrize("states", [25, 100, 196, 400])
 def test_many_states(states: int, moves: Callable[[int], Floats], full: bool, tmp_path: Path) -> None:
     """Chains of hundreds of states over 300 steps: compile, verify, check and leakage, beside one value of the loss."""
-    if states > 49 and not full:
+    if states > 25 and not full:
         pytest.skip("takes minutes: with --full")
     written(tmp_path, 300, "alpha_dpt", states, moves)
     matrix = np.loadtxt(tmp_path / "chain.csv", delimiter=",")

@@ -7,6 +7,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,11 @@ from policyc import compile_policy
 from policyc_check.errors import KernelError
 from policyc_runtime import load_plan
 from policyc_runtime.carried import goes_on, left_as_text, left_of_text
-from policyc_runtime.errors import ReleaseError
+from policyc_runtime.errors import LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_checkpoint import read_checkpoint, write_checkpoint
 from policyc_runtime.ledger_claims import claims_of
-from policyc_runtime.ledger_private import checkpoint_file
+from policyc_runtime.ledger_private import checkpoint_file, history_file
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.output import write_release
 from policyc_runtime.published_values import Release
@@ -358,3 +360,74 @@ def test_a_lost_key_is_refused(folder: Path) -> None:
     assert "error[E0822]" in run(folder, 7).stderr
     with pytest.raises(KernelError):
         Ledger.open(ledger(folder), load_plan(folder / "visits.plan"))
+
+
+def known_to_all(folder: Path, hours: Sequence[int]) -> Path:
+    """Rows of seven users who come in every one of some hours."""
+    rows = [f"{user},2026-01-01T{hour:02}:10:00,A" for hour in hours for user in "abcdefg"]
+    path = folder / "events.csv"
+    path.write_text("\n".join(["person,at,place", *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", ["totals", pytest.param("tree", marks=pytest.mark.law)])
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("lost", [False, True])
+def test_new_rows_alone_do_not_go_on_from_steps_that_nobody_took_in(
+    name: str, quiet: bool, lost: bool, tmp_path: Path
+) -> None:
+    """A run had the whole history, or what runs took in is lost: who came in 4 of 5 steps must not come in 5 more.
+
+    The bound of users holds over all steps only where it is known who came before. The remedy that is said works.
+    """
+    plan = load_plan(compiled(tmp_path, *LATEST[name]))
+    ledger, output = tmp_path / "visits.plan" / "ledger.sqlite", tmp_path / "out.csv"
+
+    def run(hours: Sequence[int], steps: int, *, continued: bool) -> Release:
+        randomness = SimulationRandomness(3)
+        data = known_to_all(tmp_path, hours)
+        done = release(
+            plan, data, ledger, continued=continued, steps=steps, output=output, randomness=randomness, latest=1
+        )
+        write_release(done, output)
+        return done
+
+    whole = range(3 if quiet else 4)
+    run(whole, 4, continued=lost)
+    if lost:
+        history_file(ledger).unlink()
+    with pytest.raises(LedgerError, match="no rows for step 0 any more") as refused:
+        run(range(4, 9), 9, continued=True)
+    assert refused.value.code == "E0825"
+    assert "run once with the whole history from step 0 on and `--continued`" in str(refused.value.help)
+    done = run([*whole, *range(4, 9)], 9, continued=True)
+    assert done.steps.stop == 9
+    with closing(sqlite3.connect(history_file(ledger))) as file:
+        most = file.execute("SELECT max(n) FROM (SELECT count(*) AS n FROM kept GROUP BY person)").fetchone()[0]
+    assert most == 5
+
+
+@pytest.mark.parametrize("file", ["checkpoint", "seal", "pin"])
+def test_brackets_without_end_are_a_note_of_nobody(file: str, tmp_path: Path) -> None:
+    """What is no note is none, or is refused: never an internal error."""
+    compiled(tmp_path, *LATEST["gaussian"])
+    stepwise(tmp_path, latest=1)
+    ledger = tmp_path / "visits.plan" / "ledger.sqlite"
+    places = {"seal": ledger.with_name("ledger.sqlite.seal"), "pin": ledger.with_name("ledger.pin")}
+    place = places.get(file, checkpoint_file(ledger))
+    assert place.exists()
+    place.write_text("[" * 200_000)
+    try:
+        more = release(
+            load_plan(tmp_path / "visits.plan"),
+            events(tmp_path, 12, 13),
+            ledger,
+            continued=True,
+            steps=13,
+            output=tmp_path / "out.csv",
+            randomness=SimulationRandomness(4),
+            latest=1,
+        )
+        assert (file, more.steps.stop) == ("checkpoint", 13)
+    except LedgerError:
+        assert file != "checkpoint"

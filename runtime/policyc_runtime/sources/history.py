@@ -18,7 +18,7 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,22 @@ CREATE TABLE written (person TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID
 
 PIECE = 4096  # steps that are written or read at a time
 COUNTS = "counts"  # what `meta` has where ready counts were taken in
+
+
+def steps_taken_in(ledger: str | Path) -> int:
+    """How many steps the history of a ledger has; 0 where there is none, or none that can be read."""
+    path = history_file(ledger)
+    if not path.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            return _steps_of(file)
+    except sqlite3.Error:
+        return 0
+
+
+def _steps_of(file: sqlite3.Connection) -> int:
+    return int(file.execute("SELECT coalesce(max(step) + 1, 0) FROM step").fetchone()[0])
 
 
 class History:
@@ -130,7 +146,7 @@ class History:
     @property
     def steps(self) -> int:
         """How many steps were taken in: 0, 1, ... without gaps."""
-        return int(self._file.execute("SELECT coalesce(max(step) + 1, 0) FROM step").fetchone()[0])
+        return _steps_of(self._file)
 
     def read(
         self,
