@@ -14,6 +14,7 @@ all, so a plain hash of them would give them away to every reader of the ledger.
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -94,7 +95,7 @@ class Ledger(LedgerReader):
         """
         file = Path(path)
         own = file if pin is None else pin.with_name(LEDGER)
-        if own.absolute() != file.absolute() and (left := left_beside(own)) is not None:
+        if _whole(own) != _whole(file) and (left := left_beside(own)) is not None:
             raise another_ledger(file, own) if own.exists() else lost(own, left)
         witness = left_of_entries(file, pin) or next((place for place in map(Path, outputs) if place.exists()), None)
         if witness is not None and not (file.exists() and file.stat().st_size > 0):
@@ -250,3 +251,8 @@ class Ledger(LedgerReader):
             with suppress(sqlite3.Error):  # where this fails, whoever opens the file next undoes what was begun
                 self._connection.execute("ROLLBACK")
             raise
+
+
+def _whole(file: Path) -> Path:
+    """A file's own name in the one directory that a way leads to, however that is spelt."""
+    return Path(os.path.realpath(file.parent), file.name)

@@ -95,6 +95,19 @@ def test_a_second_ledger_is_refused(folder: Path) -> None:
     assert "2 new, 4 from before" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("way", ["visits.plan/../visits.plan", "linked"])
+def test_the_plans_own_ledger_is_its_own_however_it_is_spelt(folder: Path, way: str) -> None:
+    """By dots or by a link to its directory; another one, of the same name, is not."""
+    (folder / "linked").symlink_to("visits.plan")
+    done = run(folder, 6, "--continued", "--ledger", f"{way}/{LEDGER}")
+    assert "2 new, 4 from before" in done.stdout, done.stderr
+    assert policyc("verify", "visits.plan", "--ledger", f"{way}/{LEDGER}", cwd=folder).returncode == 0
+    (folder / "elsewhere").mkdir()
+    (folder / "linked").unlink()
+    (folder / "linked").symlink_to("elsewhere")
+    assert "error[E0809]" in run(folder, 7, "--ledger", f"linked/{LEDGER}", output="again.csv").stderr
+
+
 @pytest.mark.law
 def test_two_runs_at_once_publish_the_same(folder: Path) -> None:
     """Begun together, both end well, with the same values for the steps that one of them drew."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.sources.arrow_names import column_names
 from policyc_runtime.sources.engines.remote import RemoteTable
 
 if TYPE_CHECKING:
@@ -30,10 +32,13 @@ class _Handed:
 
     def __init__(self, handed: ArrowStream) -> None:
         self._handed = handed
+        self.names: list[str] = []
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Its rows."""
-        return self._handed.__arrow_c_stream__(requested_schema)
+        capsule = self._handed.__arrow_c_stream__(requested_schema)
+        self.names = column_names(capsule)
+        return capsule
 
 
 class HeldTable:
@@ -47,8 +52,9 @@ class HeldTable:
         import duckdb
 
         self._connection = connection
+        table = _Handed(handed)
         try:
-            connection.register(HANDED, _Handed(handed))
+            connection.register(HANDED, table)
             connection.execute(f"CREATE TABLE held AS FROM {HANDED}")
             connection.unregister(HANDED)
         except (duckdb.Error, ImportError, RuntimeError, ValueError, TypeError):  # their messages may quote data
@@ -60,6 +66,8 @@ class HeldTable:
                 help="hand over a table of text, numbers and moments, or write it to a Parquet file and name that; "
                 "pandas needs pyarrow for it",
             ) from None
+        self.repeated = frozenset(name for name, times in Counter(table.names).items() if times > 1)
+        """Names that several columns have, of which duckdb renames all but the first."""
 
     def __str__(self) -> str:
         return str(MEMORY)

@@ -202,7 +202,7 @@ def open_table(connection: DuckDBPyConnection, path: Rows, *, names_only: bool =
     if isinstance(path, HeldTable):
         connection.register(HANDED, path)
         with reading(MEMORY):
-            table = typed_table(connection, MEMORY, HANDED)
+            table = typed_table(connection, MEMORY, HANDED, path.repeated)
         yield table
         return
     if isinstance(path, CheckedRows):

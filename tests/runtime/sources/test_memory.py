@@ -112,6 +112,22 @@ def test_a_run_on_a_table_is_a_run_on_its_file(plan: Plan, tmp_path: Path) -> No
     assert again.before == 6
 
 
+@pytest.mark.parametrize("name", ["town", "else"])
+def test_of_columns_with_one_name_none_is_taken(plan: Plan, held: Any, name: str) -> None:
+    """As of a file: neither is taken where the policy names them; other names may repeat, and are told by nothing."""
+    table = events()
+    more = table.append_column(name, pa.array(["A"] * len(table)))
+    reader = pa.RecordBatchReader.from_batches(more.schema, more.to_batches())
+    for handed in (Stream(more), Stream(reader)):
+        if name == "else":
+            assert read_events(held(handed), plan, steps=6).digests == read_events(held(table), plan, steps=6).digests
+            continue
+        with pytest.raises(DataError) as refused:
+            read_events(held(handed), plan, steps=6)
+        told = refused.value
+        assert (told.code, told.message) == ("E0811", "there are several columns `town`, which is the policy's cell")
+
+
 def test_the_same_one_shot_reader_is_read_once(plan: Plan, tmp_path: Path) -> None:
     reader = pa.RecordBatchReader.from_batches(events().schema, events().to_batches())
     assert len(release(plan, Stream(reader), tmp_path / "l", steps=6, pin=None).times) == 6
