@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from policyc.planning.leakage.inheritance import accepted_inheritance
 from policyc.planning.leakage.losses import Losses, losses_of
 from policyc.planning.leakage.pairs import most_spent, settled
-from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, largest_leakage, supremum
+from policyc.planning.leakage.recursion import backward_leakage, forward_leakage, supremum
+from policyc.planning.leakage.settled_runs import largest_leakage
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_sums

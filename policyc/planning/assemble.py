@@ -22,6 +22,7 @@ from policyc.planning.leakage.inheritance import (
     shown_by_pairs,
     stated_inheritance,
 )
+from policyc.planning.leakage.recursion import patterns
 from policyc.planning.leakage.witness import stated_witness
 from policyc.planning.made import made_records
 from policyc.planning.schedules import Allocation, exact
@@ -31,6 +32,7 @@ from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.schedule import BudgetSegment
 from policyc_check.plan.targets import AlphaDPT, WEvent
+from policyc_check.runs import Runs, enough
 from policyc_check.steps.budgets import repeating_budgets, total_budgets, window_budget
 from policyc_check.steps.chains import Chain
 from policyc_check.steps.inheritance import GroupLeakage
@@ -152,9 +154,13 @@ def stated_leakage(stated: Stated, record: ChainRecord) -> tuple[Inheritance, Gr
     alphas = [float(t.alpha) for t in stated.targets if isinstance(t, AlphaDPT) and t.window == 1]
     windows = [t for t in stated.targets if isinstance(t, AlphaDPT) and t.window > 1]
     before, after = _accepted(budgets.tobytes(), chain, record.lags, endless=steps is None, windows=bool(windows))
-    group = GroupLeakage(np.resize(budgets, len(before[0])), before[0], after[0], steps is None)
+    columns, kept = (np.resize(budgets, len(before[0])), before[0], after[0]), None
+    if steps is not None:  # long runs of steps are like few of them
+        kept = enough([Runs(patterns(column)) for column in columns], max([1, *(t.window for t in windows)]))
+        columns = columns[0][kept], columns[1][kept], columns[2][kept]
+    group = GroupLeakage(*columns, endless=steps is None, steps=kept)
     by_pairs = None
-    bounded = bool(np.isfinite(before[0]).all() and np.isfinite(after[0]).all())  # else nothing is left to add up
+    bounded = bool(np.isfinite(group.before).all() and np.isfinite(group.after).all())  # else nothing is left to add up
     if alphas and not (bounded and group.largest()[0] <= min(alphas)):
         by_pairs = shown_by_pairs(chain, budgets, endless=steps is None, group=record.group)
     return by_pairs or (stated_inheritance(record.group, before, after), group)

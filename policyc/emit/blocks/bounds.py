@@ -10,7 +10,8 @@ import numpy as np
 from policyc.emit.accounting import Accounting
 from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import counted, round_up
-from policyc.planning.leakage.recursion import largest_leakage, supremum
+from policyc.planning.leakage.recursion import supremum
+from policyc.planning.leakage.settled_runs import largest_leakage
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.targets import window_of
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget

@@ -176,17 +176,11 @@ def stated_inheritance(group: str | None, before: Shown, after: Shown) -> Inheri
 def _runs(nats: Floats, by: Whole) -> tuple[InheritedRun, ...]:
     """Patterns that repeat, one after the other."""
     runs, start = [], 0
-    for size, repeats in patterns(_told_apart(nats, by)):
+    for size, repeats in patterns(nats + 1j * by):  # one number for each number and its lag
         columns = nats[start : start + size], by[start : start + size]
         runs.append(InheritedRun(nats=tuple(columns[0].tolist()), lags=tuple(columns[1].tolist()), repeats=repeats))
         start += size * repeats
     return tuple(runs)
-
-
-def _told_apart(nats: Floats, by: Whole) -> Floats:
-    """One number for each number and its lag."""
-    _, place = np.unique(nats, return_inverse=True)
-    return (place.ravel() * (int(by.max(initial=0)) + 1) + by).astype(np.float64)
 
 
 def _along(budgets: Floats, side: Losses, lags: tuple[int, ...], where: str, digits: int) -> Shown:

@@ -148,27 +148,37 @@ def _go_on(columns: tuple[Floats, Floats, Whole], t: int, end: int, length: int,
         column[t:end] = grown.ravel()[: end - t]
 
 
-def stretches(budgets: Floats) -> list[tuple[int, int]]:
+def stretches(budgets: NDArray[np.inexact]) -> list[tuple[int, int]]:
     """(end, period) of stretches that cover all steps, in order; inside one, budgets are those one period earlier.
 
     Period 0 where budgets do not repeat for long.
     """
-    horizon = len(budgets)
-    free = np.ones(horizon, dtype=np.bool_)
+    horizon, step = len(budgets), SHORTEST_STRETCH // 2  # a stretch has two of these in a row
+    free = [(0, horizon)]
     found: list[tuple[int, int, int]] = []
     for period in range(1, min(LONGEST_PERIOD, horizon // SHORTEST_STRETCH) + 1):
-        some = slice(period, None, SHORTEST_STRETCH // 2)  # a stretch has two of these in a row
-        seen = free[some] & (budgets[some] == budgets[:-period][:: SHORTEST_STRETCH // 2])
-        if not (seen[1:] & seen[:-1]).any():
-            continue
-        again = free.copy()
-        again[:period] = False
-        again[period:] &= budgets[period:] == budgets[:-period]
-        turns = np.flatnonzero(np.diff(again, prepend=False, append=False)).reshape(-1, 2)
-        for start, end in turns[turns[:, 1] - turns[:, 0] >= max(SHORTEST_STRETCH, 8 * period)].tolist():
-            found.append((start, end, period))
-            free[start:end] = False
-        if np.count_nonzero(free) < SHORTEST_STRETCH:
+        least, left = max(SHORTEST_STRETCH, 8 * period), []
+        for begin, end in free:
+            first, again = max(begin, period), []
+            if end - first < least:
+                left.append((begin, end))
+                continue
+            seen = budgets[first:end:step] == budgets[first - period : end - period : step]
+            some = first + step * np.flatnonzero(seen[1:] & seen[:-1])
+            for later in (1, 2, 3, 4, 8, 16):  # of all that lies between the two, before it is looked at as a whole
+                some = some[budgets[some + later] == budgets[some + (later - period)]]
+            if len(some):
+                same = budgets[first:end] == budgets[first - period : end - period]
+                turns = np.concatenate([[first - 1], first + np.flatnonzero(~same), [end]])
+                at = np.flatnonzero(np.diff(turns) > least)
+                again = [
+                    (start + 1, stop) for start, stop in zip(turns[at].tolist(), turns[at + 1].tolist(), strict=True)
+                ]
+            found += [(start, stop, period) for start, stop in again]
+            ends = [begin, *(place for pair in again for place in pair), end]
+            left += [gap for gap in zip(ends[::2], ends[1::2], strict=True) if gap[0] < gap[1]]
+        free = left
+        if sum(end - begin for begin, end in free) < SHORTEST_STRETCH:
             break
     stretches, covered = [], 0
     for start, end, period in sorted(found):
@@ -177,7 +187,7 @@ def stretches(budgets: Floats) -> list[tuple[int, int]]:
     return [*stretches, (horizon, 0)] if covered < horizon else stretches
 
 
-def patterns(values: Floats) -> Iterator[tuple[int, int]]:
+def patterns(values: NDArray[np.inexact]) -> Iterator[tuple[int, int]]:
     """The same as patterns that follow each other: how many steps each has, and how often it comes in a row."""
     start = 0
     for end, period in stretches(values):
@@ -187,7 +197,8 @@ def patterns(values: Floats) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _check(epsilons: ArrayLike) -> Floats:
+def checked(epsilons: ArrayLike) -> Floats:
+    """Budgets as an array; ValueError for what are none."""
     array = np.asarray(epsilons, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError("budgets are a list, one number a step")
@@ -222,7 +233,7 @@ def backward_leakage(epsilons: ArrayLike, backward: LossesLike, lags: Lags = 1) 
 
     Source: CAO17.
     """
-    budgets = _check(epsilons)
+    budgets = checked(epsilons)
     return budgets + _prior(budgets, backward, lags)
 
 
@@ -236,7 +247,7 @@ def forward_leakage(epsilons: ArrayLike, forward: LossesLike, lags: Lags = 1) ->
 
     Source: CAO17.
     """
-    budgets = _check(epsilons)
+    budgets = checked(epsilons)
     return budgets + _posterior(budgets, forward, lags)
 
 
@@ -257,7 +268,7 @@ def window_leakage(
 
     Source: CAO17, Theorem 2.
     """
-    budgets = _check(epsilons)
+    budgets = checked(epsilons)
     if not 1 <= width <= max(1, len(budgets)):
         raise ValueError(f"a window has between 1 and {len(budgets)} steps, not {width}")
     before = _prior(budgets, backward, lags)
@@ -266,14 +277,6 @@ def window_leakage(
         return before + budgets + after
     within = np.array([math.fsum(budgets[t : t + width]) for t in range(len(budgets) - width + 1)])
     return np.asarray(before[: len(within)] + within + after[width - 1 :])
-
-
-def largest_leakage(
-    epsilons: ArrayLike, backward: LossesLike, forward: LossesLike, width: int, lags: Lags = 1
-) -> float:
-    """The largest entry of `window_leakage`, of which those are looked at that are not like others."""
-    budgets = _check(epsilons)
-    return largest_of(budgets, both_sides(budgets, backward, forward, lags, width), width)
 
 
 def both_sides(

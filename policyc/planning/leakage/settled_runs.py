@@ -6,12 +6,14 @@ before, so are all later ones: a run that is shorter by whole rounds leaks the s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from policyc.planning.leakage.recursion import CYCLE
+from policyc.planning.leakage.losses import LossesLike, as_losses
+from policyc.planning.leakage.recursion import CYCLE, Lags, both_sides, checked, lag_set, largest_of, patterns
 
 Floats = NDArray[np.float64]
 Pattern = tuple[Sequence[float], int]  # budgets of some steps in a row, nats, and how often these come
@@ -37,6 +39,26 @@ def along(runs: Sequence[Pattern], reach: int, settled: float, find: Callable[[F
             return budgets, found
     budgets = _expanded(runs)
     return budgets, find(budgets)
+
+
+def largest_leakage(
+    epsilons: ArrayLike, backward: LossesLike, forward: LossesLike, width: int, lags: Lags = 1
+) -> float:
+    """The largest entry of `window_leakage`, of which those are looked at that are not like others."""
+    budgets, sides = checked(epsilons), (as_losses(backward), as_losses(forward))
+
+    def find(some: Floats) -> Sides:
+        return both_sides(some, *sides, lags, width)
+
+    settled = max(side.settled for side in sides)
+    if len(budgets) <= 2 * KEPT or settled == math.inf:
+        return largest_of(budgets, find(budgets), width)
+    runs, start, reach = [], 0, max(width, *lag_set(lags))
+    for size, repeats in patterns(budgets):
+        runs.append((budgets[start : start + size].tolist(), repeats))
+        start += size * repeats
+        reach = max(reach, size if repeats > 1 else 1)
+    return largest_of(*along(runs, reach, settled, find), width)
 
 
 def _rounds(pattern: Sequence[float], repeats: int) -> int:

@@ -114,7 +114,7 @@ def stated_witness(stated: Stated, record: ChainRecord, group: GroupLeakage) -> 
         record: the chain.
         group: what is shown of it.
     """
-    steps, (_, peak) = len(group.budgets), group.largest()
+    steps, (_, peak) = stated.stream.horizon or len(group.budgets), group.largest()
     tried = {0, peak, steps // 2, steps - 1}
     if group.endless:  # far enough from the start, at the same step of its period
         tried = {peak + -(-LONGEST // steps) * steps}

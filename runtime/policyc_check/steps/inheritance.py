@@ -130,9 +130,9 @@ def audited_leakage(
         f = np.searchsorted(stated.pairs[1].until, earlier - count)
         before, after = past.max(axis=(1, 2))[p], future.max(axis=(1, 2))[f]
         before[0], after[-1] = before[0] * endless, after[-1] * endless  # before the first, after the last: nothing
-        ways = list(zip(p.tolist(), f.tolist(), strict=True))
-        most = {(i, j): all_up(past[i], future[j]).max() for i, j in set(ways)}
-        both = np.minimum([most[way] for way in ways], all_up(before, after))
+        ways, which = np.unique(p * len(future) + f, return_inverse=True)
+        most = [all_up(past[way // len(future)], future[way % len(future)]).max() for way in ways.tolist()]
+        both = np.minimum(np.array(most)[which], all_up(before, after))
         return GroupLeakage(budgets, before, after, endless, steps, both)
     length = int(_runs(stated.before).ends[-1])
     steps = np.arange(length) if steps is None else steps

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from policyc.planning.leakage.gaps import FINE
 from policyc.planning.leakage.inheritance import audited_group, digits_for, proposed_group
 from policyc.planning.leakage.losses import Losses
-from policyc.planning.leakage.recursion import largest_leakage, window_leakage
+from policyc.planning.leakage.recursion import window_leakage
+from policyc.planning.leakage.settled_runs import largest_leakage
 from policyc_check.steps.chains import Chain
 
 MANY = "policyc.planning.leakage.gaps.MANY"

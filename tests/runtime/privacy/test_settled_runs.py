@@ -7,7 +7,8 @@ import pytest
 
 from policyc.planning import pairwise, schedules
 from policyc.planning.leakage import pairs, settled_runs
-from policyc.planning.leakage.recursion import both_sides, largest_leakage, largest_of
+from policyc.planning.leakage.recursion import both_sides, largest_of
+from policyc.planning.leakage.settled_runs import largest_leakage
 from policyc.planning.promise import Promise
 from policyc.planning.schedules import Group, Run, allocate_quantified, allocate_uniform, expand, spare
 from policyc_check.steps.chains import Chain
@@ -37,7 +38,9 @@ def test_a_shorter_run_leaks_as_much(
     for more in (1, 4, 5):
         runs = [Run(0.0, more), Run(0.2, 4_500, 3), Run(0.1, 4_001 + more), Run(0.4, 1)]
         budgets = expand(runs)
-        assert spare(runs, promise, [group]) == 1.0 - largest_leakage(budgets, *laws, width, lags)
+        whole = largest_of(budgets, both_sides(budgets, *laws, lags, width), width)
+        assert spare(runs, promise, [group]) == 1.0 - whole
+        assert largest_leakage(budgets, *laws, width, lags) == whole
         for audit in (True, False):
             told = schedules._leakage(runs, [group], width, 2.0, audit=audit)
             settled_runs.KEPT = len(budgets)
