@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 from policyc.semantics.policy import Policy, Release
 from policyc.semantics.targets import UserStepsTarget
@@ -85,15 +86,20 @@ def users_beside(policy: Policy) -> list[AnyUserSteps]:
 
 
 def beside_steps(policy: Policy, target: UserStepsTarget) -> AnyUserSteps:
-    """Such a promise as the plan has it: without a stated bound a user may be in every step, of all or a period."""
+    """Such a promise as the plan has it: without a stated bound a user may be in every step, of all or a period.
+
+    A period that is part of a step is one step, in which without its events a user may count elsewhere.
+    """
     stated, most = policy.participation, policy.longest_part
     bound = most if stated is None else Participation(stated.steps, most, stated.spacing).steps
     assert bound is not None, "an endless stream without a bound was refused before"
-    relation, assumed = RELATIONS[target.neighbors], None if stated is None else stated.assumed
-    window = None if target.per is None else most
+    said: dict[str, Any] = {"relation": RELATIONS[target.neighbors], "bound": bound}
+    said["assumed"] = None if stated is None else stated.assumed
+    said["window"] = None if target.per is None else most
+    said["per"] = target.per if policy.within_a_step(target.per) else None
     if target.rho is not None:
-        return UserStepsRho(rho=target.rho, relation=relation, bound=bound, assumed=assumed, window=window)
+        return UserStepsRho(rho=target.rho, **said)
     nats, delta = target.epsilon, target.delta
     assert nats is not None, "read where there is no rho"
     assert delta is not None, "read with an epsilon"
-    return UserSteps(epsilon=nats, delta=delta, relation=relation, bound=bound, assumed=assumed, window=window)
+    return UserSteps(epsilon=nats, delta=delta, **said)

@@ -16,15 +16,12 @@ def with_budgets(policy: Policy) -> Policy:
     """The same policy, its promise about all of a user as one that budgets of steps keep, where others are of steps."""
     if policy.of_streams:
         return policy
-    return replace(policy, targets=tuple(kept_by_steps(target, policy) for target in policy.targets))
+    return replace(policy, targets=tuple(kept_by_steps(target) for target in policy.targets))
 
 
-def kept_by_steps(target: Target, policy: Policy) -> Target:
-    """A promise about all of a user as one about all of it in so many steps; any other as it is.
-
-    So is one about periods that are part of a step: without the events of one of them a user counts elsewhere.
-    """
-    if not isinstance(target, UserLevelTarget) or policy.within_a_step(target.per):
+def kept_by_steps(target: Target) -> Target:
+    """A promise about all of a user as one about all of it in so many steps; any other as it is."""
+    if not isinstance(target, UserLevelTarget):
         return target
     own = {name: getattr(target, name) for name in ("neighbors", "span", "per", "epsilon", "delta", "rho")}
     return UserStepsTarget(**own)

@@ -23,15 +23,15 @@ def with_window(policy: Policy) -> Policy:
     """
     steps = [target for target in policy.targets if isinstance(target, EventLevelTarget | WEventTarget)]
     others = [target for target in policy.targets if target not in steps]
-    whole = all(isinstance(target, UserLevelTarget) and not policy.within_a_step(target.per) for target in others)
-    if not whole or not any(_measured(policy, target) for target in steps):
+    users = all(isinstance(target, UserLevelTarget) for target in others)
+    if not users or not any(_measured(policy, target) for target in steps):
         return policy
     return replace(policy, targets=tuple(_of_stream(policy, target) for target in policy.targets))
 
 
 def _of_stream(policy: Policy, target: Target) -> Target:
     if not isinstance(target, EventLevelTarget | WEventTarget):
-        return kept_by_steps(target, policy)
+        return kept_by_steps(target)
     horizon = policy.stream.horizon
     width = target.window if isinstance(target, WEventTarget) else 1
     return UserLevelTarget(

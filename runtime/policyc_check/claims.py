@@ -13,8 +13,7 @@ class Claim:
         name: what is claimed, in plain words.
         holds: True, False, or None when it was not checked.
         detail: what was recomputed, or why it does not hold or was not checked; never raw data.
-        where: the place in the file that was checked.
-        code: the diagnostic code when it does not hold.
+        where: the place in the file that was checked, and `code` the diagnostic code when it does not hold.
     """
 
     name: str

@@ -64,6 +64,14 @@ TARGETS = {
         "alpha_dpt(alpha = 1.0)",
         "user_level(epsilon = 1.0, delta = 1e-4, neighbors = add_remove, per = 4h)",
     ),
+    "event + part": (
+        "event_level(epsilon = 0.5)",
+        "user_level(epsilon = 0.4, delta = 0, neighbors = add_remove, per = 20min)",
+    ),
+    "alpha + part": (
+        "alpha_dpt(alpha = 1.0)",
+        "user_level(epsilon = 0.4, delta = 1e-4, neighbors = replace, per = 20min)",
+    ),
 }
 USER_LEVEL = ("add_remove", "replace")
 ADDED = ("pure", "pure, replaced", "rho", "rho, replaced")  # whose losses add up
@@ -74,6 +82,7 @@ TOGETHER = (
     "event + user",
     "w_event + user",
     "event + period",
+    "event + part",
 )  # kept by budgets, or by the noise of all steps
 PURE = ("pure", "pure, replaced", "event", "w_event", "event, added", *TOGETHER)
 BESIDE = (
@@ -83,6 +92,8 @@ BESIDE = (
     "alpha + user, rho",
     "event + period",
     "alpha + period",
+    "event + part",
+    "alpha + part",
 )  # all of a user beside steps, whose budgets keep it
 SINGLE_STEPS = tuple(
     name for name in TARGETS if name not in MEASURED and (name in BESIDE or "user_level" not in TARGETS[name][0])
@@ -335,6 +346,7 @@ class Combination:
             cell = 'cell place in file("places.csv") levels(zone)' if self.levels else f"cell place in {{{listed}}}"
             cell += ' otherwise "away"' if self.cells[-1] == "away" else ""
         bound = f"2 steps, {PER}" if "period" in self.target else "4 steps"
+        bound = "1 steps, per = 20min" if "part" in self.target else bound
         start = 'start "2026-01-05"' if self.clock == CLOCKS[0] else f'start "{BEFORE:%Y-%m-%d}" {self.clock}'
         lines = [
             'policy combined "a combination"',

@@ -39,11 +39,6 @@ REFUSED = {
     ),
     "give `alpha_dpt` a delta,": ("E0205", stream(ELSEWHERE) + COUNT + ALPHA.replace("1.0)", "1.0, delta = 1e-6)")),
     "give `alpha_dpt` a delta, or Gaussian": ("E0313", stream(ELSEWHERE) + COUNT + ALPHA + "mechanism gaussian()\n"),
-    "promise a `per`": (
-        "E0702",
-        f"{stream(ELSEWHERE)}{COUNT}{ALPHA}{PROMISE}, per = 1min)\n"
-        'participation at_most(1 steps, per = 1min, assumed = "x")\n',
-    ),
     "drop events beside": ("E0510", f"{stream(ELSEWHERE)}{COUNT}{ALPHA}{PROMISE})\n{BOUND}"),
     "name noise that cannot keep": (
         "E0313",

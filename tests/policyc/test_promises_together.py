@@ -51,6 +51,7 @@ PLAIN = {
 EVENT = "target event_level(epsilon = 0.5)\n"
 ALPHA = "target alpha_dpt(alpha = 1.0)\n"
 WEEK = "target user_level(epsilon = 1.0, delta = 0, neighbors = add_remove, per = 1w)"
+HOUR = "target user_level(epsilon = 0.3, delta = 0, neighbors = add_remove, per = 1h)"
 TICKETS = 'participation at_most(5 steps, per = 1w, assumed = "tickets")'
 
 
@@ -242,6 +243,50 @@ def test_periods_of_a_clock_are_as_long_as_the_longest(compiled, start, per, lon
     assert f"one period of {least}{longest} step" in content["promises"][1]["sentence"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "one period of 1 hour within a step"),
+        ({"participation": 'participation at_most(1 steps, per = 1h, assumed = "x")'}, "within a step"),
+        ({"participation": "participation at_most(1 steps, per = 1h, enforced = keep_first)"}, "within a step"),
+        ({"horizon": "unbounded", "more": f"{CHAIN}\ndeliver realtime"}, "within a step"),
+        ({"start": 'start "2026-03-20" clock "Europe/Berlin"'}, "within a step"),
+        ({"targets": ALPHA + HOUR.replace("epsilon = 0.3, delta = 0", "rho = 0.045")}, "within a step"),
+        ({"targets": ALPHA + HOUR.replace("1h", "20min").replace("delta = 0", "delta = 1e-9")}, "20 minutes within"),
+    ],
+)
+def test_a_period_that_is_part_of_a_step_is_one_step(compiled, changed, said, tmp_path):
+    """Whatever one user does in an hour, each step of a day has the budget; pages say what else counts without it."""
+    plan = compiled(**{"targets": ALPHA + HOUR, "participation": "", **changed})
+    user = promised(plan)
+    assert (user.bound, user.window, differing_steps(user, plan.stream.horizon)) == (1, 1, 1)
+    assert Decimal("0.3") * (1 - Decimal("1e-6")) < plan.claims.largest_budget <= Decimal("0.3") * (1 + Decimal("1e-6"))
+    assert said in render_summary(plan, tmp_path)
+    content = certificate_content(plan, {})
+    jsonschema.validate(
+        content, json.loads((Path(policyc.emit.__file__).parent / "certificate.schema.json").read_text())
+    )
+    promise = content["promises"][1]
+    assert "Such a period lies within one step." in promise["sentence"]
+    assert "other events of the step may count in place of those left out" in promise["neighbors"]
+    assert "the largest budget of one step" in promise["recomputed"]
+    assert not any(entry["id"] == "participation" for entry in content["assumptions"])
+
+
+def test_an_hour_and_the_day_around_it_are_compared(compiled):
+    """Of users replaced the longer period is the stronger promise; of users added none of the two is."""
+    hour, half, day = (
+        compiled(targets=ALPHA + HOUR.replace("1h", per).replace("add_remove", "replace"), participation="")
+        for per in ("1h", "30min", "1d")
+    )
+    for weaker, stronger in ((half, hour), (hour, day)):
+        assert is_weaker(compare_plans(stronger, weaker))
+        assert not is_weaker(compare_plans(weaker, stronger))
+    added = [compiled(targets=ALPHA + HOUR.replace("1h", per), participation="") for per in ("1h", "1d")]
+    assert is_weaker(compare_plans(*added))
+    assert is_weaker(compare_plans(*added[::-1]))
+
+
 def test_periods_of_a_stream_without_end(compiled):
     """They need no bound there: a period has only so many steps. Sparse steps cost what a period has of them."""
     plan = compiled(horizon="unbounded", targets=ALPHA + WEEK, participation="", more=f"{CHAIN}\ndeliver realtime")
@@ -323,14 +368,11 @@ def test_spacing_leaves_fewer_steps(compiled):
         ({"otherwise": "", "targets": EVENT + USER.format("2.0", "0", "replace"), "more": ""}, "E0304", "otherwise"),
         ({"horizon": "unbounded", "participation": "", "more": f"{CHAIN}\ndeliver realtime"}, "E0501", "assumed"),
         (
-            {
-                "targets": EVENT + "target user_level(epsilon = 1.0, delta = 0, neighbors = replace, per = 1h)",
-                "participation": 'participation at_most(1 steps, per = 1h, assumed = "x")',
-                "more": "",
-            },
-            "E0702",
-            "per = 1d",
+            {"targets": ALPHA + HOUR, "participation": 'participation at_most(2 steps, per = 1h, assumed = "x")'},
+            "E0502",
+            "1 step",
         ),
+        ({"targets": ALPHA + HOUR.replace("1h", "7h"), "participation": ""}, "E0506", "whole"),
         ({"targets": ALPHA + WEEK, "participation": 'participation at_most(5 steps, assumed = "x")'}, "E0505", "per"),
         ({"targets": ALPHA + WEEK.replace("1w", "36h"), "participation": ""}, "E0506", "whole"),
         ({"targets": ALPHA + WEEK, "start": "", "participation": ""}, "E0507", "start"),

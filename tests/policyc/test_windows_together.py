@@ -172,7 +172,7 @@ def test_plans_are_compared_by_every_promise(compiled):
         ({"participation": 'participation at_most(11 steps, assumed = "x")'}, "E0502"),
         ({"more": "mechanism gaussian()"}, "E0313"),
         ({"more": "budget parts(there = 1.0, spent = 1.0)"}, "E0509"),
-        ({"user": "epsilon = 2.0, delta = 0, per = 1h", "participation": ""}, "E0702"),
+        ({"user": "epsilon = 2.0, delta = 0, per = 7h", "participation": ""}, "E0506"),
         ({"more": "target event_level(epsilon = 0.3)"}, "E0306"),
     ],
 )

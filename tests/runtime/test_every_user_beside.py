@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, reduce
@@ -31,6 +31,7 @@ from policyc_runtime.sources.events import read_events
 
 STEPS, OTHERS = 4, 3  # of the stream; users who stay where they are
 AWAY, ZOO = "away", "Zoo"  # in none of the cells without an event, and with one
+HALVES = ("first", "second")  # of a step
 CHAINS = {
     1: "markov(forward = [[0.7, 0.3], [0.4, 0.6]], initial = stationary",
     2: "markov(forward = [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]], initial = stationary",
@@ -71,6 +72,17 @@ PLANS: dict[str, tuple[int, str, str, str, str]] = {  # cells, releases, the oth
         "2 sparse",
     ),
     "a period of a step": (2, BY_CELL, ALPHA, "epsilon = 0.5, delta = 0, neighbors = replace, per = 1d", "1"),
+    "a part of a step": (2, BY_CELL, ALPHA, "epsilon = 0.4, delta = 0, neighbors = add_remove, per = 12h", ""),
+    "a part of a step, replaced": (2, BOTH, EVENT, "epsilon = 0.6, delta = 0, neighbors = replace, per = 12h", ""),
+    "a part of a step, a level": (2, LEVELS, ALPHA, "epsilon = 0.6, delta = 0, neighbors = add_remove, per = 12h", "1"),
+    "a part of a step, a delta": (
+        1,
+        BY_CELL,
+        ALPHA,
+        "epsilon = 0.3, delta = 9e-3, neighbors = add_remove, per = 12h",
+        "",
+    ),
+    "a part of a step, a rho": (1, BY_CELL, ALPHA, "rho = 0.005, neighbors = add_remove, per = 12h", "1"),
     "beside windows": (
         2,
         BOTH,
@@ -116,15 +128,30 @@ def promise_of(plan: Plan) -> AnyUserSteps:
     return target
 
 
-def courses(plan: Plan) -> Iterator[list[tuple[str, ...]]]:
-    """Where a user may be at every step, together those of one period; in others all neighbors are as they are."""
+def courses(plan: Plan) -> Iterator[tuple[list[tuple[str, ...]], tuple[str, ...]]]:
+    """Where a user may be at every step, together those of one period, and where it is without the events there.
+
+    In other periods all neighbors are as they are. Of a period that is half of a step so are events in the other half.
+    """
     assert plan.stream.cell is not None
     promise, places = promise_of(plan), (*plan.stream.cell.cells, AWAY)
     length = promise.window or STEPS
     for first in range(0, STEPS, length):
         inside = [places if first <= step < first + length else (AWAY,) for step in range(STEPS)]
-        found = product(*inside)
-        yield [course for course in found if sum(place != AWAY for place in course) <= promise.bound]
+        found = [course for course in product(*inside) if sum(place != AWAY for place in course) <= promise.bound]
+        if promise.per is None:
+            yield found, (AWAY,) * STEPS
+            continue
+        for half, other in product(HALVES, (*places, ZOO, None)):
+            halves = [(mine, other)[:: 1 if half == "first" else -1] for mine in (*places, ZOO, None)]
+            counted = [(*(AWAY,) * first, last_of(day), *(AWAY,) * (STEPS - first - 1)) for day in halves]
+            yield counted, counted[-1]
+
+
+def last_of(day: Sequence[str | None]) -> str:
+    """Where a user counts who is in these places in a step, one after the other; None: it has no event."""
+    last = next((place for place in reversed(day) if place is not None), AWAY)
+    return AWAY if last == ZOO else last
 
 
 def added(plan: Plan, release: ReleasePlan, place: str) -> tuple[int, ...]:
@@ -186,9 +213,9 @@ def told(plan: Plan, less: Fraction = Fraction(1)) -> float:
             )
             for x, y in zip(one, other, strict=True)
         )
-        for everyone in courses(plan)
+        for everyone, without in courses(plan)
         for one in everyone
-        for other in (everyone if replaced else [(AWAY,) * STEPS])
+        for other in (everyone if replaced else [without])
     }
     scales = [release.schedule.scales(STEPS) for release in plan.scheduled]
     most = 0.0
@@ -300,3 +327,28 @@ def test_users_are_counted_as_is_said(tmp_path: Path) -> None:
             others = np.array(added(plan, release, "B")) * OTHERS
             mine = [added(plan, release, AWAY if place == ZOO else place) for place in course]
             assert counts[release.name].tolist() == (np.array(mine) + others).tolist()
+
+
+@pytest.mark.parametrize("day", list(product(("A", ZOO, None), ("B", ZOO, None))))
+def test_a_user_counts_once_whatever_it_does_in_parts_of_a_step(day: tuple[str | None, ...], tmp_path: Path) -> None:
+    """Where its last event of the step is: without the events of one part it may be another of the cells."""
+    plan = compiled("a part of a step", tmp_path)
+    lines = [f"one,2026-01-01T{6 + 12 * half:02}:00:00Z,{place}" for half, place in enumerate(day) if place is not None]
+    file = tmp_path / "events.csv"
+    file.write_text("\n".join(["who,at,place", "u,2026-01-01T01:00:00Z,B", *lines]) + "\n", encoding="utf-8")
+    (release,) = plan.releases
+    mine = np.array(added(plan, release, last_of(day)))
+    others = np.array(added(plan, release, "B")) + 2 * np.array([int(cell == AWAY) for cell in release.cells])
+    assert read_events(file, plan, steps=1).counts["n"][0].tolist() == (mine + others).tolist()
+
+
+@pytest.mark.parametrize(
+    "change", [{"per": 86_400_000}, {"per": 2 * 86_400_000}, {"per": 7 * 3_600_000}, {"window": None}, {"window": 2}]
+)
+def test_a_period_that_is_no_part_of_a_step_is_refused(change: dict[str, int | None], tmp_path: Path) -> None:
+    """One as long as a step or longer, one that lies in two, one said to lie in other steps than one."""
+    plan = compiled("a part of a step", tmp_path)
+    targets = tuple(
+        target.model_copy(update=change) if isinstance(target, AnyUserSteps) else target for target in plan.targets
+    )
+    assert not all(claim.holds for claim in verified_claims(plan.model_copy(update={"targets": targets}).sealed()))

@@ -90,9 +90,34 @@ PLANS: dict[str, tuple[str, tuple[str, ...], str]] = {  # releases; promises; st
         "1 1 2d away",
     ),
     "a period of pairs": (COUNT + SUM, (PAIR.format(1), ADDED.format(PURE.format("0.9"))), "2 1 2d"),
+    "a part of a step": (
+        BY_CELL,
+        ("event_level(epsilon = 1, delta = 1e-4)", ADDED.format(PURE.format("0.6"))),
+        "1 1 12h",
+    ),
+    "a part of a step, a sum": (BY_CELL + SUM, (PAIR.format(2), ADDED.format(PURE.format("0.8"))), "1 1 12h"),
+    "a part of a step, signed": (SIGNED, (PAIR.format(2), ADDED.format(PURE.format("0.5"))), "1 1 12h"),
+    "a part of a step, replaced": (BY_CELL + SUM, (PAIR.format(2), REPLACED.format(PURE.format("0.8"))), "1 1 12h"),
+    "a part of a step, several events": (COUNT + SUM, (PAIR.format(2), ADDED.format(PURE.format("0.7"))), "1 2 12h"),
+    "a part of a step, a delta": (BY_CELL, (EVENT.format("2, delta = 1e-4"), ADDED.format(DELTA.format(1))), "1 1 12h"),
+    "a part of a step, a rho": (
+        COUNT + TOTAL,
+        (EVENT.format("2, delta = 1e-4"), ADDED.format(RHO.format("0.05"))),
+        "1 1 12h",
+    ),
+    "a part of a step, who is absent": (
+        BY_CELL,
+        (EVENT.format("2, delta = 1e-4"), ADDED.format(RHO.format("0.05"))),
+        "1 1 12h away",
+    ),
     "trees": (COUNT + TOTAL, (PAIR.format("1, delta = 1e-4"), ADDED.format(DELTA.format(1))), "2 1 binary_tree"),
 }
-LOOSE = ("trees", "measured totals")  # what is said of one user is a bound that nobody reaches
+LENGTHS = ("2d", "12h")  # of periods, of which one is half of a step
+LOOSE = (
+    "trees",
+    "measured totals",
+    "a part of a step, signed",
+)  # what is said of one user is a bound that nobody reaches
 
 
 def compiled(kind: str, folder: Path) -> Plan:
@@ -101,8 +126,8 @@ def compiled(kind: str, folder: Path) -> Plan:
     bound, events, *more = (rest or f"{STEPS} 1").split()
     away = 'otherwise "away"' if "away" in more else ""
     cell = f'cell place in {{"A", "B"}} {away}' if "by place" in releases else ""
-    per = "per = 2d, " if "2d" in more else ""
-    mechanism = "".join(f"mechanism {name}()\n" for name in more if name not in ("away", "2d"))
+    per = "".join(f"per = {length}, " for length in more if length in LENGTHS)
+    mechanism = "".join(f"mechanism {name}()\n" for name in more if name not in ("away", *LENGTHS))
     per_step = f"per_step = {events}, " if events != "1" else ""
     path = folder / "tiny.policy"
     path.write_text(
@@ -146,9 +171,26 @@ def places(target: Promise) -> Iterator[list[tuple[int, ...]]]:
         yield [tuple(first + step for step in support) for support in supports(steps, target.bound, 1)]
 
 
+def in_halves(plan: Plan) -> Iterator[list[User]]:
+    """Users who differ in what they do in one half of a step, in the last nothing: the first events of a step count."""
+    record, cell = plan.participation, plan.stream.cell
+    assert record is not None
+    one = list(product(range(len(cell.cells) if cell else 1), range(2)))
+    nothing = ((len(cell.cells), 0),) if cell is not None and cell.otherwise is not None else ()
+    halves = [events for size in range(record.per_step, -1, -1) for events in product(one, repeat=size)]
+    for other, order, step in product(halves, (1, -1), range(STEPS)):
+        days = [sum((mine, other)[::order], ())[: record.per_step] or nothing for mine in halves]
+        yield [(nothing,) * step + (day,) + (nothing,) * (STEPS - step - 1) for day in days]
+
+
 def worst(plan: Plan, target: Promise, less: float) -> Iterator[list[tuple[Noise, int]]]:
     """The neighbors of a promise who move all releases together most, in L1 and in L2, relative to the noise."""
     replaced = target.relation is NeighboringRelation.REPLACE_ONE
+    if isinstance(target, AnyUserSteps) and target.per is not None:
+        for users in in_halves(plan):
+            numbers, laws = moved(plan, users, less)
+            yield from furthest_apart(numbers, numbers if replaced else numbers[-1:], laws)
+        return
     for group in places(target):
         found = [moved(plan, courses(plan, steps), less) for steps in group]
         laws = found[0][1]
@@ -194,6 +236,7 @@ def test_one_noise_keeps_every_promise(kind: str, tmp_path: Path) -> None:
         "two windows, the wide one binds",
         "a period",
         "a period, replaced",
+        "a part of a step",
     ],
 )
 def test_a_plan_that_keeps_one_promise_less_is_refused(kind: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from policyc.emit.blocks.wording import JsonValue, in_period, one_period, period
 from policyc.emit.numbers import counted, duration
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
 from policyc_check.plan.stream import DAY, MONTH
+from policyc_check.plan.targets import AnyUserSteps
 from policyc_check.users.claims import own_bound, promised_user_level, window_of
 from policyc_runtime.beyond import STRETCHES, periods_in, periods_of_horizon
 from policyc_runtime.plan import Plan
@@ -51,13 +52,18 @@ def habits_beside(plan: Plan, whole: str) -> list[JsonValue]:
     return [
         {
             "title": "What a user does in several periods",
-            "text": f"The promise is for {one_period(plan, target.window)}, counted from step 0 on "
-            f"({plan.stream.start}). A habit shows in many, and as many steps that begin at another moment touch two. "
+            "text": f"The promise is for {one_period(plan, target)}, counted from step 0 on "
+            f"({plan.stream.start}). A habit shows in many, and {_as_long(target)} at another moment touch two. "
             f"Of what a user does in any steps is promised: {whole}.",
         }
         for target in user_steps_of(plan)
         if target.window is not None
     ]
+
+
+def _as_long(target: AnyUserSteps) -> str:
+    """What lasts as long as a period, where it begins."""
+    return "as many steps that begin" if target.per is None else f"any {duration(target.per)} that begin"
 
 
 def _beside(plan: Plan) -> str:

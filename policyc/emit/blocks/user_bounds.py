@@ -7,7 +7,7 @@ from policyc.emit.blocks.user_limits import (
     at_delta,
     left_words,
 )
-from policyc.emit.blocks.user_steps import at_chance, most, user_steps_of
+from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of
 from policyc.emit.blocks.wording import Json, JsonValue, in_period, span
 from policyc.emit.numbers import counted
 from policyc_check.plan.claims import UserRhoClaim
@@ -41,6 +41,8 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
         told = most(beside) if isinstance(beside, UserStepsRho) else _cell(most(beside), _chance(at_chance(beside)))
         of = "" if beside.window is None else " of one period"
         words = f"all of {counted(beside.bound, 'step')}{of} in which a user takes part"
+        if beside.per is not None:
+            words = f"all of {taking_part(plan, beside)}"
         rows.append({"words": words, "steps": str(beside.bound), "any": told})
     for size, kept in groups:
         rows.append(

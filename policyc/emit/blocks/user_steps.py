@@ -87,9 +87,11 @@ def is_assumed(plan: Plan, target: AnyUserSteps) -> bool:
 
 def taking_part(plan: Plan, target: AnyUserSteps) -> str:
     """How often a user takes part: `at most 50 steps`, `any of the 288 steps`, `any steps of one period of 7 steps`."""
+    if target.per is not None:
+        return f"{one_period(plan, target)} within a step"
     if target.window is not None:
         steps = "any steps" if target.bound == target.window else f"at most {counted(target.bound, 'step')}"
-        return f"{steps} of {one_period(plan, target.window)}"
+        return f"{steps} of {one_period(plan, target)}"
     if target.bound == plan.stream.horizon:
         return f"any of the {counted(target.bound, 'step')}"
     return f"at most {counted(target.bound, 'step')}"
@@ -110,6 +112,9 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
             f"Any set of results has at most {factor} times the probability with these events that it has {other}, "
             f"plus {exact(delta)}."
         )
+    often = f"One user{bounded} takes part in {taking_part(plan, target)}."
+    if target.per is not None:
+        often = "Such a period lies within one step."
     told = f"{most(target)}{at_chance(target)}"
     if isinstance(target, UserStepsRho):
         told = f"{most(target)}, which is {exact(epsilon)} nats at delta {exact(delta)},"
@@ -148,7 +153,7 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
         "sentence": (
             f"{all_published(plan)} tells at most {told} about all events of "
             f"{user(plan)}{part} together. {sentences.ADVERSARY}{others}. "
-            f"One user{bounded} takes part in {taking_part(plan, target)}. {results}"
+            f"{often} {results}"
         ),
         "in_odds": (
             f"Whatever is believed before, and however the steps of one user depend on each other, the odds between "
@@ -225,6 +230,8 @@ def _recomputed(plan: Plan, target: AnyUserSteps) -> str:
     if target.window is not None:
         ranks = "" if differing == 1 else f" at each of {counted(differing, 'rank')}"
         budgets = f"largest budgets{ranks} of any {in_a_row(plan, target.window)}"
+    if target.per is not None:
+        budgets = "largest budget of one step"
     if isinstance(target, UserStepsRho):
         rho = sum((budget**2 * times for budget, times in costs_of(plan, target)), Fraction(0)) / 2
         found = f"rho {round_up(rho)}, half of the squares of the {budgets}"
@@ -250,9 +257,10 @@ def neighbors_words(plan: Plan, target: AnyUserSteps) -> str:
     """Which two data sets must be hard to tell apart."""
     if target.relation is NeighboringRelation.REPLACE_ONE:
         if target.window is not None:
-            return sentences.REPLACED_PART.format(period=one_period(plan, target.window))
+            return sentences.REPLACED_PART.format(period=one_period(plan, target))
         return sentences.REPLACED
-    return f"{sentences.ADDED.format(period=in_period(plan, target))}{without_events(plan)}"
+    others = "" if target.per is None else ", and other events of the step may count in place of those left out"
+    return f"{sentences.ADDED.format(period=in_period(plan, target))}{without_events(plan)}{others}"
 
 
 def limited_participation(plan: Plan, target: AnyUserSteps, whole_stream: str) -> Json:

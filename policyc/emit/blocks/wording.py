@@ -143,7 +143,7 @@ def in_period(plan: Plan, target: Target | None = None) -> str:
     Of the first promise about some of it that noise of all steps keeps, where none is named.
     """
     if isinstance(target, AnyUserSteps):
-        return "" if target.window is None else f" in {one_period(plan, target.window)}"
+        return "" if target.window is None else f" in {one_period(plan, target)}"
     targets = plan.targets if target is None else (target,)
     per, window = next(((t.per, t.window) for t in targets if isinstance(t, UserLevel | UserRho)), (None, None))
     if window is not None:
@@ -151,9 +151,12 @@ def in_period(plan: Plan, target: Target | None = None) -> str:
     return "" if per is None else f" in one period of {period_length(plan, per)}"
 
 
-def one_period(plan: Plan, steps: int) -> str:
-    """`one period of 7 steps (7 days)`; where a clock says how long each is, of at most so many."""
-    length = f"{counted(steps, 'step')} ({lasting(plan, steps)})"
+def one_period(plan: Plan, target: AnyUserSteps) -> str:
+    """`one period of 7 steps (7 days)`; where a clock says how long each is, of at most so many; `of 10 minutes`."""
+    if target.per is not None:
+        return f"one period of {duration(target.per)}"
+    assert target.window is not None, "it is about a period"
+    length = f"{counted(target.window, 'step')} ({lasting(plan, target.window)})"
     return f"one period of {'' if plan.stream.clock is None else 'at most '}{length}"
 
 

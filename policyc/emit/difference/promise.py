@@ -67,7 +67,9 @@ def _target_words(target: Target) -> str:
     if isinstance(target, AnyUserSteps):
         words += [f"delta {exact(delta)}"] if isinstance(target, UserSteps) else []
         words += [target.relation.value, f"at most {counted(target.bound, 'step')}"]
-        words += [] if target.window is None else [f"one period of {counted(target.window, 'step')}"]
+        length = "" if target.window is None else counted(target.window, "step")
+        length = length if target.per is None else duration(target.per)
+        words += [f"one period of {length}"] if length else []
     if isinstance(target, EventLevel | WEvent):
         words += [f"delta {exact(delta)}"] if delta else []
         words += [relation_of(target).value] if adds_or_removes(target) else []
@@ -97,7 +99,14 @@ def _window(target: Target) -> int:
 
 
 def _covers(new: Target, old: Target) -> bool:
-    """Whether all events of the old unit, a user or a period of one, are in one new unit."""
+    """Whether all events of the old unit, a user or a period of one, are in one new unit.
+
+    Beside promises about steps, other events of a step may count without those of one part of it; where units are
+    replaced by others, larger ones cover that.
+    """
+    if isinstance(new, AnyUserSteps) and isinstance(old, AnyUserSteps) and new.per != old.per:
+        part = isinstance(old.per, int) and (new.per is None or (isinstance(new.per, int) and new.per % old.per == 0))
+        return part and not adds_or_removes(new)
     if not (isinstance(new, UserPromise) and isinstance(old, UserPromise)) or new.per is None:
         return True
     if old.per is None or new.per == MONTH or old.per == MONTH:  # noqa: PLR1714  so that mypy sees it

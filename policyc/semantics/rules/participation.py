@@ -60,7 +60,7 @@ def check_participation(policy: Policy) -> Iterator[Diagnostic]:
                 ),
                 labels=(Label(policy.stream.horizon_span, "the stream never ends"),),
             )
-        else:
+        elif most > 1 or isinstance(target, UserLevelTarget):  # else the period is a step, or part of one
             yield Diagnostic(
                 "W0501",
                 f"every user is taken to be there in all {counted(most)}{_of_a_period(policy)}",

@@ -8,7 +8,7 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
 from policyc.semantics.policy import Policy
-from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget, UserStepsTarget, WEventTarget
+from policyc.semantics.targets import AlphaDPTTarget, UserStepsTarget, WEventTarget
 
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:
@@ -80,6 +80,3 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         if budgets and isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
             what = "several events of a user in a step beside promises about steps"
             yield what, bound.span, "write `per_step = 1`: a user counts once in a step, however many events it has"
-        if isinstance(target, UserLevelTarget) and not policy.of_streams:
-            instead = f"write `per = {policy.stream.step_text}`, a whole step: in each, a user counts once"
-            yield "a period that is part of a step beside promises about steps", target.span, instead

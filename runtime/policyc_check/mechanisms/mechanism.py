@@ -1,8 +1,7 @@
 """What the check knows of a mechanism: its record in a plan, what it measures, and what that tells about one user.
 
-There are three kinds, told apart by `accounting`: "step" adds noise to one step at a time, which may spend what a
-`Schedule` says; "window" (its own module) spends as it goes, bounded over windows; "stream" accounts for all that it
-measures. How noise is found, drawn and undone is nobody's business here, nor where a mechanism is of use.
+Three kinds are told apart by `accounting`: "step" adds noise to one step at a time, which may spend what a `Schedule`
+says; "window" (its own module) spends as it goes, bounded over windows; "stream" accounts for all that it measures.
 """
 
 from __future__ import annotations

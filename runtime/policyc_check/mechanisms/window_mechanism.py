@@ -2,8 +2,7 @@
 
 At each step the distance of the counts from the last published ones is measured first, with half of the window's
 budget divided evenly; whether to publish, and with how much of the other half, follows from earlier *records* alone.
-Otherwise the last values are published again. So budgets are adaptive, and yet no window of steps ever spends more than
-epsilon, whatever the data: that is what `spent` says, and what a run holds every publication to.
+Otherwise the last values are published again. No window of steps ever spends more than epsilon: so says `spent`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The plan: everything a release needs, and everything an auditor must check, in one frozen record.
 
-The plan carries the resolved promise, the neighboring relation, the sensitivity and the chains, so that a misreading of
-the policy can be found by reading the plan. Promised numbers are exact decimals, written as strings. What is done to
-values after noise is of no concern here, and read as it stands.
+It carries the resolved promise, the neighboring relation, the sensitivity and the chains, so that a misreading of the
+policy can be found in it. Promised numbers are exact decimals. What is done to values after noise is read as it stands.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ AnyUserPromise = UserLevel | UserRho
 class UserSteps(Record):
     """All events of one user in at most `bound` steps, beside promises about steps: (epsilon, delta)-privacy.
 
-    `window`: steps of a period, if it is of one. `assumed`: why nobody is in more; None for all of them. Source: DR14.
+    `window`: steps of a period; `per`: its length if below a step. `assumed`: why none is in more, if so. Source: DR14.
     """
 
     kind: Literal["user_steps"] = "user_steps"
@@ -96,6 +96,7 @@ class UserSteps(Record):
     bound: Steps
     assumed: str | None
     window: Steps | None = UNSAID
+    per: Length | None = UNSAID
 
 
 class UserStepsRho(Record):
@@ -107,6 +108,7 @@ class UserStepsRho(Record):
     bound: Steps
     assumed: str | None
     window: Steps | None = UNSAID
+    per: Length | None = UNSAID
 
 
 AnyUserSteps = UserSteps | UserStepsRho

@@ -19,7 +19,7 @@ from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSt
 from policyc_check.rounding import Floats, rounded_down, rounded_up
 from policyc_check.runs import enough
 from policyc_check.steps.budgets import total_budgets, window_budget
-from policyc_check.users.claims import composed, kept_by_noise
+from policyc_check.users.claims import composed, kept_by_noise, steps_in
 from policyc_check.users.participation import Participation
 from policyc_check.users.profile import PrivacyProfile, pure_profile
 
@@ -74,9 +74,11 @@ def check_user_steps(plan: Plan) -> Iterator[Claim]:
     cell, horizon, budgets = plan.stream.cell, plan.stream.horizon, not plan.measured
     total = budgets and cell is not None and cell.otherwise is None and plan.stream.population is not None
     for place, goal in [(f"targets.{n}", one) for n, one in enumerate(plan.targets) if isinstance(one, AnyUserSteps)]:
-        longest, period = goal.window or horizon, f" of a period of {goal.window:,}" if goal.window else ""
+        length = f"{goal.per:,} ms" if goal.per else f"{goal.window:,}" if goal.window else None
+        longest, period = goal.window or horizon, f" of a period of {length}" if length else ""
         steps = f"{goal.bound:,} steps{period}"
         fits = goal.bound == longest or (goal.assumed is not None and goal.bound <= (longest or goal.bound))
+        fits = fits and (goal.per is None or (goal.window == 1 and steps_in(plan.stream, goal.per) < 1))
         detail = "assumed" if goal.assumed else "all there are"
         detail = "in others it is in none of the cells, which add up to a public number" if total else detail
         yield Claim(f"a user takes part in at most {steps}", fits and not total, detail, place)

@@ -1,7 +1,6 @@
 """What a plan promises about all events of one user, and the check of it.
 
-The compiler searches for noise; here the stated noise parameters are turned into privacy curves again, composed over
-all releases, and held against every promised epsilon and delta, with every rounding going against the plan.
+The stated noise is turned into privacy curves again, composed over all releases, and held against every promise.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserRhoCl
 from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked, DerivedRelease, MeasuredRelease, ReleasePlan
-from policyc_check.plan.stream import DAY, MONTH, longest
+from policyc_check.plan.stream import DAY, MONTH, Length, StreamRecord, longest
 from policyc_check.plan.targets import AnyUserPromise, AnyUserSteps, NeighboringRelation, UserRho, UserStepsRho
 from policyc_check.rounding import rounded_down
 from policyc_check.users.noise import added
@@ -80,10 +79,12 @@ def period_of(plan: Stated) -> Fraction | None:
     (per, windows), *others = {(one.per, bool(one.window)) for one in promised_user_level(plan)} or {(None, False)}
     if others or (per is not None and windows):
         raise ValueError("what is kept of one period cannot be bounded for two lengths")
-    if per is None:
-        return Fraction(1) if windows else None
-    stream, length = plan.stream, longest(per)
-    step, months = stream.step_milliseconds, [per, stream.step_text].count(MONTH)
+    return steps_in(plan.stream, per) if per else Fraction(1) if windows else None
+
+
+def steps_in(stream: StreamRecord, per: Length) -> Fraction:
+    """The same of a period of this length."""
+    step, length, months = stream.step_milliseconds, longest(per), [per, stream.step_text].count(MONTH)
     unit = min(step, length)
     back = 0 if stream.clock is None else max(map(stream.clock.put_back, (step, length)))
     steps = Fraction(length + back, step) if length > step else Fraction(length, step + (back if length < step else 0))
@@ -118,13 +119,14 @@ def setting_of(plan: Stated, release: Asked, target: Promise, bound: int | None 
 
     What a user does in one period moves the steps of that period alone, and neighbors that replace it differ in no
     other. Several periods of one step add up there; steps in a row are so many periods of one step. Who is in none of
-    the cells counts in all steps in which neighbors differ, and moves two values.
+    the cells counts in all steps in which neighbors differ, and moves two values; without part of a step others may.
     """
     own, record, period = own_bound(plan), plan.participation, period_of(plan)
     assert record is not None, "it has a bound"
     counted, query = source_release(plan, release).query, release.query
     assert isinstance(counted, CountQuery | SumQuery), "what others are made of is a count or a sum"
-    cell, replaced = plan.stream.cell, target.relation is NeighboringRelation.REPLACE_ONE
+    cell, part_of_step = plan.stream.cell, isinstance(target, AnyUserSteps) and target.per is not None
+    replaced = part_of_step or target.relation is NeighboringRelation.REPLACE_ONE
     most = bound or (target.bound if isinstance(target, AnyUserSteps) else own * (target.window or 1))
     window = target.window if isinstance(target, AnyUserSteps) else math.ceil(period or 0) * -(-most // own) or None
     if counted.by is not None and cell is not None and cell.otherwise is not None:
