@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COIN_BITS = 8  # binomial noise is 2^8 to 2^9 steps of its grid wide: at most a million coins a value
 WEIGHTS = [Decimal(n) / 20 for n in range(1, 21)]
+CLOSE = 0.02  # by more than this the error of binomial noise is not beside that of continuous noise
 DECLARED = ("mean", "sd", "autocorrelation")
 
 
@@ -60,15 +61,21 @@ class LmmseOffer(StreamOffer):
         )
         if "weight" in options or plain.signal is None:
             return _least(plain, setting, goal)
+
+        def error(one: Any) -> float:
+            return float(one.variances(setting, setting.horizon or STRETCH).mean())
+
         weighed = [plain.model_copy(update={"weight": weight}) for weight in WEIGHTS]
-        tried = [_least(one, setting, goal) for one in weighed]
-        return min(tried, key=lambda one: float(one.variances(setting, setting.horizon or STRETCH).mean()))
+        if isinstance(goal, AtDelta):  # what coins tell takes long to add up: only those that may be best are looked at
+            near = [error(_about(one, setting, goal)) for one in weighed]
+            weighed = [one for one, about in zip(weighed, near, strict=True) if about <= min(near) * (1 + CLOSE)]
+        return min((_least(one, setting, goal) for one in weighed), key=error)
 
 
 def _least(plain: Any, setting: Setting, goal: Goal) -> StreamMechanism:
     """The least noise of these weights, on a grid that suits it."""
     if isinstance(goal, AtDelta):
-        return _least_at_delta(plain, setting, goal.epsilon, goal.delta)
+        return _least_at_delta(plain, setting, goal)
     from policyc.offers.calibration import fine_grid  # start-up: `policyc check` calculates nothing
 
     grid = fine_grid(float(goal.size(plain.model_copy(update={"grid": 1 << 20}), setting)))
@@ -76,13 +83,23 @@ def _least(plain: Any, setting: Setting, goal: Goal) -> StreamMechanism:
     return found
 
 
-def _least_at_delta(plain: Any, setting: Setting, epsilon: Decimal, delta: Decimal) -> StreamMechanism:
-    from policyc.offers.calibration import fine_grid, gaussian_stddev, least_noise  # start-up, as above
+def _about(plain: Any, setting: Setting, goal: AtDelta) -> Any:
+    """With the noise that would do if it were continuous and normal, on a grid that suits it."""
+    from policyc.offers.calibration import fine_grid, gaussian_stddev  # start-up, as above
     from policyc_check.rounding import rounded_down
 
-    nats, failing = rounded_down(epsilon), rounded_down(delta)
+    nats, failing = rounded_down(goal.epsilon), rounded_down(goal.delta)
     near = gaussian_stddev(nats, failing, math.sqrt(plain.l2_square(setting)))
-    made = plain.model_copy(update={"grid": fine_grid(near, COIN_BITS if plain.noise == "binomial" else 20)})
+    grid = fine_grid(near, COIN_BITS if plain.noise == "binomial" else 20)
+    return plain.model_copy(update={"grid": grid}).of_size(near)
+
+
+def _least_at_delta(plain: Any, setting: Setting, goal: AtDelta) -> StreamMechanism:
+    from policyc.offers.calibration import least_noise  # start-up, as above
+    from policyc_check.rounding import rounded_down
+
+    nats, failing = rounded_down(goal.epsilon), rounded_down(goal.delta)
+    made = _about(plain, setting, goal)
     known: dict[int, bool] = {}
 
     def holds(stddev: float) -> bool:
@@ -93,5 +110,5 @@ def _least_at_delta(plain: Any, setting: Setting, epsilon: Decimal, delta: Decim
             known[tried.half] = bool(tried.profile(setting).delta(nats) <= failing)
         return known[tried.half]
 
-    found: StreamMechanism = made.of_size(least_noise(holds, near))
+    found: StreamMechanism = made.of_size(least_noise(holds, made.noise_size))
     return found
