@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -104,8 +105,8 @@ class Told:
         if isinstance(target, UserStepsRho):
             budgets, delta = costliest(self, target), Decimal("1e-6")
             curve = curve_of_told(self, target)
-            points = np.linspace(0, sum(budgets), 4001)
-            return Decimal(next(e for e in points.tolist() if curve(e) <= delta)), delta
+            points = np.linspace(0, sum(budgets), 4001).tolist()
+            return Decimal(points[bisect_left(points, True, key=lambda e: curve(e) <= delta)]), delta
         nats = target.alpha if isinstance(target, AlphaDPT) else target.epsilon
         return nats, getattr(target, "delta", None) or Decimal(0)
 
