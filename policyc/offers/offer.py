@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from policyc.offers.goals import AtDelta, Goal, Noise
+from policyc.offers.goals import AtDelta, Goal, LargestLoss, Noise
 
 if TYPE_CHECKING:
     from policyc_check.users.setting import Setting
@@ -136,6 +137,37 @@ class StreamOffer(MechanismOffer, ABC):
         Raises:
             KernelError: the noise would not fit 64-bit integers, or the promise would be none.
         """
+
+
+class AdaptiveOffer(StreamOffer):
+    """A mechanism that publishes when counts have moved, and divides what windows of steps may spend."""
+
+    promises = frozenset({"windows"})
+
+    def noise(self, options: Options) -> Noise:  # noqa: ARG002
+        """Laplace."""
+        return "laplace"
+
+    def fixed(self, setting: Setting, options: Options) -> dict[str, Any]:
+        """Without `window` that of the promise; budgets are for what one user moves in a step."""
+        from policyc_check.users.participation import Participation  # start-up: `policyc check` calculates nothing
+        from policyc_runtime.mechanisms import still_error
+
+        part, one = setting.participation, replace(setting, participation=Participation(1, 1))
+        window = int(str(options.get("window", part.window or part.steps)))
+        error = still_error(self.name, window, setting.cells, setting.horizon, "mean_squared_error")
+        return {"window": window, "l1_sensitivity": one.changes * one.shift, "still_error": error}
+
+    def calibrated(self, setting: Setting, epsilon: Decimal, delta: Decimal, options: Options) -> StreamMechanism:
+        """That of the largest loss whose worst curve, that of randomised response, is within delta."""
+        from policyc_check.rounding import rounded_down
+
+        e, d = rounded_down(epsilon), rounded_down(delta)
+        loss = math.log((math.exp(e) + d) / (1 - d))
+        made = LargestLoss(Decimal(loss)).fitted(self.plain(setting, options), setting)
+        while made.profile(setting).delta(e) > d:
+            made = made.with_noise(1 + 1e-12)
+        return made
 
 
 class EstimatorOffer(Offer):

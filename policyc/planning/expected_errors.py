@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.candidates import Refused
-from policyc.planning.comparison import NOTICED, more_error
+from policyc.planning.comparison import ADAPTS, NOTICED, more_error
 from policyc.planning.courses import Courses, still
 from policyc.planning.draft import DraftRelease
 from policyc.planning.measurements import Measurement, of_variances
@@ -33,7 +33,7 @@ from policyc.semantics.policy import Policy
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.projection import NearestValues
-from policyc_runtime.mechanisms import Derived, StreamMechanism
+from policyc_runtime.mechanisms import Derived, StreamMechanism, WindowMechanism, still_error
 from policyc_runtime.noisy_values import derived_values, totalled
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease
 from policyc_runtime.predicted_errors import Candidate, ErrorKind, ErrorRun, PredictedError
@@ -42,6 +42,7 @@ from policyc_runtime.randomness import SimulationRandomness
 Array = NDArray[np.float64]
 Total = Callable[[Array], Array]
 
+FAR = "of values that stand still far above the noise, over all steps, by simulation"
 MOVES = "how far off values are depends on how the stream moves, which the policy does not say"
 GAINS = "that depends on how the stream moves, which the policy does not say"
 COUPLED = "of constraints between steps, that depends on how the stream moves, which the policy does not say"
@@ -233,6 +234,10 @@ def _least(policy: Policy, one: PlannedRelease, origin: _Origin) -> Found:
         variance = base.variance_of_all()
         method = "variance of the mean of all measured values, which no estimate of a still stream is below"
         return Found("at_least", method, of_variances(np.full(steps, variance), policy.objective), because=MOVES)
+    if isinstance(rule := base.mechanism, WindowMechanism) and origin.derive is None:
+        size = still_error(rule.name, rule.window, base.setting.cells, base.setting.horizon, policy.objective)
+        told = replace(base, mechanism=rule.model_copy(update={"still_error": size}))
+        return Found("at_least", FAR, told.errors(policy.objective), because=ADAPTS)
     error, stderr = _trial(policy, one, origin, still(policy, steps)).settled(FEW_STEPS)
     method = "errors of a stream that does not move, simulated; one that moves has larger errors"
     known = stderr if math.isfinite(stderr) else None

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of a verification.
+    """One line of a verification: what is claimed, and whether it holds; None when it was not checked.
 
-    Args:
-        name: what is claimed, in plain words.
-        holds: True, False, or None when it was not checked.
-        detail: what was recomputed, or why it does not hold or was not checked; never raw data.
-        where: the place in the file that was checked, and `code` the diagnostic code when it does not hold.
+    `detail`: what was recomputed, or why it does not hold; never raw data. `where`: in the file; `code`: of a failure.
     """
 
     name: str

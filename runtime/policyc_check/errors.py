@@ -7,14 +7,9 @@ from __future__ import annotations
 
 
 class KernelError(Exception):
-    """A refusal of the kernel, ready to be shown to a person.
+    """A refusal of the kernel, ready to be shown: what is wrong, in which place, what follows for privacy, what to do.
 
-    Args:
-        code: diagnostic code, `E08` and two digits; it has a page.
-        message: what is wrong: one line, lower-case, no full stop, no Python names.
-        where: the place, such as `events.csv: row 17` or `plan.json: releases.0.schedule`.
-        because: the consequence for privacy, or the reason.
-        help: what to do.
+    `code` is `E08` and two digits, and has a page; `message` is one line, lower-case, no full stop, no Python names.
     """
 
     def __init__(

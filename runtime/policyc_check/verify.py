@@ -16,7 +16,7 @@ from policyc_check.errors import KernelError
 from policyc_check.mechanisms.laplace import Laplace
 from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
-from policyc_check.plan.release import KINDS, AdaptiveRelease, Scheduled
+from policyc_check.plan.release import KINDS, AdaptiveRelease, MeasuredRelease, Scheduled
 from policyc_check.plan.stream import MONTH, longest
 from policyc_check.plan.targets import AnyUserSteps, EventLevel, OfSteps, UserPromise, adds_or_removes
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
@@ -65,7 +65,8 @@ def _check_targets(plan: Plan) -> Iterator[Claim]:
     if len({release.name for release in plan.releases}) < len(plan.releases):
         detail = "two have the same, and the values of one would get the noise of the other"
         yield Claim("every release has its own name", False, detail, "releases")
-    if not all(isinstance(release, KINDS[release.mechanism.accounting]) for release in plan.releases):
+    kinds = {**KINDS, "window": AdaptiveRelease | MeasuredRelease}
+    if not all(isinstance(release, kinds[release.mechanism.accounting]) for release in plan.releases):
         detail = "made by hand, it would be checked as something else"  # a file cannot say so
         yield Claim("every release is of the kind of its mechanism", False, detail, "releases")
 

@@ -126,6 +126,7 @@ RELEASES = {
     "means": ("r = sum(s.speed, clamp = 0 .. 10)", "four = total(r, 4 steps)", "n = count(s)", "mean = mean(r, n)"),
 }
 MADE = ("total(", "change(", "ratio(", "mean(")  # of released values: they are not planned
+ADAPTS = ("budget_distribution", "budget_absorption")
 SKIPPING = ("subsample", "filter_subsample")
 COUNTS = ("count", "by cell", "by cell, otherwise", "two", "a level")
 TOTALS_OF_COUNTS = ("prefix", "window", "prefix by cell", "window of totals")
@@ -411,7 +412,7 @@ def _unfit(one: Combination) -> Iterator[str]:
     budgets = mechanism in ("auto", "laplace") or (adaptive and ("w_event" in one.target or "window" in one.mechanism))
     if steps and not budgets and not (one.target in LEAKS and one.unable):
         yield "E0702"
-    if one.user_level and (one.budget != "auto" or adaptive):
+    if one.user_level and (one.budget != "auto" or (adaptive and not (one.windowed and budgets))):
         yield "E0702"
     often = one.several or (not one.windowed and "per_step = 2" in one.participation)
     if one.user_level and one.release == "by cell, otherwise" and (often or not one.replaced):
@@ -493,7 +494,7 @@ def _planned(one: Combination) -> Iterator[str]:
         yield "E0752"
     if (estimate == "filter" and one.wait is None) or (estimate in ("smoother", "linear") and one.wait is not None):
         yield "E0752"
-    if estimate in ("filter", "smoother") and mechanism in ("lmmse", "fast", "dft") and not known:
+    if estimate in ("filter", "smoother") and mechanism in ("lmmse", "fast", "dft", *ADAPTS) and not known:
         yield "E0755"
     if estimate == "filter" and mechanism == "dft" and one.wait:  # it would wait again
         yield "E0755"

@@ -39,6 +39,10 @@ REFUSED = {
     ),
     "give `alpha_dpt` a delta,": ("E0205", stream(ELSEWHERE) + COUNT + ALPHA.replace("1.0)", "1.0, delta = 1e-6)")),
     "give `alpha_dpt` a delta, or Gaussian": ("E0313", stream(ELSEWHERE) + COUNT + ALPHA + "mechanism gaussian()\n"),
+    "count several events": (
+        "E0702",
+        f'{stream(ELSEWHERE)}{COUNT}{ALPHA}{PROMISE})\nparticipation at_most(48 steps, per_step = 2, assumed = "x")\n',
+    ),
     "drop events beside": ("E0510", f"{stream(ELSEWHERE)}{COUNT}{ALPHA}{PROMISE})\n{BOUND}"),
     "name noise that cannot keep": (
         "E0313",

@@ -30,6 +30,10 @@ ADDED_RHO = (
     "Laplace noise: over twice the square of its scale), in exact fractions; those of all releases add up. {told} is "
     "from the exact curve of all noise together, not converted from rho."
 )
+SPENT = (
+    " Of one that publishes when values have moved it is the most that steps in which neighbors differ may spend, "
+    "whatever is published when, as often as a step of theirs moves by what its budgets are for."
+)
 ADDED_LOSS = (
     "The largest loss of each release is what one user can move in it, L1, over the scale of its noise, in exact "
     "fractions; those of all releases add up."

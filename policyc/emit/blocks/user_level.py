@@ -38,6 +38,7 @@ from policyc.emit.blocks.user_steps import (
     is_assumed,
     left_in_all,
     limited_participation,
+    spent_words,
     user_steps_of,
     user_steps_promise,
 )
@@ -160,7 +161,7 @@ def _promise(plan: Plan, index: int, target: AnyUserPromise) -> Json:
         "holds": f"for all steps of {span(plan)} together",
         "recomputed": f"{recomputed(plan, index)}, over {span(plan)}",
         "theorem": sentences.ALL_STEPS.format(period=in_period(plan, target)),
-        "derivation": f"{_derivation(target)} {sentences.CHECKED}",
+        "derivation": f"{_derivation(target)}{spent_words(plan)} {sentences.CHECKED}",
         "sources": SOURCES[kind_of(target)],
         "conditional_on": [title for title in _titles(plan) if title != ASSUMED or not user_steps_of(plan)],
     }

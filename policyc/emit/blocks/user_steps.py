@@ -26,6 +26,7 @@ from policyc_check.plan.targets import AnyUserSteps, NeighboringRelation, UserSt
 from policyc_check.steps.users import costs_of, differing_steps, profile_of
 from policyc_check.users.claims import DELTAS, stream_largest_loss, stream_rho
 from policyc_check.users.profile import PrivacyProfile
+from policyc_runtime.mechanisms import WindowMechanism
 from policyc_runtime.plan import Plan
 
 ASSUMED = "Limited participation (assumed, not enforced)"
@@ -131,7 +132,7 @@ def user_steps_promise(plan: Plan, target: AnyUserSteps, index: int, rests_on: l
             "convolved, with every rounding against the plan."
         )
     if plan.measured:
-        derivation = _of_noise(target)
+        derivation = f"{_of_noise(target)}{spent_words(plan)}"
     convolved: list[JsonValue] = ["KOV15"] if delta and not plan.measured else []
     return {
         "id": f"P{index}",
@@ -179,6 +180,11 @@ def _of_noise(target: AnyUserSteps) -> str:
     if isinstance(target, UserStepsRho):
         return sentences.ADDED_RHO.format(told="What is said at a delta")
     return sentences.ADDED_LOSS if target.delta == 0 else sentences.COMPOSED.format(steps=" in so many steps")
+
+
+def spent_words(plan: Plan) -> str:
+    """What the loss of a mechanism is whose steps spend as results so far allow; empty where there is none."""
+    return sentences.SPENT if any(isinstance(part.mechanism, WindowMechanism) for part in plan.measured) else ""
 
 
 def nats_at(plan: Plan, target: AnyUserSteps) -> tuple[Decimal, Decimal]:

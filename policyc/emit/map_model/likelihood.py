@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policyc.emit.map_model.literals import sequence
-from policyc.emit.map_model.measured import Likelihood, Measured, stated
+from policyc.emit.map_model.measured import AGAIN, Likelihood, Measured, stated
 from policyc_check.plan.queries import PrefixQuery, WindowQuery
 from policyc_check.users.claims import unit_of
 from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, Scheduled
@@ -50,11 +50,7 @@ def _of_steps(release: Scheduled, suffix: str) -> Likelihood:
     if release.balanced:
         words += "; it adds up to zero over the cells of a step, which changes nothing where the sum is known"
     if isinstance(release, AdaptiveRelease):
-        words = (
-            "values are published again until counts have moved, and count as measured each time, with discrete "
-            "Laplace noise of the scale that errs as much as they do while counts stand still: sum of |r - noisy| / "
-            "scale. The noisy distances, which the ledger has and the file has not, are left out"
-        )
+        words = AGAIN
     if all(len(segment.scales) == segment.repeats == 1 for segment in schedule.segments):
         scales = [str(float(segment.scales[0])) for segment in schedule.segments]
         lines = sequence(scales, f"SCALES{suffix} = [(", ", 1)]")

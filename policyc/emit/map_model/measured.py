@@ -28,6 +28,7 @@ from policyc_runtime.mechanisms.process_prediction import DeclaredProcess
 from policyc_runtime.mechanisms.stream_laplace import StreamLaplace
 from policyc_runtime.mechanisms.subsample import Subsample
 from policyc_runtime.mechanisms.toeplitz import Toeplitz
+from policyc_runtime.mechanisms.window_mechanism import WindowMechanism
 from policyc_runtime.noisy_values import measured
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ Kind = Literal[
     "laplace_steps", "laplace", "gaussian", "common", "filtered", "toeplitz", "tree", "waves", "lmmse", "fast", "rows"
 ]
 MOST_ROWS = 2000  # steps of a model that states every one of them
+AGAIN = (
+    "values are published again until counts have moved, and count as measured each time, with discrete Laplace noise "
+    "of the scale that errs as much as they do while counts stand still: sum of |r - noisy| / scale. The noisy "
+    "distances, which the ledger has and the file has not, are left out"
+)
 EACH = "sum of (r - noisy)^2 / (2 stddev^2)"
 
 
@@ -280,6 +286,12 @@ def _(mechanism: Lmmse, where: Measured) -> Likelihood:
     )
     options = {"predicts": isinstance(told, DeclaredProcess)}
     return Likelihood("lmmse", words, constants, variance=f"(STDDEV{s} / WEIGHT{s}) ** 2", options=options)
+
+
+@stated.register
+def _(mechanism: WindowMechanism, where: Measured) -> Likelihood:
+    scale = where.size("SCALE", mechanism.still_scale)
+    return Likelihood("laplace", AGAIN, (scale,), laplace=True, variance=f"2 * SCALE{where.suffix} ** 2")
 
 
 @stated.register

@@ -8,7 +8,7 @@ from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
 from policyc.semantics.policy import Policy
-from policyc.semantics.targets import AlphaDPTTarget, UserStepsTarget, WEventTarget
+from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 
 def check_planned(policy: Policy) -> Iterator[Diagnostic]:
@@ -48,11 +48,14 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
 
 def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     """A mechanism that does not account for what is promised."""
+    kept = {"steps", "windows"}
+    if policy.of_streams:
+        kept = {"user_level"} if policy.window is None else {"user_level", "windows"}
     wish, windows = policy.mechanism, any(isinstance(target, WEventTarget) for target in policy.targets)
     offer, span = mechanism_offers().get(wish.name), wish.span or policy.stream.span
     if offer is None:
         return
-    windows = windows or wish.arguments.get("window") is not None
+    windows = windows or wish.arguments.get("window") is not None or (policy.of_streams and _wide(policy))
     if "windows" in offer.promises and "steps" not in offer.promises and not windows:
         yield (
             f"mechanism `{wish.name}` without a window",
@@ -62,8 +65,13 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         )
     elif any(isinstance(t, AlphaDPTTarget) for t in policy.targets) and offer.noise(wish.arguments) != "laplace":
         return  # as E0313 says
-    elif not offer.promises & ({"user_level"} if policy.of_streams else {"steps", "windows"}):
+    elif not offer.promises & kept:
         yield f"mechanism `{wish.name}`", span, "write `mechanism auto`, or leave it out"
+
+
+def _wide(policy: Policy) -> bool:
+    """Whether a promise is about several steps in a row, which the noise of all steps keeps."""
+    return any(isinstance(target, UserLevelTarget) and (target.window or 1) > 1 for target in policy.targets)
 
 
 def _instead_of_sums(policy: Policy) -> str:
@@ -79,4 +87,8 @@ def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
         budgets = not policy.of_streams
         if budgets and isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
             what = "several events of a user in a step beside promises about steps"
-            yield what, bound.span, "write `per_step = 1`: a user counts once in a step, however many events it has"
+            yield (
+                what,
+                bound.span,
+                "write `per_step = 1`: the chain says one place a step, that of the user's last event",
+            )

@@ -7,14 +7,18 @@ Otherwise the last values are published again. No window of steps ever spends mo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from policyc_check.mechanisms.mechanism import Mechanism
+from policyc_check.mechanisms.mechanism import StreamMechanism
 from policyc_check.records import PositiveDecimal, Steps
+from policyc_check.users.noise import DiscreteLaplace, Law
+from policyc_check.users.participation import Participation
+from policyc_check.users.setting import Moves, Setting
 
 
-class WindowMechanism(Mechanism):
+class WindowMechanism(StreamMechanism):
     """Measures how far counts have moved, and publishes when that exceeds the noise; see the module.
 
     `window` steps in a row spend at most `epsilon` nats. `l1_sensitivity`: how far one user's value at one step moves
@@ -25,7 +29,7 @@ class WindowMechanism(Mechanism):
     Source: KELLARIS14
     """
 
-    accounting: Literal["window"] = "window"
+    accounting: Literal["window"] = "window"  # type: ignore[assignment]
     window: Steps
     epsilon: PositiveDecimal
     l1_sensitivity: PositiveDecimal
@@ -38,6 +42,17 @@ class WindowMechanism(Mechanism):
         steps = Fraction(width, 2 * self.window)  # for distances
         published = min(width * self.largest_part, Fraction(-(-width // self.window), 2))
         return Fraction(self.epsilon) * (steps + published)
+
+    def noises(self, setting: Setting) -> list[tuple[Law, Moves]]:
+        """As Laplace noise of one number, which loses what steps spend in which neighbors differ, as far as they move.
+
+        Budgets are for steps that move by `l1_sensitivity` in L1; one that moves further spends more in proportion.
+        """
+        part, one = setting.participation, replace(setting, participation=Participation(1, 1))
+        differing, width = part.steps_of_two if setting.replaced else part.steps, part.window or part.horizon
+        spent = min(differing * self.spent(1), self.spent(width or differing * self.window))
+        moved = one.changes * one.shift
+        return [(DiscreteLaplace(Fraction(self.l1_sensitivity) / spent), Moves(moved**2, moved))]
 
 
 class BudgetDistribution(WindowMechanism):

@@ -51,17 +51,14 @@ class BudgetedRelease(ReleasePlan):
 
 
 class AdaptiveRelease(ReleasePlan):
-    """Steps spend as results so far allow: `schedule` says the most that each may, whatever the data.
-
-    Its scale is that of noise which errs as much as published values while counts stand still.
-    """
+    """Steps spend as results so far allow: `schedule` says the most that each may, and the noise that errs as much."""
 
     mechanism: Accounted[WindowMechanism]
     schedule: Schedule
 
 
 class MeasuredRelease(ReleasePlan):
-    """A mechanism accounts for the whole stream."""
+    """A mechanism accounts for the whole stream; so does one of windows, where no step is said to have a budget."""
 
     mechanism: Accounted[StreamMechanism]
     schedule: None
@@ -87,7 +84,8 @@ def told_apart(kinds: Mapping[str, type[ReleasePlan]]) -> Callable[[Any], Any]:
             return value
         told = value.get("mechanism")
         accounting = told.get("accounting") if isinstance(told, dict) else getattr(told, "accounting", None)
-        return kinds.get(str(accounting), kinds["step"]).model_validate(value)
+        stream = accounting == "window" and value.get("schedule") is None
+        return kinds.get("stream" if stream else str(accounting), kinds["step"]).model_validate(value)
 
     return load
 

@@ -113,14 +113,9 @@ class StreamRecord(Record):
 
 
 class ParticipationRecord(Record):
-    """In how many steps one user takes part.
+    """In how many steps one user takes part at most, with how many events that count in each, and how far apart.
 
-    Args:
-        bound: steps at most.
-        per_step: events of one user that count in a step, at most.
-        spacing: steps between two of them at least; 1 says nothing.
-        enforced: which events are kept, by the run; None when the bound is assumed.
-        assumed: why it holds without being enforced.
+    A spacing of 1 says nothing. `enforced`: which events are kept, by the run; or `assumed`: why it holds without.
     """
 
     bound: Steps

@@ -23,7 +23,7 @@ import numpy as np
 from policyc_check.errors import KernelError
 from policyc_check.kinds import find_kinds
 from policyc_check.mechanisms import window_mechanism as checked
-from policyc_runtime.mechanisms.mechanism import StepRecord
+from policyc_runtime.mechanisms.mechanism import StepRecord, StreamMechanism
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,10 +40,12 @@ MOST_STILL_STEPS = 200_000  # of all runs of short streams
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
 
-class WindowMechanism(checked.WindowMechanism):
-    """`WindowMechanism` of the check, drawn."""
+class WindowMechanism(checked.WindowMechanism, StreamMechanism):
+    """`WindowMechanism` of the check, drawn. As a stream's it has more noise by a smaller epsilon."""
 
-    whole_values: ClassVar[bool] = True
+    noise_field: ClassVar[str] = "epsilon"
+    estimates: ClassVar[bool] = True
+    independent: ClassVar[bool] = False
 
     @abstractmethod
     def unit(self) -> Fraction:
@@ -62,9 +64,21 @@ class WindowMechanism(checked.WindowMechanism):
             raise AssertionError("a publication would pay more than its window has")
         return units
 
+    @property
+    def noise_size(self) -> float:
+        """The scale of noise for the whole epsilon."""
+        return float(Fraction(self.l1_sensitivity) / Fraction(self.epsilon))
+
+    def of_size(self, size: float) -> Self:
+        """The same rule with the largest epsilon, of 15 digits, that has so much noise."""
+        return self.with_epsilon(Fraction(self.l1_sensitivity) / Fraction(size))
+
     def with_step_budget(self, budget: Decimal) -> Self:
         """The same rule with the largest epsilon, of 15 digits, that spends at most so many nats at a step."""
-        wanted = Fraction(budget) / (self.spent(1) / Fraction(self.epsilon))
+        return self.with_epsilon(Fraction(budget) / (self.spent(1) / Fraction(self.epsilon)))
+
+    def with_epsilon(self, wanted: Fraction) -> Self:
+        """The same rule with the largest epsilon of 15 digits that is no more."""
         context = Context(prec=15, rounding=ROUND_FLOOR)
         epsilon = context.divide(Decimal(wanted.numerator), Decimal(wanted.denominator))
         made = self.model_copy(update={"epsilon": epsilon})
@@ -75,6 +89,11 @@ class WindowMechanism(checked.WindowMechanism):
         """The scale of Laplace noise with the error of counts that stand still, where a step may spend so many nats."""
         epsilon = Fraction(budget) / (self.spent(1) / Fraction(self.epsilon))
         return self._still_scale(epsilon)
+
+    @property
+    def still_scale(self) -> Decimal:
+        """The scale of Laplace noise with the error of counts that stand still."""
+        return self._still_scale(Fraction(self.epsilon))
 
     def _still_scale(self, epsilon: Fraction) -> Decimal:
         return Decimal(repr(float(Fraction(self.l1_sensitivity) / epsilon) * math.sqrt(float(self.still_error) / 2)))
@@ -90,11 +109,11 @@ class WindowMechanism(checked.WindowMechanism):
 
     def variances(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
         """The mean squared error over all steps while counts stand still, (steps,); counts that move add to it."""
-        return np.full(steps, self.variance(self._still_scale(Fraction(self.epsilon))))
+        return np.full(steps, self.variance(self.still_scale))
 
-    def ready(self, setting: Setting, steps: int) -> int:  # noqa: ARG002
-        """Every step can be measured when it is over."""
-        return steps
+    def absolute_errors(self, setting: Setting, steps: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """The same of mean absolute errors, as those of Laplace noise."""
+        return np.full(steps, self.absolute_error(self.still_scale))
 
     def distance_scale(self) -> Fraction:
         """The scale of the noise of every distance; KernelError (E0831) where it would not fit 64-bit integers."""
