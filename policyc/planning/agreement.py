@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.draft import Draft
-from policyc.planning.expected_errors import BOUNDED, ROUNDED, Found
+from policyc.planning.expected_errors import BOUNDED, GAINS, ROUNDED, Found
 from policyc.planning.measurements import Measurement, Objective, of_variances, parts
 from policyc.planning.trials import SEED
 from policyc.semantics.policy import Policy
@@ -24,10 +24,20 @@ Array = NDArray[np.float64]
 MOST_VALUES = 200_000  # of noise that is drawn
 
 
-def agreed_errors(draft: Draft, measured: Mapping[str, Measurement], objective: Objective) -> dict[str, Found]:
-    """By release that agrees with others, what is known of the errors of its values."""
+def agreed_errors(
+    draft: Draft, measured: Mapping[str, Measurement], objective: Objective, estimated: Collection[str] = ()
+) -> dict[str, Found]:
+    """By release that agrees with others, what is known of the errors of its values; `estimated` are not noisy ones."""
     found: dict[str, Found] = {}
     for tree in draft.trees:
+        if not set(tree.names).isdisjoint(estimated):
+            noise = (
+                "variance of the noise alone: no signal says how values move, so what the estimator gains is not known"
+            )
+            found |= {
+                name: Found("noise", noise, measured[name].errors(objective), because=GAINS) for name in tree.names
+            }
+            continue
         entries = [measured[name] for name in tree.names]
         normal = objective == "mean_squared_error" or all(_normal(entry) for entry in entries)
         told = _computed(tree, entries, objective) if normal else None

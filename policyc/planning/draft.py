@@ -43,7 +43,8 @@ from policyc_check.plan.stream import (
 )
 from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
-from policyc_runtime.agreement import Agreement, Tree, trees
+from policyc_runtime.agreement import Tree
+from policyc_runtime.agreement_levels import Agreement, trees
 from policyc_runtime.ancestors import Indices, counted_in
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
@@ -51,8 +52,6 @@ from policyc_runtime.mechanisms.laplace import Laplace
 from policyc_runtime.plan import STRETCH, FileRecord, PolicyRecord
 from policyc_runtime.sources.calendar import SECOND, Division, step_of
 from policyc_runtime.suppression_rule import AnySuppressionRule, Below, ErrorAbove, Where
-
-MOST_BALANCED = 64  # cells; of more, balanced noise is hardly smaller and takes long to draw
 
 
 class DraftRelease(Asked):
@@ -340,6 +339,4 @@ def chain_record(chain: MarkovCorrelation, lags: tuple[int, ...] = (1,)) -> Chai
 def step_mechanism(policy: Policy, release: Release) -> Laplace:
     """How the noise of a step is drawn: balanced where the cells' total is public, unless the policy says `laplace`."""
     cells = len(release_cells(policy, release))
-    public_total = release.by is not None and policy.stream.population is not None
-    balanced = policy.mechanism.name == "auto" and public_total and 2 <= cells <= MOST_BALANCED
-    return Laplace(l1_sensitivity=sensitivity(release)[0], balanced_cells=cells if balanced else None)
+    return Laplace(l1_sensitivity=sensitivity(release)[0], balanced_cells=cells if policy.balances(release) else None)

@@ -73,7 +73,8 @@ def _predicted(
     part = _added_up(plan, made.query.of)
     agrees = part is not None and plan.agrees(part.name)
     if part is not None and agrees and (users is None or part.predicted.kind == "expected"):
-        return _of_agreed(plan, part, made) if squared and isinstance(query, BlockTotal) else None
+        sums = squared and isinstance(query, BlockTotal) and isinstance(part.estimator, NearestValues)
+        return _of_agreed(plan, part, made) if sums else None
     noise = None if part is None or agrees else _of_noise(plan, part, made, squared=squared)
     if part is not None and noise is not None and (_off_by_noise(part) or part.predicted.kind == "noise"):
         return _error(part.predicted, noise, OF_NOISE)

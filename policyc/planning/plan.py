@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Literal
 
 from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.planning.assemble import assemble_plan
 from policyc.planning.candidates import Predictor, Refused, adaptive, allocations, estimators
-from policyc.planning.comparison import Comparison
+from policyc.planning.comparison import Choice, Comparison
 from policyc.planning.draft import (
     chain_record,
     constraint_rows,
@@ -25,7 +26,7 @@ from policyc.planning.series import with_one_signal
 from policyc.planning.sharing import Sharing
 from policyc.planning.shown import require_known_errors, shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
-from policyc.planning.step_agreement import agrees, least_step_parts
+from policyc.planning.step_agreement import agrees, least_step_parts, level_demands, weighed
 from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.progress import counted
@@ -35,11 +36,14 @@ from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_runtime.estimation import Estimator, twins
 from policyc_runtime.estimation.constraints import ConstraintSet
+from policyc_runtime.estimation.projection import Mle
 from policyc_runtime.groups import mixture, shares_of
 from policyc_runtime.mechanisms import WindowMechanism, still_error, window_mechanism_kinds
 from policyc_runtime.plan import Plan
 from policyc_runtime.refusal import verify
 
+LATE = "predicting its error takes long beside levels that agree: name it in the policy to use it"
+SUMMED = "levels that are estimated before they agree err no less, or nobody can say by how much less"
 MOST_SIMULATED = 100  # states: measured, 17 s and half a GiB at 100, a sixth of the time at 50
 UNSIMULATED = (
     f"predicting its error takes too long with more than {MOST_SIMULATED} states: name it in the policy to use it"
@@ -78,7 +82,50 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
 def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> tuple[Plan, list[Diagnostic]]:
     """The plan, with an `audit` of every schedule that is compared; without, of sparse ones only of what is chosen."""
     groups = [Group(chain.group, chain_record(chain).chain()) for chain in policy.chains]
-    tables = [_comparison(policy, release, groups) for release in policy.releases]
+    ways = [_compared(policy, notices, groups, way, audit=audit) for way in _ways(policy)]
+    choices, words = min((way for way in ways if way is not None), key=partial(_cost, policy))
+    broken = broken_constraints(policy, [group.chain for group in groups] if policy.chains_of_all else [])
+    more = [
+        warning
+        for release, choice in zip(policy.releases, choices, strict=True)
+        for warning in utility_warnings(policy, release, choice.predicted, broken.get(release.name, ()))
+    ]
+    plan = assemble_plan(policy, choices, words, (*notices, *more))
+    if unseen := list(shown_warnings(policy, plan, [*notices, *more])):
+        more += unseen
+        plan = assemble_plan(policy, choices, words, (*notices, *more))
+    return plan, more
+
+
+Way = Literal["nearest", "estimated"]
+"""What is done to levels before they agree. Budgets are divided alike: nearly all is best given to the finest."""
+
+
+def _ways(policy: Policy) -> list[Way]:
+    """Which ways are compared: where levels agree, estimating each first costs nothing, and may gain nothing."""
+    known = bool(policy.chains_of_all) and policy.stream.population is not None
+    if not any(agrees(policy, release.name) for release in policy.releases):
+        return ["nearest"]
+    if policy.estimate.name != "auto":
+        return ["nearest"] if policy.estimate.name in ("none", "mle") else ["estimated"]
+    return ["nearest", "estimated"] if known and not _rule(policy, policy.releases[0]) else ["nearest"]
+
+
+def _cost(policy: Policy, way: tuple[Sequence[Choice], str | None]) -> float:
+    """The error of all values together that is stated; what is known of the noise alone is not better than that."""
+    weights = (policy.weight_of(release.name) * len(release_cells(policy, release)) for release in policy.releases)
+    return sum(weight * one.predicted.published for weight, one in zip(weights, way[0], strict=True))
+
+
+def _compared(
+    policy: Policy, notices: Sequence[Diagnostic], groups: Sequence[Group], way: Way, *, audit: bool
+) -> tuple[list[Choice], str | None] | None:
+    """What is least in one way, and how budgets were divided; None where another way is left and this does not apply.
+
+    Raises:
+        PolicyError: nothing applies, in the only way there is.
+    """
+    tables = [_comparison(policy, release, groups, way) for release in policy.releases]
     weights = [policy.weight_of(release.name) for release in policy.releases]
     agreeing = least_step_parts(policy, tables)
     sharing = Sharing.between(tables, weights) if agreeing is None else Sharing(tables, agreeing, weights, settled=True)
@@ -95,28 +142,22 @@ def _planned(policy: Policy, notices: Sequence[Diagnostic], *, audit: bool) -> t
     sharing = sharing.refined()
     sharing.add_late()
     choices = sharing.choices()
-    if choices is None:
+    if choices is None and way == _ways(policy)[0]:
         raise PolicyError(policy.source, [*notices, _impossible(policy, schedules, sharing.estimators)])
+    if choices is None:
+        return None
     words = sharing.words([release.name for release in policy.releases])
-    choices = with_simulated_errors(policy, choices, partial(assemble_plan, policy, choices, words, ()))
-    broken = broken_constraints(policy, [group.chain for group in groups] if policy.chains_of_all else [])
-    more = [
-        warning
-        for release, choice in zip(policy.releases, choices, strict=True)
-        for warning in utility_warnings(policy, release, choice.predicted, broken.get(release.name, ()))
-    ]
-    plan = assemble_plan(policy, choices, words, (*notices, *more))
-    if unseen := list(shown_warnings(policy, plan, [*notices, *more])):
-        more += unseen
-        plan = assemble_plan(policy, choices, words, (*notices, *more))
-    return plan, more
+    choices = weighed(policy, choices)
+    return with_simulated_errors(policy, choices, partial(assemble_plan, policy, choices, words, ())), words
 
 
-def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Comparison:
+def _comparison(policy: Policy, release: Release, groups: Sequence[Group], way: Way) -> Comparison:
     """An empty table for one release: its mechanism, the estimators that apply, and how errors are predicted."""
     rows, integer = constraint_rows(policy, release)
     cells = release_cells(policy, release)
     constraints = ConstraintSet(rows, len(cells), integer=integer)
+    alone = None if way == "nearest" else level_demands(policy, release)
+    constraints = constraints if alone is None else alone  # what else is asked is kept once levels agree
     rule = _rule(policy, release)
     mechanism = step_mechanism(policy, release) if rule is None else rule
     shares, of = shares_of([chain_record(chain) for chain in policy.chains]), counted_states(policy, release)
@@ -135,9 +176,12 @@ def _comparison(policy: Policy, release: Release, groups: Sequence[Group]) -> Co
         delay={"realtime": 0, "within": policy.delivery.delay, "offline": None}[policy.delivery.kind],
     )
     usable = _wished(_described(policy.estimate), estimators(policy.laws, constraints, predictor.delay))
-    if agrees(policy, release.name):
-        summed = "values that agree are the nearest to noisy ones that do, whatever is likely"
-        usable = [e if _name(e).split("(")[0] in ("none", "mle") else Refused(_name(e), summed) for e in usable]
+    if alone is not None:
+        single: list[Estimator | Refused] = [Mle()] if len(cells) == 1 else []  # what all add up to needs no estimate
+        slow = policy.estimate.name == "auto"
+        usable = single or [Refused(_name(e), LATE) if slow and _name(e) == "joint_map()" else e for e in usable]
+    elif agrees(policy, release.name):
+        usable = [e if _name(e).split("(")[0] in ("none", "mle") else Refused(_name(e), SUMMED) for e in usable]
     elif policy.estimate.name == "auto":
         same = twins(constraints, predictor.delay)
         usable = [entry for entry in usable if _name(entry).split("(")[0] not in same]

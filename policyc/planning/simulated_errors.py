@@ -33,6 +33,7 @@ from policyc_runtime.suppression import showing_all
 LONGEST = 100  # steps of a simulated stream
 MOST_STEPS = 16_000  # of all simulated streams: what is left of chance is printed
 FEW_STEPS = 2000  # the same where values of several cells, steps or levels are found together, in milliseconds
+MOST_TOGETHER = 128  # streams of levels that agree: two ways are compared
 LEAST_STREAMS = 16
 SEED = 2023
 
@@ -123,6 +124,7 @@ def _errors(plan: Plan, tried: Sequence[Scheduled], steps: int) -> tuple[dict[st
     programs = any(part.constraint_set.simplex is None or plan.agrees(part.name) for part in tried)
     rows: dict[str, list[tuple[float, float, float]]] = {part.name: [] for part in tried}
     most = max(LEAST_STREAMS, (FEW_STEPS if programs else MOST_STEPS) // steps)
+    most = min(most, MOST_TOGETHER) if plan.agreements else most
     alone: dict[str, list[float]] = {part.name: [] for part in tried}
     count = 0
     found: dict[str, Estimated] = {}

@@ -11,15 +11,18 @@ import numpy as np
 from policyc.planning.agreement import least_cost, of_tree
 from policyc.planning.comparison import Choice, Comparison, mean_error
 from policyc.planning.draft import draft_of
-from policyc.planning.expected_errors import BOUNDED
+from policyc.planning.expected_errors import BOUNDED, GAINS
 from policyc.planning.sharing import SMALLEST
-from policyc.semantics.policy import Policy
+from policyc.semantics.policy import Policy, Release
 from policyc_runtime.agreement import Tree
 from policyc_runtime.estimates import as_independent
+from policyc_runtime.estimation import ConstraintSet
+from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import BudgetedRelease
 
 NATS = Decimal("0.01")  # noise this large is as good as continuous
+LEAST = 1e-9  # error of a level by itself, where nothing is uncertain
 COMPUTED = (
     "variance of the noise after the least squares of levels that agree; schedules are compared by the noise alone"
 )
@@ -31,6 +34,33 @@ def agrees(policy: Policy, name: str) -> bool:
     return any(name in (one.parent, block.release) for block in policy.postprocess for one in block.agreements)
 
 
+def agreeing_trees(policy: Policy) -> list[Tree]:
+    """The releases that agree, with what their values add up to where their noise says so."""
+    if not any(agrees(policy, release.name) for release in policy.releases):
+        return []
+    balanced = {release.name for release in policy.releases if policy.balances(release)}
+    return [
+        replace(tree, total=tree.total or policy.stream.population) if balanced & set(tree.names) else tree
+        for tree in draft_of(policy).trees
+    ]
+
+
+def level_demands(policy: Policy, release: Release) -> ConstraintSet | None:
+    """What the values of a level are estimated under by themselves; None for a release that agrees with no other."""
+    tree = next((tree for tree in agreeing_trees(policy) if release.name in tree.names), None)
+    return None if tree is None else tree.summing(len(policy.stream.values_by(release.by)))
+
+
+def weighed(policy: Policy, choices: Sequence[Choice]) -> list[Choice]:
+    """The choices, where levels that agree are estimated with what each errs by itself, which then weighs it."""
+    found = []
+    for release, one in zip(policy.releases, choices, strict=True):
+        told = {"before_agreeing": max(one.predicted.published, LEAST)}
+        estimated = agrees(policy, release.name) and not isinstance(one.estimator, NearestValues)
+        found.append(replace(one, predicted=one.predicted.model_copy(update=told)) if estimated else one)
+    return found
+
+
 def least_step_parts(policy: Policy, tables: Sequence[Comparison]) -> list[float] | None:
     """What part of every step's budget each release gets, so that all values err least once levels agree.
 
@@ -39,14 +69,8 @@ def least_step_parts(policy: Policy, tables: Sequence[Comparison]) -> list[float
     """
     if not any(agrees(policy, release.name) for release in policy.releases):
         return None
-    draft = draft_of(policy)
     by_name = {release.name: table for release, table in zip(policy.releases, tables, strict=True)}
-    trees = [
-        replace(tree, total=tree.total or policy.stream.population)
-        if any(by_name[name].predictor.balanced for name in tree.names)
-        else tree
-        for tree in draft.trees
-    ]
+    trees = agreeing_trees(policy)
     scales = {name: table.mechanism.calibrate(NATS) for name, table in by_name.items()}
     counts = {name: policy.weight_of(name) * table.values for name, table in by_name.items()}
     errors = {name: counts[name] * table.predictor.noise_error(float(scales[name])) for name, table in by_name.items()}
@@ -64,8 +88,9 @@ def least_step_parts(policy: Policy, tables: Sequence[Comparison]) -> list[float
 
 
 def is_computed(plan: Plan, tree: Tree) -> bool:
-    """Whether a formula has the errors of values that agree: squared ones, without bounds and whole numbers."""
-    return plan.objective == "mean_squared_error" and not tree.bounded and not tree.whole
+    """Whether a formula has the errors of values that agree: squared ones of noise, without bounds or whole numbers."""
+    noise = all(isinstance(plan.release_named(name).estimator, NearestValues) for name in tree.names)
+    return plan.objective == "mean_squared_error" and noise and not tree.bounded and not tree.whole
 
 
 def with_agreement(plan: Plan, choices: Sequence[Choice]) -> list[Choice]:
@@ -82,7 +107,7 @@ def with_agreement(plan: Plan, choices: Sequence[Choice]) -> list[Choice]:
         for index, name in enumerate(tree.names):
             one = found[name]
             if levels is None:
-                found[name] = _as_noise(one)
+                found[name] = _as_noise(one, NOISE if isinstance(one.estimator, NearestValues) else GAINS)
                 continue
             errors = tuple(tuple(row[index] for row in pattern) for pattern in levels)
             told = {
@@ -114,11 +139,11 @@ def _of_levels(plan: Plan, tree: Tree) -> list[list[list[float]]]:
     return found
 
 
-def _as_noise(one: Choice) -> Choice:
+def _as_noise(one: Choice, because: str) -> Choice:
     """The choice of whose error no more is known than that of its noise."""
     noise, mean = one.predicted.without_postprocessing, one.predicted.published
     assert noise is not None, "of what is drawn at every step anew it is known"
     factor = noise / mean if mean > 0 else 0.0
     errors = tuple(tuple(factor * error for error in pattern) for pattern in one.expected_errors)
-    told = {"kind": "noise", "because": NOISE, "published": noise}
+    told = {"kind": "noise", "because": because, "published": noise}
     return replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)

@@ -38,6 +38,7 @@ from policyc_check.users.claims import Promise, setting_of, source_release, unit
 from policyc_runtime.estimation import ConstraintSet, Estimator
 from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import PlainSeries, SeriesFilter, SeriesSmoother
+from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.plan import Plan
 
@@ -56,7 +57,8 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
     found = [partial(_keeping_all, policy, draft, one, notices) for one in promises]
     planned = least_of_all(found, lambda plan: sum(_errors(policy, plan).values()))
     measured = {one.draft.name: one.measurement for one in planned if one.measurement is not None}
-    agreeing = agreed_errors(draft, measured, policy.objective)
+    estimated = {one.draft.name for one in planned if not isinstance(one.estimator, NearestValues)}
+    agreeing = agreed_errors(draft, measured, policy.objective, estimated)
     releases = [finished(policy, one, planned, agreeing.get(one.draft.name)) for one in planned]
     claims = user_level_claims(draft, planned)
     more = list(user_level_warnings(policy, draft, planned, releases, claims))
@@ -175,7 +177,8 @@ def _measured(
     )
     agrees = any(release.name in tree.names for tree in draft.trees)
     if agrees:
-        tried, series = [_noisy_at_every_step(entry) for entry in tried], []
+        tried = [_noisy_at_every_step(entry) for entry in tried]
+        series = series if policy.estimate.name != "auto" else []  # nobody can say what it would gain
     refused = [entry for entry in tried if isinstance(entry, Refused)]
     if policy.estimate.name in ("none", "mle", "map", "joint_map"):
         series = []

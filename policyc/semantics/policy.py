@@ -19,6 +19,9 @@ Vector = tuple[Decimal, ...]
 Matrix = tuple[Vector, ...]
 
 
+MOST_BALANCED = 64  # values of a step; of more, balanced noise is hardly smaller and takes long to draw
+
+
 @dataclass(frozen=True)
 class Level:
     """What cells belong to: `of` has the index among `names` of each cell's own."""
@@ -291,6 +294,11 @@ class Policy:
         """Whether the noise of all steps together is accounted for, and no step has a budget of its own."""
         kinds = {type(target) for target in self.targets}
         return UserLevelTarget in kinds and kinds <= {UserLevelTarget, UserStepsTarget}
+
+    def balances(self, release: Release) -> bool:
+        """Whether the noise of a step's values adds up to nothing, as where the number of all users is public."""
+        public = release.by is not None and self.stream.population is not None and not self.of_streams
+        return self.mechanism.name == "auto" and public and 2 <= len(self.stream.values_by(release.by)) <= MOST_BALANCED
 
     @property
     def window(self) -> int | None:

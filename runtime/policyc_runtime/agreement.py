@@ -17,15 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policyc_check.plan.queries import Query
-from policyc_check.plan.stream import CellRecord
-from policyc_check.records import Count, Name, Record
-from policyc_runtime.ancestors import parents
+from policyc_runtime.agreement_demands import Demands
+from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.constraints import TOLERANCE
 from policyc_runtime.estimation.digits import decimals
@@ -34,31 +32,7 @@ from policyc_runtime.estimation.parts import TIE, added_up, nearest_parts, whole
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 MOST_VALUES = 2**20  # of the finest release, that are worked on together
-
-
-class Agreement(Record):
-    """That for each value of `parent` those values of `child` that belong to it add up to it, in the policy's words."""
-
-    text: str
-    line: Count
-    child: Name
-    parent: Name
-
-
-class Agreeing(Protocol):
-    """A release of a policy or of a plan."""
-
-    @property
-    def name(self) -> str:
-        """Of the release."""
-
-    @property
-    def query(self) -> Query:
-        """What it is split by."""
-
-    @property
-    def constraint_set(self) -> ConstraintSet:
-        """What is asked of its values."""
+FINE = 3  # decimals of levels beside whole ones where nobody asks for some
 
 
 @dataclass(frozen=True)
@@ -70,25 +44,17 @@ class Bounds:
     whole: bool
 
     @classmethod
-    def of(cls, release: Agreeing, child: Bounds | None, own: Indices | None) -> Bounds:
-        """Those of a release; `child` are those of the level whose values belong to it, as `own` says.
-
-        Raises:
-            ValueError: they are not of single values, or no whole numbers, or no values keep them.
-        """
-        asked = release.constraint_set
-        if asked.simplex is None:
-            raise ValueError(f"more is asked of `{release.name}` than that it agrees, on a total and within bounds")
-        lower, upper = asked.cell_bounds
+    def of(cls, asked: ConstraintSet, child: Bounds | None, own: Indices | None) -> Bounds:
+        """Those of a release; `child` are those of the level whose values belong to it, as `own` says."""
+        lower, upper = (
+            np.where(bound == np.rint(bound), bound, none)  # others are asked beside bounds
+            for bound, none in zip(asked.cell_bounds, (-np.inf, np.inf), strict=True)
+        )
         whole = asked.integer
         if child is not None and own is not None:
             lower = np.maximum(lower, added_up(child.lower[None], own)[0])
             upper = np.minimum(upper, added_up(child.upper[None], own)[0])
             whole = whole or child.whole
-        if not all(np.array_equal(bound, np.rint(bound)) for bound in (lower, upper)):
-            raise ValueError(f"bounds of `{release.name}`, which agrees with others, are whole numbers")
-        if (lower > upper).any():
-            raise ValueError(f"no values of `{release.name}` keep its bounds and agree with those that belong to it")
         return cls(lower, upper, whole)
 
     @property
@@ -102,18 +68,19 @@ class Tree:
     """Releases that agree, the finest first; `above[l]` has for each value of one the index of its own in the next.
 
     `bounds` are what is asked of the values of each; empty where nothing is asked of any. `total` is what all values of
-    a level add up to, None where nobody knows.
+    a level add up to, None where nobody knows. `demands` are what is asked of several values at once, None for nothing.
     """
 
     names: tuple[str, ...]
     above: tuple[Indices, ...]
     bounds: tuple[Bounds, ...] = ()
     total: float | None = None
+    demands: Demands | None = None
 
     @property
     def bounded(self) -> bool:
-        """Whether a value has a bound."""
-        return any(bounds.bounded for bounds in self.bounds)
+        """Whether a value has a bound, or more is asked of several."""
+        return self.demands is not None or any(bounds.bounded for bounds in self.bounds)
 
     @property
     def whole(self) -> bool:
@@ -127,14 +94,27 @@ class Tree:
 
     @property
     def unbounded(self) -> Tree:
-        """The same without bounds."""
+        """The same without bounds, and with nothing asked of several values."""
         free = (
             Bounds(np.full_like(one.lower, -np.inf), np.full_like(one.upper, np.inf), one.whole) for one in self.bounds
         )
-        return replace(self, bounds=tuple(free))
+        return replace(self, bounds=tuple(free), demands=None)
+
+    def summing(self, cells: int) -> ConstraintSet:
+        """What a level of so many values is estimated under by itself: that they add up to what all do, if known."""
+        if self.total is None:
+            return ConstraintSet((), cells, integer=False)
+        every = tuple((cell, Decimal(1)) for cell in range(cells))
+        text, total = f"what `{self.names[0]}` adds up to", Decimal(int(self.total))
+        row = ConstraintRow(text=text, line=1, current=every, previous=(), relation="==", bound=total)
+        return ConstraintSet((row,), cells, integer=False)
 
     def nearest(
-        self, values: Sequence[Array], variances: Sequence[Array], decimals: Sequence[int | None] | None = None
+        self,
+        values: Sequence[Array],
+        variances: Sequence[Array],
+        decimals: Sequence[int | None] | None = None,
+        previous: Sequence[Array] | None = None,
     ) -> list[Array]:
         """The nearest values that agree, from the top down: each level's are the nearest that add up to those above it.
 
@@ -142,15 +122,72 @@ class Tree:
             values: of each release, (steps, cells), noisy.
             variances: of the noise of each release's values, (steps,), > 0.
             decimals: of each release, None for every digit; no level has more than the one below it.
+            previous: of each release, (cells,) values of the step before the first; None at step 0.
+
+        Raises:
+            ReleaseError: no values keep what is asked.
         """
         found = [np.empty(rows.shape) for rows in values]
         size = max(MOST_VALUES // len(self.above[0]), 1)
         for first in range(0, len(values[0]), size):
             rows = slice(first, first + size)
-            parts = self._nearest([value[rows] for value in values], [one[rows] for one in variances], decimals)
+            own, spread = [value[rows] for value in values], [one[rows] for one in variances]
+            parts = self._nearest(own, spread, decimals)
+            if self.demands is not None:
+                parts = self._as_demanded(self.demands, parts, own, spread, decimals, previous)
+                previous = [part[-1] for part in parts]
             for whole, part in zip(found, parts, strict=True):
                 whole[rows] = part
         return found
+
+    def _as_demanded(
+        self,
+        demands: Demands,
+        parts: Sequence[Array],
+        values: Sequence[Array],
+        variances: Sequence[Array],
+        decimals: Sequence[int | None] | None,
+        previous: Sequence[Array] | None,
+    ) -> list[Array]:
+        """What was found, but for steps at which it breaks what is asked of several values: the nearest that do not."""
+        found = np.hstack(parts)
+        before = None if previous is None else np.concatenate(previous)
+        if not demands.broken(found, before):
+            return list(parts)
+        for row in range(len(found)):
+            if demands.broken(found[row : row + 1], before):
+                one = [value[row : row + 1] for value in values]
+                spread = [variance[row : row + 1] for variance in variances]
+                found[row : row + 1] = self._nearest_demanded(demands, one, spread, decimals, before)
+            before = found[row]
+        return demands.split(found)
+
+    def _nearest_demanded(
+        self,
+        demands: Demands,
+        values: Sequence[Array],
+        variances: Sequence[Array],
+        decimals: Sequence[int | None] | None,
+        before: Array | None,
+    ) -> Array:
+        """Of one step, the values (1, all) that keep all that is asked, with these decimals where such values do."""
+        target = np.hstack(self._nearest(values, variances, None))
+        spread = np.repeat([float(one[0]) for one in variances], demands.sizes)
+        digits = [FINE if one is None else one for one in decimals or [None] * len(values)]
+        if decimals is not None and any(one == 0 for one in decimals):
+            if any(digits):  # some levels are whole, and others have decimals
+                target = demands.real(target, spread, before)
+            found = demands.on_the_grid(target, spread, digits, before, needed=True)
+            assert found is not None, "else it is refused"
+            return found
+        real = demands.real(target, spread, before)
+        if decimals is None or None in decimals:
+            return real
+        near = np.hstack(self._nearest(demands.split(real), variances, decimals))
+        if demands.every.violation(near, before) <= TOLERANCE:
+            return near
+        found = demands.on_the_grid(real, spread, digits, before, needed=False)
+        return real if found is None else found
 
     def _nearest(
         self, values: Sequence[Array], variances: Sequence[Array], decimals: Sequence[int | None] | None
@@ -200,75 +237,6 @@ class Tree:
             part = spread[level] / whole[own]
             found.insert(0, spread[level] - part**2 * (whole - found[0])[own])
         return found[: len(spread)]
-
-
-def trees(
-    cell: CellRecord | None,
-    releases: Sequence[Agreeing],
-    agreements: Sequence[Agreement],
-    population: int | None = None,
-) -> list[Tree]:
-    """The releases that agree with each other, from the finest on.
-
-    Args:
-        cell: of the stream.
-        releases: among them those that agree.
-        agreements: each release is the child of one and the parent of one at most.
-        population: what values add up to that have balanced noise.
-
-    Raises:
-        ValueError: values do not belong to one value of the next, releases are not as said above, or what is asked of
-            their values is more than bounds and whole numbers, or cannot be kept.
-    """
-    columns, by_name = {one.name: one.query.by for one in releases}, {one.name: one for one in releases}
-    up = {agreement.child: agreement.parent for agreement in agreements}
-    if len(up) < len(agreements) or len(set(up.values())) < len(up):
-        raise ValueError("a release adds up to one other, and one adds up to it")
-    found = []
-    for first in sorted(up.keys() - set(up.values())):
-        names, above = [first], []
-        while names[-1] in up:
-            child, parent = columns[names[-1]], columns[up[names[-1]]]
-            if cell is None or child is None or child == parent:
-                raise ValueError(f"`{names[-1]}` has no values that could belong to those of another")
-            if parent is None:
-                if cell.otherwise is not None:
-                    raise ValueError(f"who is `{cell.otherwise}` counts in `{names[-1]}` alone")
-                own: Indices | None = np.zeros(len(cell.states_by[child]), np.int64)
-            else:
-                own = parents(cell, child, parent)
-            if own is None:
-                raise ValueError(f"values of `{names[-1]}` belong to several of `{up[names[-1]]}`")
-            above.append(own)
-            names.append(up[names[-1]])
-        bounds = [Bounds.of(by_name[first], None, None)]
-        for name, own in zip(names[1:], above, strict=True):
-            bounds.append(Bounds.of(by_name[name], bounds[-1], own))
-        asked = any(one.bounded or one.whole for one in bounds)
-        total = _total([by_name[name] for name in names], bounds[-1], population)
-        found.append(Tree(tuple(names), tuple(above), tuple(bounds) if asked else (), total))
-    if sum(len(tree.above) for tree in found) < len(agreements):
-        raise ValueError("releases add up to each other in a circle")
-    return found
-
-
-def _total(releases: Sequence[Agreeing], bounds: Bounds, population: int | None) -> float | None:
-    """What all values of each release add up to, those of the last one within bounds; None where nobody knows."""
-    asked = [one.constraint_set.total for one in releases]
-    known = {total for total in asked if total is not None}
-    if population is not None and any(getattr(one, "balanced", False) for one in releases):
-        known.add(float(population))
-    if not known:
-        return None
-    total = known.pop()
-    room = TOLERANCE * (abs(total) + 1)
-    if total % 1:
-        raise ValueError(
-            f"what all values of `{releases[-1].name}` add up to, which agrees with others, is no whole number"
-        )
-    if known or not bounds.lower.sum() - room <= total <= bounds.upper.sum() + room:
-        raise ValueError(f"no values of `{releases[-1].name}` keep their bounds and add up to all that is said")
-    return total
 
 
 def digits_of(tree: Tree, noise: Mapping[str, float]) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from policyc_runtime.agreement import digits_of
 from policyc_runtime.errors import ReleaseError
 from policyc_runtime.estimation.digits import decimals, rounded_values
-from policyc_runtime.estimation.projection import nearest_values
+from policyc_runtime.estimation.projection import NearestValues, nearest_values
 from policyc_runtime.groups import law_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_runtime.agreement import Tree
+    from policyc_runtime.estimation import ConstraintSet
     from policyc_runtime.offset import Offset
     from policyc_runtime.plan import Plan
     from policyc_runtime.planned_release import ReleasePlan
@@ -48,7 +49,7 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         _scales(plan, release, len(noisy)),
         first,
         law_of(plan, release),
-        release.constraint_set,
+        estimated_under(plan, release),
         plan.delivery.longest_wait,
         balanced=release.balanced,
     )
@@ -68,7 +69,7 @@ def unexplained_step(plan: Plan, release: ReleasePlan, noisy: Array, used: Seque
         _scales(plan, release, len(noisy)),
         used,
         law_of(plan, release),
-        release.constraint_set,
+        estimated_under(plan, release),
         plan.delivery.longest_wait,
         balanced=release.balanced,
     )
@@ -105,14 +106,28 @@ def estimate_release(
     Raises:
         ReleaseError: no values satisfy the constraints.
     """
-    done, now = len(published), len(noisy)
-    cells = len(release.cells)
+    previous = np.asarray(published[-1], dtype=np.float64) if len(published) else None
+    values = _estimated(plan, release, noisy, len(published), release.constraint_set, previous, processes)
+    release.constraint_set.check(values, previous)
+    return values
+
+
+def _estimated(
+    plan: Plan,
+    release: ReleasePlan,
+    noisy: Array,
+    done: int,
+    asked: ConstraintSet,
+    previous: Array | None,
+    processes: Sequence[str] | None,
+) -> Array:
+    """What the estimator makes of the steps from `done` on, under these constraints."""
+    now = len(noisy)
     if now == done:
-        return np.empty((0, cells))
-    constraints = replace(release.constraint_set, first_step=done)
-    previous = np.asarray(published[-1], dtype=np.float64) if done else None
+        return np.empty((0, len(release.cells)))
+    constraints = replace(asked, first_step=done)
     try:
-        values = release.estimator.estimate_series(
+        return release.estimator.estimate_series(
             np.asarray(noisy, dtype=np.float64),
             _scales(plan, release, now),
             done,
@@ -126,9 +141,13 @@ def estimate_release(
         )
     except ReleaseError:
         # No values are both probable and allowed. Noise is spent by now, so the nearest allowed ones are published.
-        values = nearest_values(np.asarray(noisy[done:], dtype=np.float64), constraints, previous)
-    constraints.check(values, previous)
-    return values
+        return nearest_values(np.asarray(noisy[done:], dtype=np.float64), constraints, previous)
+
+
+def estimated_under(plan: Plan, release: ReleasePlan) -> ConstraintSet:
+    """The constraints of the estimator: of a level that agrees its total alone, as the rest is kept together."""
+    tree = next((tree for tree in plan.trees if release.name in tree.names), None)
+    return release.constraint_set if tree is None else tree.summing(len(release.cells))
 
 
 def published_values(
@@ -136,15 +155,16 @@ def published_values(
 ) -> Array:
     """The same with the digits that the plan's noise leaves: what runs publish, and whoever has the ledger finds again.
 
+    Of levels that agree `noisy` are what `agreed` makes of all of them.
     A value that is not a whole number has at least one decimal, and a step of rounding is at most a thousandth of the
     noise that the plan expects, wherever constraints can be kept so.
     """
-    if plan.agrees(release.name):  # and was rounded together
+    previous = np.asarray(published[-1], dtype=np.float64) if len(published) else None
+    if plan.agrees(release.name):  # and was estimated and rounded together
         values = np.asarray(noisy[len(published) :], dtype=np.float64)
-        release.constraint_set.check(values, None)
+        release.constraint_set.check(values, previous)
         return values
     values = estimate_release(plan, release, noisy, published, processes)
-    previous = np.asarray(published[-1], dtype=np.float64) if len(published) else None
     return rounded_values(values, decimals(_typical_noise(plan, release)), release.constraint_set, previous)
 
 
@@ -155,10 +175,26 @@ def _typical_noise(plan: Plan, release: ReleasePlan) -> float:
     return math.sqrt(max(noise, 0.0)) if plan.objective == "mean_squared_error" else noise
 
 
-def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, Array]:
-    """Noisy values of all releases, (steps, cells), those of levels that agree made so, from step `first` on.
+def agreed(
+    plan: Plan,
+    noisy: Mapping[str, Array],
+    first: int = 0,
+    published: Mapping[str, Array] | None = None,
+    processes: Mapping[str, Sequence[str] | None] | None = None,
+    *,
+    every_digit: bool = False,
+) -> dict[str, Array]:
+    """Noisy values of all releases, (steps, cells), those of levels that agree estimated and made so.
 
     What releases that agree publish is this, so that it is a function of the plan and of noisy values alone.
+
+    Args:
+        plan: of the releases.
+        noisy: of all steps so far.
+        first: the first step that is not published.
+        published: of the steps before it, where constraints tie steps.
+        processes: by release what `processes_used` said of the steps from `first` on; None to find out here.
+        every_digit: whether only whole numbers are rounded.
     """
     found = dict(noisy)
     for tree in plan.trees:
@@ -166,22 +202,37 @@ def agreed(plan: Plan, noisy: Mapping[str, Array], first: int = 0) -> dict[str, 
         steps = len(noisy[tree.names[0]])
         if steps <= first:
             continue
+        used = [None if processes is None else processes.get(name) for name in tree.names]
+        asked = [tree.summing(len(part.cells)) for part in parts]
+        values = [
+            np.asarray(noisy[part.name][first:], np.float64)
+            if isinstance(part.estimator, NearestValues)
+            else _estimated(plan, part, noisy[part.name], first, alone, None, told)
+            for part, alone, told in zip(parts, asked, used, strict=True)
+        ]
         variances = [each[first:] for each in level_variances(plan, tree, steps)]
-        values = [np.asarray(noisy[part.name][first:], np.float64) for part in parts]
         digits = digits_of(tree, {part.name: _typical_noise(plan, part) for part in parts})
-        for part, rows in zip(parts, tree.nearest(values, variances, digits), strict=True):
+        before = None
+        if first and published is not None:
+            before = [np.asarray(published[name][first - 1], np.float64) for name in tree.names]
+        rounding = tree.units if every_digit else digits
+        for part, rows in zip(parts, tree.nearest(values, variances, rounding, before), strict=True):
             found[part.name] = np.vstack([noisy[part.name][:first], rows])
     return found
 
 
 def level_variances(plan: Plan, tree: Tree, steps: int) -> list[Array]:
-    """Of each level's noise, as if it were new for every value, (steps,)."""
+    """Of what each level has by itself, (steps,): of its noise, as if it were new for every value, or its estimates."""
+    return [_level_variance(plan, plan.release_named(name), steps) for name in tree.names]
+
+
+def _level_variance(plan: Plan, part: ReleasePlan, steps: int) -> Array:
     from policyc_runtime.noisy_values import noise_stddevs
 
-    return [
-        as_independent(noise_stddevs(plan, part, steps) ** 2, len(part.cells), balanced=part.balanced)
-        for part in map(plan.release_named, tree.names)
-    ]
+    error = part.predicted.before_agreeing
+    if error is None:
+        return as_independent(noise_stddevs(plan, part, steps) ** 2, len(part.cells), balanced=part.balanced)
+    return np.full(steps, error if plan.objective == "mean_squared_error" else error**2)
 
 
 def as_independent(variance: Number, cells: int, *, balanced: bool) -> Number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -182,13 +182,10 @@ def _processes(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
 
 def _published(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
     """Whether the published values are what the plan's estimators make of the noisy ones, computed again."""
-    from policyc_runtime.estimates import agreed
-    from policyc_runtime.noisy_values import stored_noisy
     from policyc_runtime.publication import unexplained_value
 
     every = {one.name: [json.loads(entry.noisy) for entry in ledger.drawn(one.name)] for one in plan.releases}
-    now = {one.name: stored_noisy(plan, one, every[one.name]) for one in plan.releases}
-    now = agreed(plan, now) if plan.agreements else now
+    then = _Then(plan, ledger, every)
     for release in plan.releases:
         rows = [entry for entry in ledger.entries if entry.release == release.name]
         if not rows:
@@ -197,7 +194,7 @@ def _published(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
         if plan.agrees(release.name):
             name += ", made to agree"
         drawn = every[release.name]
-        noisy = partial(_noisy_then, plan, release, drawn, now[release.name])
+        noisy = partial(then.noisy, release)
         values = [json.loads(entry.published) for entry in rows]
         count = values.index(None) if None in values else len(values)
         shape = (count, len(release.cells))
@@ -213,15 +210,56 @@ def _published(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
         yield Claim(name, step is None, detail, str(ledger.path), "E0823")
 
 
-def _noisy_then(
-    plan: Plan, release: ReleasePlan, drawn: list[list[int] | None], now: NDArray[np.float64], measured: int
-) -> NDArray[np.float64]:
-    """Noisy values as they were when so many steps had been measured; `now`, of all, if later ones change nothing."""
-    from policyc_runtime.noisy_values import stored_noisy
+class _Then:
+    """Noisy values as they were when so many steps had been measured, those of levels that agree made so.
 
-    if plan.delivery.longest_wait == 0 or measured == len(drawn) or plan.agrees(release.name):
-        return now[:measured]  # of values that agree no later one says more
-    return stored_noisy(plan, release, drawn[:measured])
+    Args:
+        plan: of the ledger.
+        ledger: it.
+        every: by release, what was drawn at each step.
+    """
+
+    def __init__(self, plan: Plan, ledger: LedgerReader, every: Mapping[str, list[list[int] | None]]) -> None:
+        self._plan = plan
+        self._every = every
+        self._entries = {one.name: [e for e in ledger.entries if e.release == one.name] for one in plan.releases}
+        self._now: dict[str, NDArray[np.float64]] = {}
+        self._agreed: dict[int, dict[str, NDArray[np.float64]]] = {}
+
+    def noisy(self, release: ReleasePlan, measured: int) -> NDArray[np.float64]:
+        """Of one release, from the first step on."""
+        plan, steps = self._plan, len(self._every[release.name])
+        waits = plan.delivery.longest_wait != 0
+        if plan.agrees(release.name):  # of noisy values that are made to agree no later one says more
+            waits = waits and not all(one.estimator.of_one_step for one in plan.releases if plan.agrees(one.name))
+            return self._together(measured if waits else steps, waits=waits)[release.name][:measured]
+        return self._stored(release, measured if waits else steps)[:measured]
+
+    def _stored(self, release: ReleasePlan, measured: int) -> NDArray[np.float64]:
+        """As they were then; kept of all steps."""
+        from policyc_runtime.noisy_values import stored_noisy
+
+        drawn = self._every[release.name]
+        if measured < len(drawn):
+            return stored_noisy(self._plan, release, drawn[:measured])
+        if release.name not in self._now:
+            self._now[release.name] = stored_noisy(self._plan, release, drawn)
+        return self._now[release.name]
+
+    def _together(self, measured: int, *, waits: bool) -> dict[str, NDArray[np.float64]]:
+        """All releases as they were then, from the step on that was published then where values wait for later ones."""
+        from policyc_runtime.estimates import agreed
+
+        if measured not in self._agreed:
+            entries = next(iter(self._entries.values()))
+            first = next((entry.step for entry in entries if entry.known == measured), 0) if waits else 0
+            rows = {name: [e.published for e in found[:first]] for name, found in self._entries.items()}
+            published = {name: np.array([json.loads(row) for row in found]) for name, found in rows.items()}
+            used = {name: [e.process for e in found[first:measured]] for name, found in self._entries.items()}
+            noisy = {one.name: self._stored(one, measured) for one in self._plan.releases}
+            told = {name: found if any(found) else None for name, found in used.items()}
+            self._agreed[measured] = agreed(self._plan, noisy, first, published, told)
+        return self._agreed[measured]
 
 
 def _spending(ledger: LedgerReader, plan: Plan) -> Claim:

@@ -163,8 +163,8 @@ def error_bounds(
     In published units, at the steps from `first` on.
 
     By the law of the noise where its value is published, or the nearest one that is not negative where no true one is;
-    else by a normal law with the expected error of the step, or of levels that agree with that of the value of the step
-    that is known worst. None where the plan knows neither.
+    else by a normal law with the expected error of the step, or where noisy levels agree with that of the value of the
+    step that is known worst. None where the plan knows neither.
     """
     if publishes_true_and_noise(plan, release):
         laws = laws_of_steps(plan, release, steps)
@@ -173,13 +173,21 @@ def error_bounds(
             return steady(np.array(sizes) * float(published_unit(plan, release)))
     if release.predicted.kind not in ("expected", "simulated") or isinstance(release, AdaptiveRelease):
         return None
-    if plan.agrees(release.name):
+    if sums_of_noise(plan, release):
         rounding = 1.0 if release.integer else 0.0  # what whole numbers move a value by, from the top down
         return steady(_of_level(plan, release, steps)[first:] * _widest(release, chance) + rounding)
     errors = np.array(release.errors(steps)[first:])
     squared = plan.objective == "mean_squared_error"
     stddevs = np.sqrt(errors) if squared else errors * math.sqrt(math.pi / 2)
     return steady(stddevs * normal_quantile(chance))
+
+
+def sums_of_noise(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether values agree with those of other releases, and are off by sums of noises whatever else is asked."""
+    tree = next((tree for tree in plan.trees if release.name in tree.names), None)
+    if tree is None or tree.demands is not None:
+        return False
+    return all(plan.release_named(name).estimator.name in ("none", "mle") for name in tree.names)
 
 
 def _of_level(plan: Plan, release: ReleasePlan, steps: int) -> NDArray[np.float64]:

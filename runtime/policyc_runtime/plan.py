@@ -18,7 +18,8 @@ from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.records import NOTHING, Label, Record
 from policyc_check.users.claims import period_of, promised_user_level, setting_of, source_release
-from policyc_runtime.agreement import Agreement, Tree, trees
+from policyc_runtime.agreement import Tree
+from policyc_runtime.agreement_levels import Agreement, trees
 from policyc_runtime.ancestors import reason_against_levels
 from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.json_text import read_json
@@ -209,13 +210,12 @@ class Plan(checked.Plan):
     def _reason_against_agreeing(self, name: str) -> str | None:
         """Why a release cannot agree with others, or None."""
         one = self.release_named(name)
-        plain = one.estimator.name in ("none", "mle")
         fresh = isinstance(one, MeasuredRelease) and one.mechanism.noisy_at_every_step
         if isinstance(one, BudgetedRelease):
-            fresh = all(0 not in segment.epsilons for segment in one.schedule.segments)
-        if plain and fresh and isinstance(one.query, CountQuery | SumQuery):
+            fresh = one.estimator.fills or all(0 not in segment.epsilons for segment in one.schedule.segments)
+        if fresh and isinstance(one.query, CountQuery | SumQuery):
             return None
-        return f"`{name}` agrees, and is no count or sum with new noise at every step, or is estimated"
+        return f"`{name}` agrees, and is no count or sum with new noise at every step"
 
     @model_validator(mode="after")
     def _shows_where_others_show(self) -> Plan:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from policyc_check.records import Record, Steps
+from policyc_check.records import UNSAID, Record, Steps
 
 
 class Candidate(Record):
@@ -42,6 +42,8 @@ class PredictedError(Record):
         prior_alone: of publishing what is public, without any data; None where no law is declared.
         signal: the mean true value, to hold the error against; None where it is not known.
         method: how it was found, as a phrase.
+        before_agreeing: of what an estimator makes of a level by itself, by which levels are weighed when they are made
+            to agree; None where nothing is estimated or its error is not known, so that the noise weighs.
     """
 
     kind: ErrorKind
@@ -52,6 +54,7 @@ class PredictedError(Record):
     prior_alone: float | None
     signal: float | None
     method: str
+    before_agreeing: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = UNSAID
 
     @model_validator(mode="after")
     def _says_why(self) -> PredictedError:

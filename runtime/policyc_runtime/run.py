@@ -81,10 +81,7 @@ class Run:
                     self._draw(part, drawn)
                 self._drawn = max(self._drawn, drawn.stop)
                 try:
-                    known = {name: values[: self._lead(block)] for name, values in self._noisy.items()}
-                    known = agreed(self._plan, known, block.start)
-                    for part in self._plan.releases:
-                        self._estimate(part, block, known[part.name])
+                    self._estimate(block)
                 except Exception as error:
                     # The noise is kept although nothing can be published: a second draw would tell more than promised.
                     failure = error
@@ -168,14 +165,18 @@ class Run:
         records += mechanism.measure(setting, raw, [()] * first + records, self._randomness)
         return noisy_from(self._plan, part, self._book, records)
 
-    def _estimate(self, part: ReleasePlan, block: range, noisy: NDArray[np.float64]) -> None:
+    def _estimate(self, block: range) -> None:
         """Published values of new steps, from the noisy ones through those that they may use."""
-        published = self._published[part.name]
-        self._known = len(noisy)
-        used = processes_used(self._plan, part, noisy, block.start)
-        values = published_values(self._plan, part, noisy, published[: block.start], used)
-        published[block.start : block.stop] = values[: len(block)]
-        self._processes[part.name] = dict(zip(block, used or [], strict=False))
+        plan, first = self._plan, block.start
+        noisy = {name: values[: self._lead(block)] for name, values in self._noisy.items()}
+        self._known = self._lead(block)
+        used = {part.name: processes_used(plan, part, noisy[part.name], first) for part in plan.releases}
+        made = agreed(plan, noisy, first, self._published, used)
+        for part in plan.releases:
+            published = self._published[part.name]
+            values = published_values(plan, part, made[part.name], published[:first], used[part.name])
+            published[first : block.stop] = values[: len(block)]
+            self._processes[part.name] = dict(zip(block, used[part.name] or [], strict=False))
 
     def _drop(self, block: range) -> None:
         for published in self._published.values():

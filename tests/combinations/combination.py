@@ -428,11 +428,7 @@ def _unfit(one: Combination) -> Iterator[str]:
     several = one.several
     if one.agrees and several:
         yield "E0722"
-    elif one.agrees and (
-        (steps and mechanism not in ("auto", "laplace"))
-        or one.constraint == "steady"
-        or estimate not in ("auto", "none", "mle")
-    ):
+    elif one.agrees and steps and mechanism not in ("auto", "laplace"):
         yield "E0724"
     totals = (*TOTALS_OF_COUNTS, "window of sums")  # made of released values
     if steps and one.release in totals and one.demands:
@@ -464,6 +460,7 @@ def _planned(one: Combination) -> Iterator[str]:
         "levels",
     )  # what the cells of all releases add up to
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
+    beliefs = beliefs or (one.agrees and mechanism == "auto" and not one.user_level)  # noise that adds up to nothing
     plain = mechanism in ("gaussian", "laplace", "binomial", "common_noise") or (
         not one.user_level and mechanism == "auto"
     )
@@ -550,6 +547,12 @@ def every_combination() -> list[Combination]:
         {"target": TARGETS, "release": RELEASES},
         {"target": (*LEAKS, "replace"), "constraint": ("none", "whole", "total"), "mechanism": ("auto", "laplace()")}
         | {"release": ("agreeing levels",), "estimate": ("auto",)},
+        {
+            "target": ("alpha", "event", "rho"),
+            "release": ("agreeing levels",),
+            "constraint": ("none", "steady", "total"),
+        }
+        | {"estimate": ESTIMATES, "deliver": DELIVERIES, "mechanism": ("auto",)},
         {"target": USER_LEVEL, "release": RELEASES, "mechanism": MECHANISMS},
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "estimate": ESTIMATES, "deliver": DELIVERIES},
         {"target": USER_LEVEL, "mechanism": MECHANISMS, "signal": SIGNALS},

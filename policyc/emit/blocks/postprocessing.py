@@ -9,6 +9,7 @@ from policyc.emit.blocks.mechanism import described, parameters
 from policyc.emit.blocks.suppression import suppression
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import about, grouped
+from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan, Scheduled
@@ -62,19 +63,36 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
     if tree is None:
         return ""
     words = listed([quoted(name) for name in tree.names])
+    estimated = any(not isinstance(plan.release_named(name).estimator, NearestValues) for name in tree.names)
+    known = all(plan.release_named(name).predicted.before_agreeing is not None for name in tree.names)
+    first = (
+        " Every level is estimated by itself first, under nothing but what its values add up to." if estimated else ""
+    )
+    unit = "in variances of the noise (least squares, HAY10)"
+    if estimated and known:
+        unit = "in the squared errors that are expected of each level by itself (least squares)"
+    gains = " the noise" if not estimated else " what is known"
     found = (
-        f" Then the values of {words} of a step are made to agree: each is the sum of those that belong to it. They "
-        "are the nearest such values, differences being measured in variances of the noise (least squares, HAY10), so "
-        "that every value gains from the noise of the others."
+        f"{first} Then the values of {words} of a step are made to agree: each is the sum of those that belong to it. "
+        f"They are the nearest such values, differences being measured {unit}, so "
+        f"that every value gains from{gains} of the others."
     )
     if tree.total is not None:
         found += f" All values of a step add up to {grouped(about(tree.total))} at every level, which is public."
-    if not tree.bounds:
+    if not tree.bounded and not tree.whole:
         return f"{found} They may be below 0, as noisy values are."
-    kept = listed([word for word, asked in (("bounds", tree.bounded), ("whole numbers", tree.whole)) if asked])
+    bounds = any(one.bounded for one in tree.bounds)
+    kept = listed([word for word, asked in (("bounds", bounds), ("whole numbers", tree.whole)) if asked])
+    if kept:
+        found += (
+            f" They keep {kept} from the top down: each level's are the nearest that do, and that add up to "
+            "what was found above, so no bound or rounding of a level moves values above it."
+        )
+    if tree.demands is None:
+        return found
     return (
-        f"{found} They keep {kept} from the top down: each level's are the nearest that do, and that add up to "
-        "what was found above, so no bound or rounding of a level moves values above it."
+        f"{found} Where these break a constraint on several values or on two steps, the nearest to them that keep all "
+        "constraints of all levels are published instead, differences being measured in the same way."
     )
 
 
@@ -102,7 +120,9 @@ def _check(release: ReleasePlan) -> Json | None:
 def _solver(plan: Plan, release: ReleasePlan) -> str:
     if plan.agrees(release.name):
         alone = "`map_model.py` finds the most probable values of this release alone, which do not agree with others"
-        return f"one pass up the releases that agree and one down, each level exactly; {alone}"
+        tree = next(tree for tree in plan.trees if release.name in tree.names)
+        program = "" if tree.demands is None else ", and a program of all levels (HiGHS) where constraints ask for one"
+        return f"one pass up the releases that agree and one down, each level exactly{program}; {alone}"
     own = "the kernel's own recursions, then its projection onto the constraints"
     if release.estimator.plain or release.estimator.name in {"filter", "smoother"}:
         instead = "joint_map()" if plan.delivery.kind == "offline" else "map(prior = initial)"

@@ -11,7 +11,15 @@ import numpy as np
 from policyc.emit.blocks.wording import Json, listed, quoted
 from policyc.emit.numbers import about, counted, exact, grouped, plain, round_up
 from policyc_runtime.estimates import published_values
-from policyc_runtime.noise_tails import Normal, at_least, error_bounds, noise_laws, published_unit, publishes_noise
+from policyc_runtime.noise_tails import (
+    Normal,
+    at_least,
+    error_bounds,
+    noise_laws,
+    published_unit,
+    publishes_noise,
+    sums_of_noise,
+)
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MadeRelease, ReleasePlan
 from policyc_runtime.suppression import suppresses
@@ -116,7 +124,7 @@ def _certain(plan: Plan, release: ReleasePlan, rule: ErrorAbove) -> str:
         return "Nothing is known of the errors of these values beforehand, so all are left out."
     own = publishes_noise(plan, release, 0) and noise_laws(plan, release) is not None
     known = "By the law of the noise" if own else "By a normal law with the expected error of each step"
-    if plan.agrees(release.name):
+    if sums_of_noise(plan, release):
         known = "By the error of that value of each step which is known worst once levels agree"
     if rule.relative:
         ends = sorted({float(bounds.min()), float(bounds.max())})

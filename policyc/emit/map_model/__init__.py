@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from policyc_runtime.planned_release import ReleasePlan
 
 AGREED = (
-    "values that agree with those of other releases, the nearest to all their noisy values: not this optimum, which is "
-    "of this release alone."
+    "values that agree with those of other releases, the nearest to the noisy values or estimates of all: not this "
+    "optimum, which is of this release alone."
 )
 
 

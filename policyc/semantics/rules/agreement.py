@@ -1,17 +1,19 @@
-"""Levels that agree: do they add up, each value to one, and is nothing else done to them?"""
+"""Levels that agree: do they add up, each value to one, and can all that is asked of them hold?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
+from policyc.semantics.feasibility import conflicting
 from policyc.semantics.policy import Policy, Release
 from policyc.semantics.postprocessing import Agreement, LinearConstraint, Postprocess
 
-NOISE = "least squares weigh noises of known variances that are new for every value"
+NOISE = "what agrees has new noise at every step, and values that are published again have that of others"
 FREE = (Decimal("-Infinity"), Decimal("Infinity"))
 Bounds = list[tuple[Decimal, Decimal]]  # of the values of a release, in order
 
@@ -93,33 +95,19 @@ def _beside(policy: Policy, one: Agreement, child: Release, block: Postprocess) 
         return _unplanned(one, f"`{policy.mechanism.name}` publishes values again, which do not agree", NOISE,
                           "write `mechanism auto`, or drop the constraint",
                           policy.mechanism.span or one.span)  # fmt: skip
-    if policy.estimate.name not in ("auto", "none", "mle"):
-        return _unplanned(one, f"values that agree are not estimated by `{policy.estimate.name}`", NOISE,
-                          "write `estimate auto`", policy.estimate.span or one.span)  # fmt: skip
     if len(block.agreements) > 1:
         return _unplanned(one, f"`{child.name}` adds up to two releases", "values would have to agree along two ways",
                           "let it add up to the finer of the two, and that to the other")  # fmt: skip
     if child.name in _sums_of(policy, one.parent):
         return _unplanned(one, f"`{one.parent}` adds up to `{child.name}` already", "a sum is of parts, not of itself",
                           "drop one of the two constraints")  # fmt: skip
-    return next(filter(None, (_asked_beside(policy, one, name) for name in (child.name, one.parent))), None)
-
-
-def _asked_beside(policy: Policy, one: Agreement, name: str) -> Diagnostic | None:
-    """E0724: what is asked of the values of one of two releases that agree."""
-    demanded = policy.constraints_of(name)
-    for row in () if demanded is None else demanded.constraints:
-        if not (len(row.current) == 1 or _is_total(row)) or row.previous or _limit(row) % 1:
-            return _unplanned(one, f"more is asked of `{name}` than a total and bounds of values in whole numbers",
-                              "values that agree are found from the top down, each level within its bounds",
-                              f"write bounds as `{name} >= 0`, or drop one of the two constraints",
-                              row.span)  # fmt: skip
     return None
 
 
 def _is_total(row: LinearConstraint) -> bool:
     """Whether a constraint says what all values of a release add up to."""
-    return row.relation == "==" and len(row.current) == row.cells > 1 and len(set(row.current.values())) == 1
+    sums = row.relation == "==" and not row.previous
+    return sums and len(row.current) == row.cells > 1 and len(set(row.current.values())) == 1
 
 
 def _limit(row: LinearConstraint) -> Decimal:
@@ -147,7 +135,9 @@ def _out_of_reach(
             message = f"no values of `{name}` keep its bounds and are sums of those of `{child_of[name]}` within theirs"
             yield _unkept(one, message, "widen the bounds of one of the two")
             return
-        totals = {_limit(row) for level in _level_and_parts(name, child_of) for row in _totals(policy, level)}
+        every = list(_level_and_parts(name, child_of))
+        totals = {_limit(row) for level in every for row in _totals(policy, level)}
+        totals |= {Decimal(total) for level in every if (total := _public_total(policy, releases[level])) is not None}
         lows, highs = zip(*bounds(name), strict=True)
         if len(totals) > 1 or any(not sum(lows) <= total <= sum(highs) for total in totals):
             message = (
@@ -155,6 +145,83 @@ def _out_of_reach(
             )
             yield _unkept(one, message, "say one total, or widen bounds")
             return
+    for child in child_of.values():
+        if child not in adding:
+            yield from _contradiction(policy, list(_level_and_sums(policy, releases[child], releases)))
+
+
+Level = tuple[Release, Agreement | None]  # the second says that it adds up to the next
+
+
+def _level_and_sums(policy: Policy, finest: Release, releases: Mapping[str, Release]) -> Iterator[Level]:
+    """A release, what it adds up to, and what that adds up to."""
+    block = policy.constraints_of(finest.name)
+    one = None if block is None or not block.agreements else block.agreements[0]
+    yield finest, one
+    if one is not None:
+        yield from _level_and_sums(policy, releases[one.parent], releases)
+
+
+def _contradiction(policy: Policy, levels: Sequence[Level]) -> Iterator[Diagnostic]:
+    """E0607: constraints on several values, or on those of two steps, that no values of all levels keep."""
+    blocks = [policy.constraints_of(release.name) for release, _ in levels]
+    rows = [row for block in blocks if block is not None for row in block.constraints]
+    if all(len(row.current) == 1 or _is_total(row) for row in rows if not row.previous) and not any(
+        row.previous for row in rows
+    ):
+        return
+    sizes = [len(policy.stream.values_by(release.by)) for release, _ in levels]
+    starts = [sum(sizes[:level]) for level in range(len(sizes))]
+    groups: dict[Span, list[LinearConstraint]] = {}
+    for start, block in zip(starts, blocks, strict=True):
+        for row in () if block is None else block.constraints:
+            groups.setdefault(row.span, []).append(_among(row, start, sum(sizes)))
+    for level, (release, one) in enumerate(levels):
+        if one is None:
+            continue
+        parts: list[dict[int, Decimal]] = [{starts[level + 1] + of: Decimal(-1)} for of in range(sizes[level + 1])]
+        for cell, of in enumerate(_own(policy, release, levels[level + 1][0])):
+            parts[of][starts[level] + cell] = Decimal(1)
+        groups[one.span] = [
+            LinearConstraint(one.text, one.line, sum(sizes), part, {}, "==", Decimal(0), one.span) for part in parts
+        ]
+    public = next((total for release, _ in levels if (total := _public_total(policy, release)) is not None), None)
+    if public is not None:
+        top = {starts[-1] + cell: Decimal(1) for cell in range(sizes[-1])}
+        span = policy.stream.population_span or levels[-1][0].span
+        groups[span] = [LinearConstraint(f"population {public:_}", 1, sum(sizes), top, {}, "==", Decimal(public), span)]
+    conflict = conflicting(list(groups.values()), policy.stream.horizon)
+    if conflict:
+        first, *others = [rows[0] for rows in conflict]
+        names = ", ".join(f"`{row.text[:60]}`" for row in others)
+        yield Diagnostic(
+            "E0607",
+            f"`{first.text[:60]}` contradicts {names}",
+            first.span,
+            note="this",
+            because="no values that agree satisfy these together, so nothing could be published",
+            help="drop or widen one of them",
+            labels=tuple(Label(row.span, "and this") for row in others),
+        )
+
+
+def _among(row: LinearConstraint, start: int, cells: int) -> LinearConstraint:
+    """A constraint on values that are some of so many."""
+    current = {cell + start: coefficient for cell, coefficient in row.current.items()}
+    previous = {cell + start: coefficient for cell, coefficient in row.previous.items()}
+    return replace(row, current=current, previous=previous, cells=cells)
+
+
+def _own(policy: Policy, child: Release, parent: Release) -> list[int]:
+    """By value of a release, the index of its own in the next."""
+    cell, names = policy.stream.cell, policy.stream.values_by(parent.by)
+    assert cell is not None, "the child is split by one of its columns"
+    assert child.by is not None, "checked before"
+    if parent.by is None:
+        return [0] * len(policy.stream.values_by(child.by))
+    above = dict(zip(cell.of_cells(child.by), cell.of_cells(parent.by), strict=True))
+    index = {name: place for place, name in enumerate(names)}
+    return [index[above.get(name, names[-1])] for name in policy.stream.values_by(child.by)]
 
 
 def _unkept(one: Agreement, message: str, remedy: str) -> Diagnostic:
@@ -169,10 +236,15 @@ def _level_and_parts(name: str, child_of: Mapping[str, str]) -> Iterator[str]:
         yield from _level_and_parts(child_of[name], child_of)
 
 
+def _public_total(policy: Policy, release: Release) -> int | None:
+    """What noisy values of a release add up to where their noise adds up to nothing; None where it does not."""
+    return policy.stream.population if policy.balances(release) else None
+
+
 def _totals(policy: Policy, name: str) -> list[LinearConstraint]:
     """What the values of a release add up to, as far as its policy says it."""
     demanded = policy.constraints_of(name)
-    return [] if demanded is None else [row for row in demanded.constraints if len(row.current) > 1]
+    return [] if demanded is None else [row for row in demanded.constraints if _is_total(row)]
 
 
 def _own_bounds(policy: Policy, release: Release) -> Bounds:
@@ -180,7 +252,7 @@ def _own_bounds(policy: Policy, release: Release) -> Bounds:
     found = [FREE] * len(policy.stream.values_by(release.by))
     demanded = policy.constraints_of(release.name)
     for row in () if demanded is None else demanded.constraints:
-        if len(row.current) > 1:
+        if len(row.current) != 1 or row.previous:
             continue
         ((place, coefficient),) = row.current.items()
         low, high = found[place]
@@ -194,16 +266,10 @@ def _own_bounds(policy: Policy, release: Release) -> Bounds:
 
 def _sums(policy: Policy, child: Release, parent: Release, bounds: Callable[[str], Bounds]) -> Bounds:
     """Between what the values of `child` add up to, by values of `parent`."""
-    cell = policy.stream.cell
-    names = policy.stream.values_by(parent.by)
-    assert cell is not None, "the child is split by one of its columns"
-    assert child.by is not None, "checked before"
-    above = {} if parent.by is None else dict(zip(cell.of_cells(child.by), cell.of_cells(parent.by), strict=True))
-    found = {name: (Decimal(0), Decimal(0)) for name in names}
-    for name, (low, high) in zip(policy.stream.values_by(child.by), bounds(child.name), strict=True):
-        own = above.get(name, names[-1])
+    found = [(Decimal(0), Decimal(0))] * len(policy.stream.values_by(parent.by))
+    for own, (low, high) in zip(_own(policy, child, parent), bounds(child.name), strict=True):
         found[own] = found[own][0] + low, found[own][1] + high
-    return list(found.values())
+    return found
 
 
 def _sums_of(policy: Policy, name: str) -> set[str]:

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_runtime.estimation.constraints import ConstraintSet
-    from policyc_runtime.estimation.separable import SeparableCost
+    from policyc_runtime.estimation.separable import SeparableCost, WeighedSquares
 
     Array = NDArray[np.float64]
 
 ROUNDS = 100  # of adding supporting lines; a handful is usual
 GAP = 1e-9  # how far a curve may lie above its supporting lines
 SPREAD = (0, 1, -1, 3, -3, 10, -10, 30, -30, 100, -100)  # units from the first guess where supporting lines start
+NEAR = (0, 1, -1, 10, -10, 1000, -1000)  # the same where it is the best of real values
 
 
 Cost = TypeVar("Cost", bound="SeparableCost")
@@ -51,6 +52,35 @@ def nearest_under_constraints(noisy: Array, constraints: ConstraintSet, previous
     """Values of least L1 distance, and among those of least L2 distance; arguments as above."""
     blocks = _blocks(SquaredCost(noisy), constraints)
     return np.vstack([_nearest(part, constraints, previous, row) for part, row in blocks])
+
+
+def nearest_weighed(
+    cost: WeighedSquares, constraints: ConstraintSet, previous: Array | None, nodes: int | None = None
+) -> Array:
+    """Values (1, cells) of one step at the least weighed squared distance that satisfy the constraints.
+
+    Args:
+        cost: the squares.
+        constraints: what they must satisfy.
+        previous: (cells,) values of the step before, or None.
+        nodes: how long whole numbers are searched for at most; None for as long as it takes.
+
+    Raises:
+        ReleaseError: there are none, or none were found.
+    """
+    everywhere, near = np.ones(cost.noisy.shape, dtype=bool), cost.noisy
+    spread: tuple[int, ...] = SPREAD
+    program = Program(constraints, everywhere, cost.least, previous)
+    program.set_squares(cost.noisy.ravel(), cost.weights)
+    if program.runs():
+        near = np.clip(program.solve(0)[0].reshape(cost.noisy.shape), *constraints.cell_bounds)
+        if not constraints.integer:
+            return near
+        spread = NEAR
+    program = Program(constraints, everywhere, cost.least, previous)
+    if nodes is not None:
+        program.search_at_most(nodes)
+    return _Curves(cost, np.rint(near), whole=constraints.integer, spread=spread).refine(program, 0)
 
 
 def _blocks(cost: Cost, constraints: ConstraintSet) -> Iterator[tuple[Cost, int | None]]:
@@ -126,7 +156,8 @@ def _whole(values: Array) -> bool:
 class _Curves:
     """The smooth part of a cost above its line at a first guess: small numbers, which a linear program likes."""
 
-    def __init__(self, cost: SeparableCost, guess: Array, *, whole: bool) -> None:
+    def __init__(self, cost: SeparableCost, guess: Array, *, whole: bool, spread: tuple[int, ...] = SPREAD) -> None:
+        self._spread = spread
         slope = cost.curve_slope(guess)
         self.possible = np.isfinite(slope)
         self.line = np.where(self.possible, slope, 0.0)
@@ -153,7 +184,7 @@ class _Curves:
         """
         program.set_prices(0, self.line.ravel())
         first = program.add_heights()
-        for offset in SPREAD:
+        for offset in self._spread:
             self._support(program, first, self._guess + offset, self.possible)
         shape, count = self._guess.shape, self._guess.size
         demanded = False  # what is found satisfies the constraints in every round; rounds only bring the cost down

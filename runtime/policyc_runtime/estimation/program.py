@@ -140,16 +140,21 @@ class Program:
         columns = np.arange(first, first + self._count, dtype=np.int32)
         self._rows(np.array([-np.inf]), np.array([most]), np.zeros(1, dtype=np.int32), columns, np.ones(self._count))
 
-    def set_squares(self, noisy: Array) -> None:
-        """The cost is half the squared distance of the values to the noisy ones."""
+    def search_at_most(self, nodes: int) -> None:
+        """Whole numbers are searched for in so many places at most."""
+        self._solver.setOptionValue("mip_max_nodes", nodes)
+
+    def set_squares(self, noisy: Array, weights: Array | None = None) -> None:
+        """The cost is half the squared distance of the values to the noisy ones, each weighed or not."""
         import highspy
 
         total = int(self._solver.getNumCol())
-        self.set_prices(0, np.concatenate([-noisy, np.zeros(total - noisy.size)]))
+        weights = np.ones(noisy.size) if weights is None else weights
+        self.set_prices(0, np.concatenate([-weights * noisy, np.zeros(total - noisy.size)]))
         starts = np.minimum(np.arange(total + 1), noisy.size).astype(np.int32)
         places = np.arange(noisy.size, dtype=np.int32)
         triangular = int(highspy.HessianFormat.kTriangular)
-        self._solver.passHessian(total, noisy.size, triangular, starts[:-1], places, np.ones(noisy.size))
+        self._solver.passHessian(total, noisy.size, triangular, starts[:-1], places, weights)
 
     def _set_tolerance(self, tolerance: float) -> None:
         """How far a row may be off."""

@@ -94,6 +94,29 @@ class SquaredCost:
 
 
 @dataclass(frozen=True)
+class WeighedSquares(SquaredCost):
+    """Half the squared distance to the noisy values, each weighed; under constraints that are solved as a program.
+
+    Attributes:
+        weights: (cells,) > 0, the largest 1.
+    """
+
+    weights: Array
+
+    def take(self, rows: NDArray[np.intp]) -> WeighedSquares:
+        """Some rows."""
+        return WeighedSquares(self.noisy[rows], self.weights)
+
+    def curve(self, values: Array) -> Array:
+        """Half the square, weighed."""
+        return np.asarray(0.5 * self.weights * (values - self.noisy) ** 2)
+
+    def curve_slope(self, values: Array) -> Array:
+        """Its derivative."""
+        return np.asarray(self.weights * (values - self.noisy))
+
+
+@dataclass(frozen=True)
 class MapCost:
     """|r - noisy| / scale + lnGamma(r + 1) - r ln P: minus the log posterior of counts, up to a constant; r >= 0.
 

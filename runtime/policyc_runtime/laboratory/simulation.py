@@ -106,22 +106,25 @@ def simulate(
     truth: dict[str, NDArray[Any]] = {}
     distances: dict[str, list[Array]] = {part.name: [] for part in plan.releases if suppresses(plan, part)}
     distances |= {one.name: [] for one in plan.made if distances or one.suppressions}
-    made = {one.name: (one.name, MADE) for one in plan.made}
+    titles = {one.name: (one.name, MADE) for one in plan.made}
     for turn in range(repeat):
         published: dict[str, Array] = {}
         noises: dict[str, Array] = {}
         exact: dict[str, Array] = {}
         away: dict[str, Array] = {}
         drawn = world.draw(randomness)
-        agreeing = agreed(plan, {name: noisy for name, (_, _, noisy) in drawn.items()})
+        agreeing = agreed(plan, {name: noisy for name, (_, _, noisy) in drawn.items()}, every_digit=True)
         for name, (true, kept, noisy) in drawn.items():
             part = plan.release_named(name)
             tried = {PRIOR_ALONE: world.priors[name]} if name in world.priors else {}
             if plan.drops_from(part) and kept is not true:
                 tried[DROPPING] = kept
-            for title, variant in world.variants[name].items():
-                own = agreeing[name] if variant.estimator == part.estimator else noisy
-                tried[title] = estimate_release(plan, variant, own, np.empty((0, true.shape[1])))
+            made = {part.estimator.described(): agreeing[name]} if plan.agrees(name) else {}
+            tried |= made | {
+                title: estimate_release(plan, variant, noisy, np.empty((0, true.shape[1])))
+                for title, variant in world.variants[name].items()
+                if title not in made
+            }
             for title, values in tried.items():
                 distance = np.abs(values - true)
                 found.setdefault((name, title), []).append((float((distance**2).mean()), float(distance.mean())))
@@ -136,7 +139,7 @@ def simulate(
         for name, distance in _of_made(plan, noises, published, exact).items():
             errors = distance[~np.isnan(distance)]
             if errors.size:
-                found.setdefault(made[name], []).append((float((errors**2).mean()), float(errors.mean())))
+                found.setdefault(titles[name], []).append((float((errors**2).mean()), float(errors.mean())))
             away[name] = distance
         if distances:
             written = as_written(plan, noises, published)
