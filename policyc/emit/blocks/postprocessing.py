@@ -82,10 +82,10 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
     if not tree.bounded and not tree.whole:
         return f"{found} They may be below 0, as noisy values are."
     bounds = any(one.bounded for one in tree.bounds)
-    kept = listed([word for word, asked in (("bounds", bounds), ("whole numbers", tree.whole)) if asked])
+    kept = [word for word, asked in (("bounds", bounds), ("whole numbers", tree.whole)) if asked]
     if kept:
         found += (
-            f" They keep {kept} from the top down: each level's are the nearest that do, and that add up to "
+            f" They keep {listed(kept)} from the top down: each level's are the nearest that do, and that add up to "
             "what was found above, so no bound or rounding of a level moves values above it."
         )
     if tree.demands is None:
