@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from policyc_check.rounding import Floats
 
 GAP = 2.0**-52  # between 1 and the next float
+RANGE = 2.0**12  # deviations that a law is wide at most, as its lattice sees it: wider ones need no finer one
 REACH = 13.0  # standard deviations in the window on either side: what is outside is about 1e-37 of it
 
 
@@ -39,7 +40,7 @@ class Atoms:
     def variance(self) -> float:
         """Of the loss, in squared nats, about."""
         mean = float(self.losses @ self.probabilities)
-        return max(float((self.losses - mean) ** 2 @ self.probabilities), 1e-30)
+        return max(float((self.losses - mean) ** 2 @ self.probabilities), (np.ptp(self.losses) / RANGE) ** 2, 1e-30)
 
     def onto(self, step: float) -> LossLaw:
         """A law on the multiples of `step` (nats, > 0) whose delta is nowhere smaller."""
@@ -71,7 +72,7 @@ class LossLaw:
     @property
     def variance(self) -> float:
         """Of the loss, in squared nats."""
-        return _tilted(self, 0.0)[2] * self.step**2
+        return max(_tilted(self, 0.0)[2], ((self.last - self.first) / RANGE) ** 2) * self.step**2
 
     def onto(self, step: float) -> LossLaw:
         """A law on the multiples of `step` whose delta is nowhere smaller."""
