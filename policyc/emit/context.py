@@ -14,11 +14,12 @@ from policyc.emit.blocks.correlation import correlation
 from policyc.emit.blocks.made import made_blocks
 from policyc.emit.blocks.meaning import meaning
 from policyc.emit.blocks.mechanism import choice, mechanisms
+from policyc.emit.blocks.not_covered import not_covered
 from policyc.emit.blocks.operation import checks, integrity, operation, sources
 from policyc.emit.blocks.pictures import pictures
 from policyc.emit.blocks.postprocessing import postprocessing
 from policyc.emit.blocks.product import data, participation, product
-from policyc.emit.blocks.promise import not_covered, promises, sharing
+from policyc.emit.blocks.promise import promises, sharing
 from policyc.emit.blocks.user_level import user_level_blocks
 from policyc.emit.blocks.wording import Json, JsonValue, glossary
 from policyc_check.users.claims import promised_user_level

@@ -7,23 +7,19 @@ from decimal import Decimal
 
 from policyc.emit.blocks import sentences
 from policyc.emit.blocks.assumptions import assumptions
-from policyc.emit.blocks.periods import habits_beside
-from policyc.emit.blocks.public_numbers import unprotected_sentence
-from policyc.emit.blocks.user_steps import at_chance, most, taking_part, user_steps_of, user_steps_promise
+from policyc.emit.blocks.user_steps import user_steps_promise
 from policyc.emit.blocks.wording import (
     Json,
     JsonValue,
     all_published,
     believed_of,
     event,
-    listed,
     quoted,
     relation_of,
     relation_words,
     span,
-    weighed,
 )
-from policyc.emit.numbers import exact, likelihood_factor, plain, round_down, sentence_case, shown
+from policyc.emit.numbers import exact, likelihood_factor, plain, round_down, sentence_case
 from policyc_check.plan.targets import (
     AlphaDPT,
     AnyUserSteps,
@@ -295,60 +291,3 @@ def _entry(plan: Plan, index: int, target: Target, name: str, value: str) -> Jso
             for r in plan.releases
         ],
     }
-
-
-def not_covered(plan: Plan) -> list[JsonValue]:
-    """Block N: what a hurried reader might believe, and must not."""
-    entries: list[JsonValue] = [
-        _more_than_one_event(plan),
-        *habits_beside(plan, _whole_stream(plan)),
-        {
-            "title": "Other knowledge of how a person moves",
-            "text": (
-                "Somebody who knows a habit that the stated chain does not contain may learn more. Against any such "
-                f"adversary only the sum of all budgets is promised: {_whole_stream(plan)}."
-            ),
-        },
-        {
-            "title": "People who move together",
-            "text": f"Users are assumed to be independent. {sentences.TOGETHER}",
-        },
-        {
-            "title": "What is true of the crowd",
-            "text": sentences.CROWD,
-        },
-        {"title": "Numbers published as they are", "text": unprotected_sentence(plan)},
-        {
-            "title": "Everything outside this plan",
-            "text": f"{sentences.OUTSIDE}: their budgets add to these.",
-        },
-    ]
-    return entries
-
-
-def _more_than_one_event(plan: Plan) -> Json:
-    wide = any(window_of(target) > 1 for target in plan.targets)
-    one = "one event, or for the steps of one window," if wide else "one event"
-    if users := user_steps_of(plan):
-        told = [f"{most(t)}{at_chance(t)} of a user who takes part in {taking_part(plan, t)}" for t in users]
-        return {
-            "title": "More of a user than its promise is about",
-            "text": (
-                f"All promises but one are for {one} at a time. That for all events of a user together is "
-                f"{listed(told)}; for a user in any steps, against any adversary, it is {_whole_stream(plan)}."
-            ),
-        }
-    return {
-        "title": "More than one window of a user" if wide else "More than one event of a user",
-        "text": (
-            f"The promise is for {one} at a time. The promise for all events of a user together is weaker: "
-            f"{_whole_stream(plan)}."
-        ),
-    }
-
-
-def _whole_stream(plan: Plan) -> str:
-    total = plan.claims.budget_sum
-    if total is None:
-        return "nothing over a stream that has no end"
-    return f"at most {shown(total)} nats for one user over {span(plan)}{weighed(total)}"
