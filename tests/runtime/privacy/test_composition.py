@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -285,3 +286,14 @@ def test_large_gaussian_losses_compose_with_others(mu: float) -> None:
     for epsilon in (mu**2 / 2, mu**2 / 2 + 2 * mu):
         alone = gaussian_delta(epsilon, mu)
         assert alone <= both.delta(epsilon) == pytest.approx(alone, rel=0.05)
+
+
+@pytest.mark.parametrize(("first", "second"), [(40.0, 30.0), (25.0, 1.0), (2.0, 1.0)])
+def test_losses_that_are_all_but_certain_take_no_endless_lattice(first: float, second: float) -> None:
+    """Of two randomised responses, whose four losses are told one by one: never less, and hardly more."""
+    profile = pure_profile(first).compose(pure_profile(second))
+    laws = [[(loss, 1 / (1 + math.exp(-loss))), (-loss, 1 / (1 + math.exp(loss)))] for loss in (first, second)]
+    for epsilon in ((first + second) / 2, first + second - 0.5, first + second - 0.01):
+        true = sum(p * q * -math.expm1(min(0.0, epsilon - a - b)) for (a, p), (b, q) in itertools.product(*laws))
+        assert true * (1 - 1e-12) <= profile.delta(epsilon) <= true * (1 + 1e-8)
+    assert sum(law.log_probabilities.size for law, _ in profile._on_one_lattice) < 2**25
