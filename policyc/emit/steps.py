@@ -20,9 +20,9 @@ from policyc.emit.accounting import ENDLESS_STRETCH, Accounting, Array
 from policyc.emit.numbers import round_up
 from policyc.planning.leakage.recursion import patterns
 from policyc_check.runs import Runs
-from policyc_runtime.noisy_values import noise_stddevs
+from policyc_runtime.noisy_values import follows_results, noise_stddevs
 from policyc_runtime.plan import Plan
-from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan
+from policyc_runtime.planned_release import ReleasePlan
 
 LONG = 10_000  # steps
 
@@ -34,8 +34,9 @@ class StepTable:
     `t` counts from 0, like `step` in released files. `epsilon` and `scale` are the plan's exact decimals; leakages are
     the largest over all groups, in nats; `expected_error` is in the objective's unit, and called `error_at_least`,
     `error_before_constraints` or `noise_error` where the plan knows no more than that, and `mean_...` where it knows
-    their mean over all steps alone. With several releases `epsilon`
-    is their sum, and each release has columns of its own, `epsilon:NAME`, `scale:NAME` and `expected_error:NAME`.
+    their mean over all steps alone: there the noise follows from earlier results, and has no column. With several
+    releases `epsilon` is their sum, and each has columns of its own, `epsilon:NAME`, `scale:NAME`,
+    `expected_error:NAME`.
     Of a stream of more than 10,000 steps a row may stand for several: for `t` and every `every`-th step after it, up to
     and including `until`. `squared` names the columns of squared errors.
     """
@@ -65,16 +66,17 @@ def _budgeted_rows(plan: Plan) -> dict[str, Sequence[object]]:
     single = len(plan.scheduled) == 1
     first = plan.scheduled[0]
     columns["epsilon"] = _texts(first.schedule.epsilons(at)) if single else _sums(plan, at)
-    if single:
+    if single and not follows_results(plan, first):
         columns["scale"] = _texts(first.schedule.scales(at))
     columns |= {name: column[at].tolist() for name, column in leakages.items()}
     if single:
-        columns[_error_name(first)] = first.schedule.column("expected_errors", at)
+        columns[_error_name(plan, first)] = first.schedule.column("expected_errors", at)
         return columns
     for release in plan.scheduled:
         columns[f"epsilon:{release.name}"] = _texts(release.schedule.epsilons(at))
-        columns[f"scale:{release.name}"] = _texts(release.schedule.scales(at))
-        columns[f"{_error_name(release)}:{release.name}"] = release.schedule.column("expected_errors", at)
+        if not follows_results(plan, release):
+            columns[f"scale:{release.name}"] = _texts(release.schedule.scales(at))
+        columns[f"{_error_name(plan, release)}:{release.name}"] = release.schedule.column("expected_errors", at)
     return columns
 
 
@@ -84,8 +86,9 @@ def _stream_rows(plan: Plan) -> dict[str, Sequence[object]]:
     numbers: dict[str, Array] = {}
     for release in plan.releases:
         suffix = f":{release.name}" if len(plan.releases) > 1 else ""
-        numbers[f"stddev{suffix}"] = noise_stddevs(plan, release, steps)
-        numbers[f"{_error_name(release)}{suffix}"] = np.array(release.errors(steps), dtype=np.float64)
+        if not follows_results(plan, release):
+            numbers[f"stddev{suffix}"] = noise_stddevs(plan, release, steps)
+        numbers[f"{_error_name(plan, release)}{suffix}"] = np.array(release.errors(steps), dtype=np.float64)
     columns, at = _places(steps, numbers.values())
     for name, column in numbers.items():
         columns[name] = ["" if math.isnan(value) else value for value in column[at].tolist()]
@@ -109,11 +112,11 @@ def _places(
     return {"t": t, "every": every, "until": until}, np.array(t)
 
 
-def _error_name(release: ReleasePlan) -> str:
+def _error_name(plan: Plan, release: ReleasePlan) -> str:
     """What the errors of a release are, as a column."""
     names = {"at_least": "error_at_least", "noise": "noise_error", "unconstrained": "error_before_constraints"}
     name = names.get(release.predicted.kind, "expected_error")
-    return f"mean_{name}" if isinstance(release, AdaptiveRelease) else name
+    return f"mean_{name}" if follows_results(plan, release) else name
 
 
 def _texts(values: list[Decimal]) -> list[str]:

@@ -19,8 +19,8 @@ Array = NDArray[np.float64]
 
 MOST_RUNS = 6  # whose error is computed, each with an estimator
 ADAPTS = (
-    "how far off values are depends on how far counts move until they are published again, and near zero, where the "
-    "first steps need publish nothing, they may be off by less"
+    "how far off values are depends on how far counts move until they are published again, and near zero, where "
+    "nothing has to be published, they may be off by less"
 )
 NOTICED = 1.0005  # times the least error; below, nobody would tell them apart
 STRETCH = 1000  # steps that stand for a longer run: ends are told, the middle repeats

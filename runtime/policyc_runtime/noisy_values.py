@@ -42,6 +42,13 @@ def measured(plan: Plan, release: ReleasePlan) -> tuple[StreamMechanism | Window
     return None
 
 
+def follows_results(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether the noise of values depends on earlier results, so that nobody knows it beforehand."""
+    while isinstance(release, DerivedRelease):
+        release = plan.release_named(release.query.of)
+    return isinstance(release.mechanism, WindowMechanism)
+
+
 def ready_steps(plan: Plan, steps: int) -> int:
     """How many of the first `steps` steps can be released: fewer where a mechanism measures blocks, or all at once."""
     ready = steps

@@ -10,7 +10,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, chance, events_counted,
 from policyc.emit.numbers import about, counted, grouped, sentence_case
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.users.claims import own_bound, promised_user_level, setting_of, source_release
-from policyc_runtime.noisy_values import noise_stddevs, offset_of
+from policyc_runtime.noisy_values import follows_results, noise_stddevs, offset_of
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease, DerivedRelease, MeasuredRelease, ReleasePlan, Scheduled
 from policyc_runtime.predicted_errors import PredictedError
@@ -156,6 +156,8 @@ def stretch_words(plan: Plan, release: ReleasePlan) -> str:
 
 def noise_words(plan: Plan, release: ReleasePlan) -> str:
     """The standard deviation of noisy values, or the least and the most, under promises about all of a user."""
+    if follows_results(plan, release):
+        return "as results allow"
     stddevs = noise_stddevs(plan, release, plan.expected_steps)
     low, high = about(float(np.nanmin(stddevs))), about(float(np.nanmax(stddevs)))
     return low if low == high else f"{low} to {high} {stretch_words(plan, release)}".rstrip()

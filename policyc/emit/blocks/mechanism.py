@@ -14,7 +14,7 @@ from policyc.emit.blocks.wording import Json, JsonValue, span
 from policyc.emit.numbers import about, counted, exact, grouped, sentence_case
 from policyc_check.records import Record
 from policyc_runtime.plan import Plan
-from policyc_runtime.planned_release import Scheduled
+from policyc_runtime.planned_release import AdaptiveRelease, Scheduled
 from policyc_runtime.predicted_errors import Candidate
 
 LARGEST_STRETCHES = 8
@@ -97,8 +97,7 @@ def _stretches(release: Scheduled) -> list[JsonValue]:
             {
                 "steps": f"{start:,}" if last == f"to {start:,}" else f"{start:,} {last}",
                 "epsilon": exact(epsilon),
-                "scale": exact(scale),
-                "noise_stddev": _stddev(release, scale),
+                **_noise(release, scale),
             }
         )
         start += count
@@ -122,15 +121,18 @@ def _patterns(release: Scheduled) -> list[JsonValue]:
                 steps = f"{first:,}"
             else:
                 steps = f"{first:,} to {first + (segment.repeats - 1) * period:,}{every}"
-            noise = {"scale": exact(scale), "noise_stddev": _stddev(release, scale)}
-            entries.append({"steps": steps, "epsilon": exact(epsilon), **noise})
+            entries.append({"steps": steps, "epsilon": exact(epsilon), **_noise(release, scale)})
         start += period * (segment.repeats or 0)
     entries.append({"steps": "all others", "epsilon": "0", "scale": "no release", "noise_stddev": None})
     return entries
 
 
-def _stddev(release: Scheduled, scale: Decimal) -> str | None:
-    return about(math.sqrt(release.mechanism.variance(scale))) if scale > 0 else None
+def _noise(release: Scheduled, scale: Decimal) -> Json:
+    """The noise of a step; of one whose budget follows from earlier results the scale only tells an error."""
+    if isinstance(release, AdaptiveRelease):
+        return {"scale": "as results allow", "noise_stddev": None}
+    stddev = about(math.sqrt(release.mechanism.variance(scale))) if scale > 0 else None
+    return {"scale": exact(scale), "noise_stddev": stddev}
 
 
 def choice(plan: Plan) -> list[JsonValue]:

@@ -29,7 +29,7 @@ def habits(plan: Plan) -> list[JsonValue]:
                 "title": "What a user does in more steps",
                 "text": "A habit shows in many steps, and the promise is for "
                 f"{counted(target.window, 'step')} at a time. Of what a user does in more is promised: "
-                f"{more_steps(claim)}.{_all_at(claim)}{_beside(plan)}",
+                f"{more_steps(claim, ' in a row')}.{_all_at(claim)}{_beside(plan)}",
             }
         ]
     if target.per is None:
@@ -77,9 +77,9 @@ def _all_at(claim: UserLevelClaim | UserRhoClaim) -> str:
     return at_delta(claim) and f" All{at_delta(claim)}."
 
 
-def more_steps(claim: UserLevelClaim | UserRhoClaim) -> str:
-    """What is left of what a user does in more steps, in sentences: `2 nats at 2 steps. It is ...`."""
-    left = [f"{left_words(point)} at {counted(point.participation, 'step')}" for point in claim.beyond]
+def more_steps(claim: UserLevelClaim | UserRhoClaim, row: str = "") -> str:
+    """What is left of what a user does in more steps, in sentences: `2 nats at 2 steps. It is ...`; `row`: in a row."""
+    left = [f"{left_words(point)} at {counted(point.participation, 'step')}{row}" for point in claim.beyond]
     return told_in_turn(left) or "as much, as there are no more"
 
 

@@ -15,7 +15,7 @@ from policyc.emit.pictures import thinned
 from policyc_check.plan.claims import UserRhoClaim
 from policyc_check.plan.targets import AlphaDPT
 from policyc_check.users.claims import own_bound, promised_user_level, window_of
-from policyc_runtime.noisy_values import noise_stddevs
+from policyc_runtime.noisy_values import follows_results, noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.predicted_errors import Candidate
 
@@ -49,14 +49,15 @@ def user_level_pictures(plan: Plan) -> Json:
         pairs = [(bound, number) for bound, number in points if number is not None]
         name, y = ("rho", "rho") if isinstance(claim, UserRhoClaim) else ("epsilon", "epsilon, nats")
         (target, *_) = promised_user_level(plan)
+        steps = "steps in which a user takes part" if window_of(plan) is None else "steps in a row"
         described = f"{'Rho' if name == 'rho' else 'Epsilon in nats'}{at_delta(claim)}"
         content["participation"] = {
             "id": "participation",
             "title": f"What is left of {'several periods' if window_of(plan) is None else 'more steps'}"
             if in_period(plan)
             else "If a user takes part more often",
-            "description": f"{described}, against steps in which a user takes part.",
-            "x": "steps in which a user takes part",
+            "description": f"{described}, against {steps}.",
+            "x": steps,
             "y": y,
             "stepped": False,
             "level": {"name": f"promised, {amount(target)}", "value": str(number_of(target))},
@@ -89,7 +90,8 @@ def _noise(plan: Plan) -> list[JsonValue]:
     Each has a picture of its own: releases of different size or unit would hide each other on one axis.
     """
     steps = min(plan.stream.horizon or ENDLESS_STRETCH, LONGEST_NOISE)
-    return [_noise_of(plan, index, steps) for index in range(len(plan.releases))]
+    known = (index for index, release in enumerate(plan.releases) if not follows_results(plan, release))
+    return [_noise_of(plan, index, steps) for index in known]
 
 
 def _noise_of(plan: Plan, index: int, steps: int) -> Json:

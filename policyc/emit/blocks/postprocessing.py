@@ -11,8 +11,9 @@ from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import about, grouped
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
+from policyc_runtime.noisy_values import follows_results
 from policyc_runtime.plan import Plan
-from policyc_runtime.planned_release import AdaptiveRelease, ReleasePlan, Scheduled
+from policyc_runtime.planned_release import ReleasePlan, Scheduled
 
 
 def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
@@ -52,7 +53,7 @@ def _postprocessing(plan: Plan, release: ReleasePlan, attachments: dict[str, str
             "smallest": least + about(min(errors)),
             "largest": least + about(max(errors)),
             "where": ("of the noise alone, " if kind == "noise" else "")
-            + ("a mean over all steps" if isinstance(release, AdaptiveRelease) else "per step, in `steps.csv`"),
+            + ("a mean over all steps" if follows_results(plan, release) else "per step, in `steps.csv`"),
         },
     }
 

@@ -27,7 +27,7 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
         own = own_bound(plan) * (target.window or 1)
         beyond = () if index else claim.beyond  # of one promise: they tell of the noise, which is that of all
         for bound, stated in ((own, claim), *((point.participation, point) for point in beyond)):
-            words = f"all of {counted(bound, 'step')} in which a user takes part"
+            words = f"all of {counted(bound, 'step')} {'in a row' if window else 'in which a user takes part'}"
             if periods:
                 words = f"all of {counted(bound // own, 'period')} in which a user takes part"
             rows.append(
@@ -54,8 +54,8 @@ def implied_bounds(plan: Plan, groups: Groups) -> Json:
         )
     return {
         "unit": "rho, and nats at a delta," if rho else "nats",
-        "unit_of_privacy": f"everything that one user does in so many {'periods' if periods else 'steps'}, "
-        "wherever they lie",
+        "unit_of_privacy": f"everything that one user does in so many {'periods' if periods else 'steps'}"
+        f"{', wherever they lie' if window is None else ''}",
         "time_scope": span(plan),
         "adversaries": [
             {

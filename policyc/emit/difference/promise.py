@@ -237,8 +237,9 @@ def _implied(old: Plan, new: Plan) -> Iterator[Change]:
     yield from _changed(rows, "{} nats")
     for of in (UserLevelClaim, UserRhoClaim):
         left, after = _beyond(old, of), _beyond(new, of)
+        row = " in a row" if any(isinstance(target, UserPromise) and target.window for target in new.targets) else ""
         for key in (key for key in left if key in after):
-            what = f"a user beyond the bound, in {counted(key[0], 'step')}"
+            what = f"a user beyond the bound, in {counted(key[0], 'step')}{row}"
             yield from _changed([(what, left[key], after[key])], "{} nats" if of is UserLevelClaim else "rho {}")
 
 
