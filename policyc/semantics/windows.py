@@ -7,12 +7,13 @@ steps in a row are a part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from policyc.offers import mechanism_offers
 from policyc.semantics.beside import kept_by_steps
-from policyc.semantics.policy import Policy
+from policyc.semantics.policy import Policy, Wish
 from policyc.semantics.targets import EventLevelTarget, Target, UserLevelTarget, WEventTarget
 
 
@@ -26,7 +27,17 @@ def with_window(policy: Policy) -> Policy:
     users = all(isinstance(target, UserLevelTarget) for target in others)
     if not users or not any(_measured(policy, target) for target in steps):
         return policy
-    return replace(policy, targets=tuple(_of_stream(policy, target) for target in policy.targets))
+    targets = tuple(_of_stream(policy, target) for target in policy.targets)
+    return replace(policy, targets=targets, mechanism=_dividing(policy.mechanism, steps))
+
+
+def _dividing(wish: Wish, steps: Sequence[Target]) -> Wish:
+    """The mechanism, which is told where the windows that it divides are single steps: nothing else says so then."""
+    windows = [target.window for target in steps if isinstance(target, WEventTarget)]
+    offer = mechanism_offers().get(wish.name)
+    if offer is None or offer.promises != {"windows"} or set(windows) != {1} or "window" in wish.arguments:
+        return wish
+    return replace(wish, arguments={**wish.arguments, "window": 1})
 
 
 def _of_stream(policy: Policy, target: Target) -> Target:

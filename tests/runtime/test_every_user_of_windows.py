@@ -170,8 +170,8 @@ def promised(target: Target) -> float:
     rho = getattr(target, "rho", None)
     if rho is not None:
         return float(2 * rho) ** 0.5
-    nats, delta = np.exp(float(target.epsilon)), float(getattr(target, "delta", 0) or 0)
-    return float(np.log((nats + delta) / (1 - delta)))
+    nats, delta = float(target.epsilon), float(getattr(target, "delta", 0) or 0)
+    return nats if delta == 0 else float(np.logaddexp(nats, np.log(delta)) - np.log1p(-delta))
 
 
 @pytest.mark.sampled(5)

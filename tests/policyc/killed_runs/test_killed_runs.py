@@ -78,6 +78,22 @@ postprocess occupancy { suppress(occupancy, below = 60) }
 """
 TOTAL = COUNTED.replace("policy visits", "policy totals").replace("gaussian()", "binary_tree()")
 TOTAL = TOTAL.replace("postprocess there { suppress(there, below = 6) }", "release sofar = prefix(there)")
+AGAIN = """
+policy seldom "visitors, published again until they have moved"
+stream seen {
+  user person
+  time at
+  step 1h
+  horizon 24 steps
+  start "2026-01-01"
+}
+release there = count(seen)
+release spent = sum(seen.money, clamp = 0 .. 22)
+target w_event(epsilon = 4.0, window = 3 steps)
+participation at_most(1 steps, per_step = 2, enforced = keep_first)
+deliver realtime
+mechanism budget_absorption()
+"""
 HORIZON = 24
 KILL, HALF, ONCE, STAYS = 1, 2, 1000, 2000
 KILLS = {KILL: "killed before", HALF: "killed in the middle of"}
@@ -135,6 +151,9 @@ SCENARIOS = {
     "followed after a run": followed("visits", "out.parquet")._replace(
         before=(arguments("visits", 3, "out.parquet", "--continued"),)
     ),
+    "published again": scenario("seldom", [3, 5], "out.csv"),
+    "published again, new rows": scenario("seldom", [3, 5], "out.csv", "--continued", "--no-report"),
+    "published again, followed": followed("seldom", "out.csv"),
     "ledger elsewhere": scenario("traffic", [3], "out.csv", "--ledger", "far.sqlite"),
     "ledger elsewhere again": scenario("traffic", [3, 5], "out.csv", "--ledger", "far.sqlite"),
 }
@@ -191,13 +210,13 @@ class Server:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three compiled policies and their data."""
+    """Compiled policies and their data."""
     folder = tmp_path_factory.mktemp("made")
-    for name, text in (("visits", COUNTED), ("totals", TOTAL), ("traffic", MOVING)):
+    for name, text in (("visits", COUNTED), ("totals", TOTAL), ("seldom", AGAIN), ("traffic", MOVING)):
         (folder / f"{name}.policy").write_text(text)
         compile_policy(folder / f"{name}.policy").save(folder / f"{name}.plan")
     rows = [f"u{n % 9},2026-01-01T{n // 8:02}:{n % 8 * 7:02}:00,{n % 23}" for n in range(80)]
-    for name in ("visits", "totals"):
+    for name in ("visits", "totals", "seldom"):
         (folder / f"{name}.csv").write_text("\n".join(["person,at,money", *rows]) + "\n")
         (folder / f"{name}-new.csv").write_text("\n".join(["person,at,money", *rows[24:]]) + "\n")
     moves = [f"v{n % 40},2026-01-01T00:{n // 10:02}:00,{'AB'[n % 3 % 2]}" for n in range(500)]
@@ -332,6 +351,12 @@ SOME = [
     pytest.param(list(SCENARIOS), 18, id="every scenario", marks=pytest.mark.law),
     pytest.param(["latest step", "latest step of totals"], 15, id="the latest step", marks=pytest.mark.law),
     pytest.param(["first counts", "more new counts"], 15, id="new counts", marks=pytest.mark.law),
+    pytest.param(
+        [name for name in SCENARIOS if name.startswith("published again")],
+        5,
+        id="published again",
+        marks=pytest.mark.law,
+    ),
 ]
 
 

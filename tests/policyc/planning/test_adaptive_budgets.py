@@ -15,7 +15,7 @@ from policyc_check.steps.budgets import total_budgets, window_budget
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.plan import Plan
-from policyc_runtime.planned_release import AdaptiveRelease
+from policyc_runtime.planned_release import AdaptiveRelease, MeasuredRelease
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.refusal import verify
 from policyc_runtime.release import release
@@ -159,6 +159,19 @@ def test_without_windows_there_is_nothing_to_divide(tmp_path, mechanism):
     assert finding.help is not None
     assert "w_event" in finding.help
     assert f"{mechanism}(window" in finding.help
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_a_window_of_one_step_is_divided(tmp_path, measured):
+    """With budgets and with the noise of the whole stream, where one step is promised as a single event is."""
+    several = 'participation at_most(1 step, per_step = 2, assumed = "two doors")\n' if measured else ""
+    target = "target w_event(epsilon = 1.0, window = 1 step)\n"
+    text = POLICY.replace(' otherwise "away"', "").replace("postprocess", "# ") if measured else POLICY
+    text = text.format(mechanism="budget_absorption()", more=target + several + NONE, horizon="60 steps")
+    (tmp_path / "rooms.policy").write_text(text)
+    (part,) = compile_policy(tmp_path / "rooms.policy").plan.releases
+    assert isinstance(part, MeasuredRelease if measured else AdaptiveRelease)
+    assert (part.mechanism.window, part.mechanism.epsilon) == (1, 1)
 
 
 @pytest.mark.sampled(1)
