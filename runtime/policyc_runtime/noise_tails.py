@@ -163,8 +163,8 @@ def error_bounds(
     In published units, at the steps from `first` on.
 
     By the law of the noise where its value is published, or the nearest one that is not negative where no true one is;
-    else by a normal law with the expected error of the step, or where noisy levels agree with that of the value of the
-    step that is known worst. None where the plan knows neither.
+    where noisy levels agree, by that of the value of the step that is known worst. Else that of an average cell of
+    the step, no bound: a normal law with the expected error. None where the plan knows neither.
     """
     if publishes_true_and_noise(plan, release):
         laws = laws_of_steps(plan, release, steps)

@@ -123,7 +123,8 @@ def _certain(plan: Plan, release: ReleasePlan, rule: ErrorAbove) -> str:
     if bounds is None:
         return "Nothing is known of the errors of these values beforehand, so all are left out."
     own = publishes_noise(plan, release, 0) and noise_laws(plan, release) is not None
-    known = "By the law of the noise" if own else "By a normal law with the expected error of each step"
+    average = "By a normal law with the expected error of each step, which is that of its average cell"
+    known = "By the law of the noise" if own else average
     if sums_of_noise(plan, release):
         known = "By the error of that value of each step which is known worst once levels agree"
     if rule.relative:
