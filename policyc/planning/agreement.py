@@ -9,19 +9,24 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from policyc.planning.comparison import ADAPTS
 from policyc.planning.draft import Draft
-from policyc.planning.expected_errors import BOUNDED, GAINS, ROUNDED, Found
+from policyc.planning.expected_errors import BOUNDED, FAR, GAINS, ROUNDED, Found
 from policyc.planning.measurements import Measurement, Objective, of_variances, parts
+from policyc.planning.sharing import SMALLEST
 from policyc.planning.trials import SEED
 from policyc.semantics.policy import Policy
 from policyc_check.users.noise import DiscreteGaussian
 from policyc_runtime.agreement import Tree
 from policyc_runtime.estimation.parts import added_up
+from policyc_runtime.mechanisms import WindowMechanism
+from policyc_runtime.mechanisms.window_mechanism import STILL_RUNS, over_all, still_away
 from policyc_runtime.randomness import SimulationRandomness
 
 Array = NDArray[np.float64]
 
 MOST_VALUES = 200_000  # of noise that is drawn
+STILL = f"{FAR}, after the least squares of levels that agree"
 
 
 def agreed_errors(
@@ -39,6 +44,16 @@ def agreed_errors(
             }
             continue
         entries = [measured[name] for name in tree.names]
+        rules = [entry.mechanism for entry in entries if isinstance(entry.mechanism, WindowMechanism)]
+        if rules:
+            units = [float(entry.unit) for entry in entries]
+            variances = [float(entry.variances()[0]) for entry in entries]
+            errors = still_errors(tree, rules, units, variances, entries[0].setting.horizon, objective)
+            still = [Found("at_least", STILL, np.full(entries[0].steps, error), because=ADAPTS) for error in errors]
+            found |= {
+                name: _near_bounds(one) if tree.bounded else one for name, one in zip(tree.names, still, strict=True)
+            }
+            continue
         normal = objective == "mean_squared_error" or all(_normal(entry) for entry in entries)
         told = _computed(tree, entries, objective) if normal else None
         if told is None or tree.whole:  # what is added up of few Laplace draws is neither Laplace nor normal
@@ -49,7 +64,39 @@ def agreed_errors(
 
 def _near_bounds(found: Found) -> Found:
     """What holds far from all bounds: near them they take error away, as no level moves those above it."""
-    return replace(found, kind="unconstrained", because=BOUNDED)
+    return replace(found, kind="unconstrained", because=found.because or BOUNDED)
+
+
+def still_errors(
+    tree: Tree,
+    rules: Sequence[WindowMechanism],
+    units: Sequence[float],
+    variances: Sequence[float],
+    horizon: int | None,
+    objective: Objective,
+) -> list[float]:
+    """The mean error of every release whose values are published again, while they stand still far above the noise.
+
+    Args:
+        tree: of these releases.
+        rules: of each, how it publishes.
+        units: of each, what its counts stand for in published values.
+        variances: of each, what its values are off by themselves: squared, a mean over all steps.
+        horizon: of the stream.
+        objective: what error counts.
+    """
+    if objective == "mean_squared_error":  # each value is off by as much up as down, and none with another
+        return of_tree(tree, variances, objective)
+    sizes = [len(tree.above[0]), *(int(own.max()) + 1 for own in tree.above)]
+    told = enumerate(zip(rules, sizes, strict=True))
+    away = [still_away(rule, size, horizon, STILL_RUNS, seed) for seed, (rule, size) in told]
+    free, errors = replace(tree.unbounded, total=None if tree.total is None else 0.0), []
+    for one in zip(*away, strict=True):
+        runs = min(map(len, one))
+        spread = [np.full(runs, variance) for variance in variances]
+        found = free.nearest([rows[:runs] * unit for rows, unit in zip(one, units, strict=True)], spread)
+        errors.append([float(np.abs(rows).mean()) for rows in found])
+    return [over_all(level, horizon) for level in zip(*errors, strict=True)]
 
 
 def _computed(tree: Tree, entries: Sequence[Measurement], objective: Objective) -> list[Found]:
@@ -139,7 +186,10 @@ def least_parts(
     sizes = {name: (float(alone[name].unit) * alone[name].setting.contribution) ** 2 for name in agreeing}
     variances = {name: float(np.mean(alone[name].variances())) / sizes[name] for name in agreeing}
     counts = {name: policy.weight_of(name) for name in agreeing}
-    return least_cost(draft.trees, errors, variances, counts, policy.objective, power)
+    found = np.array(least_cost(draft.trees, errors, variances, counts, policy.objective, power))
+    if any(isinstance(entry.mechanism, WindowMechanism) for entry in alone.values()):
+        found = np.maximum(found, SMALLEST)  # what has next to nothing would hardly be published
+    return [float(part) for part in found / found.sum()]
 
 
 def least_cost(

@@ -111,9 +111,10 @@ def _of_noise(plan: Plan, part: ReleasePlan, made: MadeRelease, *, squared: bool
 def _of_agreed(plan: Plan, part: ReleasePlan, made: MadeRelease) -> PredictedError | None:
     """Of totals of values that agree with others of their step: each step is off by noises of its own.
 
-    None where values have bounds: what these move up at every step adds up, to more than noises do.
+    None where values have bounds, as what these move up at every step adds up to more than noises do, and where they
+    are published again, as what they are off by is that of other steps.
     """
-    if part.predicted.kind == "unconstrained":
+    if part.predicted.kind in ("unconstrained", "at_least"):
         return None
     rows = plan.expected_steps // made.steps
     return _error(part.predicted, Estimated(sum(part.errors(rows * made.steps)) / rows, 0.0), OF_NOISE)

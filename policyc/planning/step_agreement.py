@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from policyc.planning.agreement import least_cost, of_tree
+from policyc.planning.agreement import STILL, least_cost, of_tree, still_errors
 from policyc.planning.comparison import Choice, Comparison, mean_error
 from policyc.planning.draft import draft_of
 from policyc.planning.expected_errors import BOUNDED, GAINS
@@ -19,7 +19,7 @@ from policyc_runtime.estimates import as_independent
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.plan import Plan
-from policyc_runtime.planned_release import BudgetedRelease
+from policyc_runtime.planned_release import AdaptiveRelease, BudgetedRelease
 
 NATS = Decimal("0.01")  # noise this large is as good as continuous
 LEAST = 1e-9  # error of a level by itself, where nothing is uncertain
@@ -102,10 +102,15 @@ def with_agreement(plan: Plan, choices: Sequence[Choice]) -> list[Choice]:
     """
     found = {part.name: choice for part, choice in zip(plan.scheduled, choices, strict=True)}
     for tree in plan.trees:
+        rules = [part for part in map(plan.release_named, tree.names) if isinstance(part, AdaptiveRelease)]
         squared = is_computed(plan, tree.unbounded)
-        levels = _of_levels(plan, tree) if squared else None
+        levels = _of_levels(plan, tree) if squared and not rules else None
+        still = _of_still_levels(plan, tree, rules) if rules else []
         for index, name in enumerate(tree.names):
             one = found[name]
+            if rules:
+                found[name] = _as_still(one, still[index], bounded=tree.bounded)
+                continue
             if levels is None:
                 found[name] = _as_noise(one, NOISE if isinstance(one.estimator, NearestValues) else GAINS)
                 continue
@@ -137,6 +142,21 @@ def _of_levels(plan: Plan, tree: Tree) -> list[list[list[float]]]:
                 known[scales] = of_tree(tree, variances, plan.objective)
         found.append([known[scales] for scales in pattern])
     return found
+
+
+def _of_still_levels(plan: Plan, tree: Tree, parts: Sequence[AdaptiveRelease]) -> list[float]:
+    """By level, the error while counts stand still: of all steps, as these are known by their mean alone."""
+    rules = [part.mechanism for part in parts]
+    variances = [rule.variance(rule.still_scale) for rule in rules]
+    return still_errors(tree, rules, [1.0] * len(rules), variances, plan.stream.horizon, plan.objective)
+
+
+def _as_still(one: Choice, error: float, *, bounded: bool) -> Choice:
+    """The choice with this error at every step."""
+    kind, method = "unconstrained" if bounded else "at_least", f"{STILL}: what counts that move add to it is not known"
+    told = {"kind": kind, "published": error, "method": method}
+    errors = tuple(tuple(error for _ in pattern) for pattern in one.expected_errors)
+    return replace(one, predicted=one.predicted.model_copy(update=told), expected_errors=errors)
 
 
 def _as_noise(one: Choice, because: str) -> Choice:

@@ -177,7 +177,7 @@ def _measured(
     )
     agrees = any(release.name in tree.names for tree in draft.trees)
     if agrees:
-        tried = [_noisy_at_every_step(entry) for entry in tried]
+        tried = [_that_may_agree(entry) for entry in tried]
         series = series if policy.estimate.name != "auto" else []  # nobody can say what it would gain
     refused = [entry for entry in tried if isinstance(entry, Refused)]
     if policy.estimate.name in ("none", "mle", "map", "joint_map"):
@@ -207,11 +207,11 @@ def _measured(
     return PlannedRelease(release, best.estimator, best, (*others, *refused), given=given)
 
 
-def _noisy_at_every_step(entry: Measurement | Refused) -> Measurement | Refused:
+def _that_may_agree(entry: Measurement | Refused) -> Measurement | Refused:
     """A measurement of values that may be made to agree with others of the same step."""
-    if isinstance(entry, Refused) or entry.mechanism.noisy_at_every_step:
+    if isinstance(entry, Refused) or entry.mechanism.may_agree:
         return entry
-    return Refused(entry.mechanism.name, "values that agree have new noise at every step, of a known variance")
+    return Refused(entry.mechanism.name, "values that agree are off by a known variance at every step")
 
 
 def _made_of_totals(draft: Draft, release: DraftRelease) -> bool:

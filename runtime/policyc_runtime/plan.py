@@ -26,6 +26,7 @@ from policyc_runtime.json_text import read_json
 from policyc_runtime.ledger_seal import PIN
 from policyc_runtime.made_rows import reason_against_made
 from policyc_runtime.planned_release import (
+    AdaptiveRelease,
     AnyRelease,
     BudgetedRelease,
     DerivedRelease,
@@ -210,12 +211,12 @@ class Plan(checked.Plan):
     def _reason_against_agreeing(self, name: str) -> str | None:
         """Why a release cannot agree with others, or None."""
         one = self.release_named(name)
-        fresh = isinstance(one, MeasuredRelease) and one.mechanism.noisy_at_every_step
+        fresh = isinstance(one, MeasuredRelease | AdaptiveRelease) and one.mechanism.may_agree
         if isinstance(one, BudgetedRelease):
             fresh = one.estimator.fills or all(0 not in segment.epsilons for segment in one.schedule.segments)
         if fresh and isinstance(one.query, CountQuery | SumQuery):
             return None
-        return f"`{name}` agrees, and is no count or sum with new noise at every step"
+        return f"`{name}` agrees, and is no count or sum with a noisy value at every step"
 
     @model_validator(mode="after")
     def _shows_where_others_show(self) -> Plan:

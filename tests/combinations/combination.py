@@ -428,8 +428,6 @@ def _unfit(one: Combination) -> Iterator[str]:
     several = one.several
     if one.agrees and several:
         yield "E0722"
-    elif one.agrees and steps and mechanism not in ("auto", "laplace"):
-        yield "E0724"
     totals = (*TOTALS_OF_COUNTS, "window of sums")  # made of released values
     if steps and one.release in totals and one.demands:
         yield "E0236"
@@ -499,7 +497,7 @@ def _planned(one: Combination) -> Iterator[str]:
         yield "E0755"
     if (mechanism == "fast" and one.by_cell) or (mechanism in ("binary_tree", "toeplitz") and one.horizon != "ends"):
         yield "E0755"
-    if one.agrees and mechanism not in ("auto", "laplace", "gaussian", "binomial"):
+    if one.agrees and mechanism not in ("auto", "laplace", "gaussian", "binomial", *ADAPTS):
         yield "E0755"
     still = one.replaced or one.release == "signed sum" or (one.horizon != "ends" and not one.periods)
     if mechanism == "common_noise" and still:  # the number of users tells nothing, or nobody knows of how many steps
@@ -545,8 +543,8 @@ def every_combination() -> list[Combination]:
         {"target": SINGLE_STEPS, "mechanism": MECHANISMS},
         {"target": SINGLE_STEPS, "release": COUNTS_AND_MADE[len(COUNTS) :], "constraint": CONSTRAINTS},
         {"target": TARGETS, "release": RELEASES},
-        {"target": (*LEAKS, "replace"), "constraint": ("none", "whole", "total"), "mechanism": ("auto", "laplace()")}
-        | {"release": ("agreeing levels",), "estimate": ("auto",)},
+        {"target": (*LEAKS, "replace"), "constraint": ("none", "whole", "total"), "estimate": ("auto",)}
+        | {"release": ("agreeing levels",), "mechanism": ("auto", "laplace()", "budget_absorption(window = 4 steps)")},
         {
             "target": ("alpha", "event", "rho"),
             "release": ("agreeing levels",),

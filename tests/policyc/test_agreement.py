@@ -145,15 +145,17 @@ PROMISES = {
     "one of users": f"target user_level({RHO}, neighbors = add_remove)",
     "several of steps": "target event_level(epsilon = 1)\n" + WINDOW.format(""),
     "users and steps": f"target user_level({AT_DELTA}, neighbors = replace)\n" + WINDOW.format(", delta = 1e-6"),
+    "published again": WINDOW.format(""),
 }
-SLOW = "users and steps"
+MECHANISMS = {"one of users": "gaussian()", "published again": "budget_absorption()"}
+SLOW = ("users and steps", "published again")
 
 
-@pytest.mark.parametrize("promises", [pytest.param(n, marks=[pytest.mark.law] if n == SLOW else []) for n in PROMISES])
+@pytest.mark.parametrize("promises", [pytest.param(n, marks=[pytest.mark.law] if n in SLOW else []) for n in PROMISES])
 def test_published_values_agree_to_the_last_digit_and_follow_from_the_ledger(promises, tmp_path):
     """A run in two pieces, of one promise and of several; the file's decimals add up; other values are refused."""
     text = POLICY.replace("target user_level(TARGET, neighbors = add_remove)", PROMISES[promises])
-    written(tmp_path, mechanism="gaussian()" if promises == "one of users" else "auto", text=text)
+    written(tmp_path, mechanism=MECHANISMS.get(promises, "auto"), text=text)
     assert policyc("compile", "visits.policy", cwd=tmp_path).returncode == 0
     assert policyc("simulate", "visits.plan", "--events", "e.csv", cwd=tmp_path).returncode == 0
     for steps in ("3", "7"):

@@ -289,7 +289,6 @@ def test_a_plan_that_cannot_agree_is_none(alter, tmp_path):
 
 
 REFUSED = {
-    "again": (("budget quantified\nestimate mle()", "mechanism budget_absorption(window = 4 steps)"), "E0724"),
     "late": (("estimate mle()", "deliver within(2 steps)\nestimate smoother()"), "E0752"),
     "away": (("{ sum(places) == regions }", "{ sum(places) == all }\nrelease all = count(visits)"), "E0723"),
     "totals": (

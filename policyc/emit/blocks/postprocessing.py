@@ -70,7 +70,9 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
         " Every level is estimated by itself first, under nothing but what its values add up to." if estimated else ""
     )
     unit = "in variances of the noise (least squares, HAY10)"
-    if estimated and known:
+    if any(follows_results(plan, plan.release_named(name)) for name in tree.names):
+        unit = "in what is expected of each level by itself while values stand still, squared (least squares)"
+    elif estimated and known:
         unit = "in the squared errors that are expected of each level by itself (least squares)"
     gains = " the noise" if not estimated else " what is known"
     found = (

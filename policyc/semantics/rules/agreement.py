@@ -8,12 +8,10 @@ from decimal import Decimal
 
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
-from policyc.offers import mechanism_offers
 from policyc.semantics.feasibility import conflicting
 from policyc.semantics.policy import Policy, Release
 from policyc.semantics.postprocessing import Agreement, LinearConstraint, Postprocess
 
-NOISE = "what agrees has new noise at every step, and values that are published again have that of others"
 FREE = (Decimal("-Infinity"), Decimal("Infinity"))
 Bounds = list[tuple[Decimal, Decimal]]  # of the values of a release, in order
 
@@ -90,11 +88,6 @@ def _not_above(policy: Policy, one: Agreement, child: Release, parent: Release |
 
 def _beside(policy: Policy, one: Agreement, child: Release, block: Postprocess) -> Diagnostic | None:
     """E0724: what is done to values that agree, beside making them agree."""
-    offer = mechanism_offers().get(policy.mechanism.name)
-    if not policy.of_streams and offer is not None and "steps" not in offer.promises:
-        return _unplanned(one, f"`{policy.mechanism.name}` publishes values again, which do not agree", NOISE,
-                          "write `mechanism auto`, or drop the constraint",
-                          policy.mechanism.span or one.span)  # fmt: skip
     if len(block.agreements) > 1:
         return _unplanned(one, f"`{child.name}` adds up to two releases", "values would have to agree along two ways",
                           "let it add up to the finer of the two, and that to the other")  # fmt: skip
@@ -283,6 +276,5 @@ def _sums_of(policy: Policy, name: str) -> set[str]:
     return found
 
 
-def _unplanned(one: Agreement, message: str, because: str, hint: str, place: Span | None = None) -> Diagnostic:
-    labels = () if place is None or place == one.span else (Label(place, "said here"),)
-    return Diagnostic("E0724", message, one.span, because=because, help=hint, labels=labels)
+def _unplanned(one: Agreement, message: str, because: str, hint: str) -> Diagnostic:
+    return Diagnostic("E0724", message, one.span, because=because, help=hint)

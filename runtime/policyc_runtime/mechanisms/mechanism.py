@@ -106,6 +106,11 @@ class StreamMechanism(checked.StreamMechanism):
         """Whether every value is the truth and new noise, of which `variances` are known."""
         return self.independent and not (self.estimates or self.leaves_gaps)
 
+    @property
+    def may_agree(self) -> bool:
+        """Whether values may be made to agree with others of their step: what each is off by has a known variance."""
+        return self.noisy_at_every_step
+
     @classmethod
     def reason_against(cls, setting: Setting) -> str | None:
         """Why this mechanism does not apply here (delivery, horizon, workload, cells), or None when it does."""

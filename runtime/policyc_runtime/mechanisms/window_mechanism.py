@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cache
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from policyc_runtime.randomness import Randomness
 
 STILL_STEPS = 1000  # after which errors are those of ever
-STILL_COUNT = 10**9  # far above the noise, so that the first step publishes
+STILL_COUNT = 5_000_000  # times the noise of all of epsilon: far above it, so that the first step publishes
 STILL_RUNS = 200
 MOST_STILL_STEPS = 200_000  # of all runs of short streams
+MOST_STILL_VALUES = 30_000_000  # of all runs, where there are many cells
+FEW_STILL_RUNS = 8
 
 
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
@@ -46,6 +48,11 @@ class WindowMechanism(checked.WindowMechanism, StreamMechanism):
     noise_field: ClassVar[str] = "epsilon"
     estimates: ClassVar[bool] = True
     independent: ClassVar[bool] = False
+
+    @property
+    def may_agree(self) -> bool:
+        """As values that stand still do, which are off by as much up as down, each by itself."""
+        return True
 
     @abstractmethod
     def unit(self) -> Fraction:
@@ -221,26 +228,34 @@ def still_error(name: str, window: int, cells: int, steps: int | None, objective
     """
     fields = {"name": name, "window": window, "epsilon": "0.01", "l1_sensitivity": 2, "still_error": 1}
     rule = window_mechanism_kinds()[name].model_validate(fields)
-    told = min(steps or STILL_STEPS, STILL_STEPS)
-    away = _away(rule, cells, told, max(STILL_RUNS, MOST_STILL_STEPS // told))
-    errors = (away**2 if objective == "mean_squared_error" else np.abs(away)).mean(axis=(0, 2))
-    late = float(errors[told // 2 :].mean())
-    mean = late if steps is None else float(errors.sum() + (steps - told) * late) / steps
+    error = np.square if objective == "mean_squared_error" else np.abs
+    mean = over_all([float(error(away).mean()) for away in still_away(rule, cells, steps)], steps)
     unit = float(rule.l1_sensitivity / rule.epsilon)
     return Decimal(f"{mean / unit**2 if objective == 'mean_squared_error' else 2 * (mean / unit) ** 2:.6g}")
 
 
-def _away(rule: WindowMechanism, cells: int, steps: int, runs: int) -> NDArray[np.float64]:
-    """How far published values are from counts that stand still, far above the noise, (runs, steps, cells).
+def over_all(errors: Sequence[float], steps: int | None) -> float:
+    """The mean over all steps of errors of the first ones, whose second half stands for those that follow."""
+    told = len(errors)
+    late = float(np.mean(errors[told // 2 :]))
+    return late if steps is None else (sum(errors) + (steps - told) * late) / steps
 
-    The rule is the mechanism's own; its noise is so wide that continuous noise has the same errors.
+
+def still_away(
+    rule: WindowMechanism, cells: int, steps: int | None, runs: int | None = None, seed: int = 0
+) -> Iterator[NDArray[np.float64]]:
+    """How far published values are from counts that stand still, far above the noise: (runs, cells) of each step.
+
+    The rule is the mechanism's own; as if its noise were so wide that continuous noise has the same errors.
     """
-    generator = np.random.default_rng(0)
+    steps = min(steps or STILL_STEPS, STILL_STEPS)
+    runs = runs or max(STILL_RUNS, MOST_STILL_STEPS // steps)
+    runs = min(runs, max(FEW_STILL_RUNS, MOST_STILL_VALUES // (steps * cells)))
+    generator = np.random.default_rng(seed)
     sensitivity, unit = float(rule.l1_sensitivity), float(rule.unit())
     paid: list[list[int]] = [[] for _ in range(runs)]
-    last = np.full((runs, cells), float(STILL_COUNT))
-    found = np.empty((runs, steps, cells))
-    for step in range(steps):
+    last = np.full((runs, cells), STILL_COUNT * sensitivity / float(rule.epsilon))
+    for _ in range(steps):
         units = np.array([rule.next_units(before) for before in paid])
         budgets = np.maximum(units, 1) * unit
         distances = np.abs(last).sum(axis=1) + generator.laplace(scale=float(rule.distance_scale()), size=runs)
@@ -249,8 +264,7 @@ def _away(rule: WindowMechanism, cells: int, steps: int, runs: int) -> NDArray[n
         last = np.where(moved[:, None], noise, last)
         for before, took in zip(paid, np.where(moved, units, 0).tolist(), strict=True):
             before.append(took)
-        found[:, step] = last
-    return found
+        yield last
 
 
 @cache
