@@ -18,6 +18,7 @@ from policyc.planning.courses import Courses, still
 from policyc.planning.draft import DraftRelease
 from policyc.planning.measurements import Measurement, of_variances
 from policyc.planning.series import Pair
+from policyc.planning.still_errors import still_totals
 from policyc.planning.trials import (
     ACCURATE,
     FEW_COURSES,
@@ -238,6 +239,9 @@ def _least(policy: Policy, one: PlannedRelease, origin: _Origin) -> Found:
         size = still_error(rule.name, rule.window, base.setting.cells, base.setting.horizon, policy.objective)
         told = replace(base, mechanism=rule.model_copy(update={"still_error": size}))
         return Found("at_least", FAR, told.errors(policy.objective), because=ADAPTS)
+    if isinstance(base.mechanism, WindowMechanism) and origin.derive is not None:
+        error, stderr = still_totals(base, policy.objective, origin.derive)
+        return Found("at_least", FAR, np.full(steps, error), stderr, ADAPTS)
     error, stderr = _trial(policy, one, origin, still(policy, steps)).settled(FEW_STEPS)
     method = "errors of a stream that does not move, simulated; one that moves has larger errors"
     known = stderr if math.isfinite(stderr) else None

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policyc.planning.courses import Courses, courses, still
+from policyc.planning.expected_errors import FAR
 from policyc.planning.measurements import Measurement
+from policyc.planning.still_errors import still_totals
 from policyc.planning.trials import SEED, Estimated, Trial
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
@@ -26,6 +28,7 @@ from policyc_runtime.estimation.projection import NearestValues, NoEstimation
 from policyc_runtime.laboratory.simulation import simulate
 from policyc_runtime.made_release import BlockTotal, Change, Quotient
 from policyc_runtime.made_values import changes, made_values
+from policyc_runtime.mechanisms import WindowMechanism
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import BudgetedRelease, MadeRelease, MeasuredRelease, ReleasePlan
 from policyc_runtime.predicted_errors import PredictedError
@@ -215,6 +218,8 @@ def _on_courses(policy: Policy, plan: Plan, made: MadeRelease, part: ReleasePlan
         return _error(base, Estimated(made.steps**2 * entry.variance_of_all(), 0.0), base.method)
     if gaps or (isinstance(made.query, Change) and (given is None or not given.placed)):
         return None
+    if isinstance(entry.mechanism, WindowMechanism) and given is None and isinstance(made.query, BlockTotal):
+        return _error(base, still_totals(entry, policy.objective, _function(made)), FAR)
     there = still(policy, entry.steps) if given is None else given
     rows = part.constraints if there.placed else ()
     constraints = ConstraintSet(rows, len(part.cells), integer=part.integer)

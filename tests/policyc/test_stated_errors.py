@@ -159,6 +159,30 @@ def test_what_values_that_are_published_again_err_is_what_the_papers_rule_has(
     assert error(moving).mean() > 1.2 * stated
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("objective", ["mean_squared_error", "mean_absolute_error"])
+@pytest.mark.parametrize("mechanism", ["budget_distribution", "budget_absorption"])
+def test_what_totals_of_them_err_adds_up(mechanism: str, objective: str, tmp_path: Path) -> None:
+    """What such values are off by stays: four steps, or all so far, are off by more than four new noises."""
+    text = WINDOWS.replace("count(stays) by room\n", "count(stays)\nrelease four = total(there, 4 steps)\n")
+    text = text.replace("target", "release so_far = prefix(there)\nrelease last = window(there, 3 steps)\ntarget", 1)
+    text += f'participation at_most(48 steps, per_step = 2, assumed = "doors")\nobjective {objective}\n'
+    plan = planned(tmp_path, text, mechanism=f"{mechanism}()")
+    away = papers_rule(mechanism, 6, 2, 1, 48, 0.0)
+    so_far = away.cumsum(axis=1)
+    last = so_far - np.pad(so_far, ((0, 0), (3, 0), (0, 0)))[:, :48]
+    stated = {one.name: one.predicted for one in (*plan.releases, *plan.made)}
+    totals = {"so_far": so_far, "last": last, "four": away.reshape(-1, 12, 4).sum(axis=2)}
+    for name, found in totals.items():
+        predicted = stated[name]
+        assert predicted is not None
+        assert predicted.kind == "at_least"
+        means = (found**2 if objective == "mean_squared_error" else np.abs(found)).reshape(len(found), -1).mean(axis=1)
+        chance = np.hypot(means.std() / len(means) ** 0.5, predicted.stderr or 0.0)
+        assert abs(means.mean() - predicted.published) < 4 * chance, name
+        assert chance < 0.06 * predicted.published
+
+
 def papers_rule(name: str, window: int, moved: float, cells: int, steps: int, step: float) -> Array:
     """How far off values of KPXP14 are, (runs, steps, cells), at epsilon 1; they are far from 0, and grow by `step`."""
     generator, runs = np.random.default_rng(5), 4000

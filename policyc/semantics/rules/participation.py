@@ -114,6 +114,10 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
     signed = any(release.clamp is not None and release.clamp[0] < 0 for release in policy.releases)
     kept = " and ".join(one.kept for one in found)
     enforced = "keep_first" if bound is None else bound.enforced
+    instead = (
+        f'; or `assumed = "why nobody exceeds it"` in place of `enforced = {enforced}`, on which the promise then rests'
+    )
+    instead = "" if enforced is None else instead  # beside steps a run holds to what is assumed of each
     nothing = found == [steps] and policy.longest_part is not None
     yield Diagnostic(
         "W0502",
@@ -122,9 +126,8 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
         because=f"all others are dropped, so what is published is {'wrong' if signed else 'too low'}{found[0].course}; "
         "how much that is depends on the data, so the stated error is that of kept events alone",
         help=f"write {' and '.join(one.less for one in found)}, which drops {'nothing' if nothing else 'little'} and "
-        f'takes more noise; or `assumed = "why nobody exceeds it"` in place of `enforced = {enforced}`, on which the '
-        f"promise then rests{_period_instead(policy, bound, found == [steps])}; what a run drops stands in its private "
-        "file, for the owner alone",
+        f"takes more noise{instead}{_period_instead(policy, bound, found == [steps])}; what a run drops stands in its "
+        "private file, for the owner alone",
     )
 
 

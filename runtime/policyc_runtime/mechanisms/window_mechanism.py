@@ -242,13 +242,20 @@ def over_all(errors: Sequence[float], steps: int | None) -> float:
 
 
 def still_away(
-    rule: WindowMechanism, cells: int, steps: int | None, runs: int | None = None, seed: int = 0
+    rule: WindowMechanism,
+    cells: int,
+    steps: int | None,
+    runs: int | None = None,
+    seed: int = 0,
+    most: int = STILL_STEPS,
 ) -> Iterator[NDArray[np.float64]]:
     """How far published values are from counts that stand still, far above the noise: (runs, cells) of each step.
 
+    Of `most` steps at most; of many cells by fewer runs.
+
     The rule is the mechanism's own; as if its noise were so wide that continuous noise has the same errors.
     """
-    steps = min(steps or STILL_STEPS, STILL_STEPS)
+    steps = min(steps or most, most)
     runs = runs or max(STILL_RUNS, MOST_STILL_STEPS // steps)
     runs = min(runs, max(FEW_STILL_RUNS, MOST_STILL_VALUES // (steps * cells)))
     generator = np.random.default_rng(seed)
