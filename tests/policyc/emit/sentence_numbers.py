@@ -32,6 +32,7 @@ from policyc_check.steps.chains import Chain
 from policyc_check.users.claims import composed, promised_user_level, setting_of, stream_profile, unit_of
 from policyc_runtime.estimation import flows, safeguard
 from policyc_runtime.estimation.count_process import CountProcess
+from policyc_runtime.mechanisms import WindowMechanism
 from policyc_runtime.noisy_values import noise_stddevs
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import AdaptiveRelease
@@ -221,7 +222,8 @@ def common(told: Told, found: str) -> None:
 
 def of_period(told: Told, size: str, unit: str) -> None:
     """The length of the periods that the promise is about."""
-    assert number(size) * UNITS[unit] == longest(told.user_level.per)
+    beside = [target.per for target in beside_steps(told.plan) if target.per is not None]
+    assert number(size) * UNITS[unit] in map(longest, beside or [told.user_level.per])
 
 
 def lengths_of_periods(told: Told) -> set[int]:
@@ -272,6 +274,14 @@ def changes_of_clock(told: Told, changes: str, until: str) -> None:
 def so_many_periods(told: Told, periods: str) -> None:
     """As many as are full of the steps that stand beside, of a user who takes part as often as may be."""
     assert number(periods) * told.plan.participation.bound == number(told.parent["steps"])
+
+
+def so_many_in_a_row(told: Told, steps: str) -> None:
+    """As many as stand beside: those of the promise, or twice or four times as many, or all."""
+    window = promised_user_level(told.plan)[0].window
+    of_all = told.plan.stream.horizon or 16 * window
+    assert number(steps) in {window, min(2 * window, of_all), min(4 * window, of_all), of_all}
+    assert number(steps) == number(told.parent["steps"])
 
 
 def without_dropping(told: Told, steps: str, whole: str, stated: str) -> None:
@@ -431,6 +441,11 @@ def lost(told: Told, steps: int | None = None) -> float:
     for release in told.plan.measured:
         setting = setting_of(told.plan, release, told.user_level)
         size, k = release.mechanism.noise_size, steps or setting.participation.steps
+        if isinstance(release.mechanism, WindowMechanism):  # of half of it each step has as much, of the other a window
+            part = isinstance(told.parent, dict) and "in one period" in str(told.parent.get("unit_of_privacy"))
+            halves = {"budget_absorption": 1.0, "budget_distribution": 0.5}
+            windows = halves[release.mechanism.name] if part else -(-k // release.mechanism.window)
+            k = ((1 if part else k) / release.mechanism.window + windows) / 2
         squared = k * setting.contribution**2 / (2 * size**2)
         twice = 2 if setting.replaced and (setting.signed or setting.cells > 1) else 1  # in one cell, or in two
         total += squared if isinstance(told.user_level, UserRho) else twice * k * setting.contribution / size
@@ -487,7 +502,8 @@ def all_budgets(told: Told, found: str) -> None:
 
 def takes_part(told: Told, found: str) -> None:
     if users := beside_steps(told.plan):
-        assert number(found) in {target.bound for target in users}
+        windows = {target.window for target in promised_user_level(told.plan)}
+        assert number(found) in {target.bound for target in users} | (windows if " each" in told.text else set())
         return
     assert told.plan.participation is not None
     bound, window = told.plan.participation.bound, told.user_level.window or 1
@@ -499,6 +515,13 @@ def period_of_user(told: Told, steps: str, count: str | None = None, unit: str |
     assert [number(steps)] == ([target.window for target in beside_steps(told.plan)] or [1])
     if count is not None and unit is not None:
         steps_in_a_row(told, steps, count, unit)
+
+
+def part_of_a_step(told: Told, bound: str, length: str) -> None:
+    """One step, of which the period of a promise beside is a part."""
+    assert bound == "1"
+    assert number(length) in {target.per for target in beside_steps(told.plan)}
+    assert told.plan.stream.step_milliseconds % number(length) == 0
 
 
 def steps_in_a_row(told: Told, steps: str, count: str, unit: str) -> None:
@@ -732,6 +755,13 @@ def hidden(told: Told, contribution: str, l2: str, in_a_row: str = "1") -> None:
     one = number(contribution) * math.sqrt(steps)
     assert one * 0.99 <= number(l2) <= 2.01 * one
     near(number(l2), l2_sensitivity(setting))
+
+
+def hidden_in_one_step(told: Told, l2: str, steps: str) -> None:
+    """All events of a user in one step, in another cell in their place."""
+    assert steps == "1"
+    assert told.plan.participation is not None
+    near(number(l2), told.plan.participation.per_step * math.sqrt(2))
 
 
 def stretch(told: Told, first: str, last: str | None = None, every: str | None = None) -> None:
@@ -1099,6 +1129,7 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"with {N} changes? until (\d{{4}}-\d\d-\d\d)", changes_of_clock),
     (rf"in one period of {N} ms", lambda told, size: of_period(told, size, "millisecond")),
     (rf"all of {N} periods? in which a user takes part", so_many_periods),
+    (rf"^all of {N} steps? in a row$", so_many_in_a_row),
     (
         rf"(?:any|what happens within|about|user at|user in|over windows of) {N} steps(?: in a row)?"
         "(?! together| of a period)",
@@ -1174,7 +1205,11 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     (rf"any {N} steps in a row \({LENGTH}\)(?:, |: neighbors)", steps_in_a_row),
     (
         rf"in (?:at most )?{N} steps of a period of {N}\b",
-        lambda told, bound, steps: (takes_part(told, bound), period_of_user(told, steps)),
+        lambda told, bound, steps: (
+            (takes_part(told, bound), period_of_user(told, steps))
+            if " ms" not in told.text
+            else part_of_a_step(told, bound, steps)
+        ),
     ),
     (rf"all of {N} steps of one period in which", takes_part),
     (rf"^at most {N} steps(?: of one period of [^,]*)?, for the promise about all events of a user", takes_part),
@@ -1258,6 +1293,8 @@ PATTERNS: list[tuple[str, Callable[..., None]]] = [
     # what one user moves, and noise
     (rf"at most {N} units? in a step, {N} in L2 norm over all steps", hidden),
     (rf"at most {N} units? in a step, {N} in L2 norm over {N} steps?", hidden),
+    (rf"and {N} in L2 norm over {N} step$", hidden_in_one_step),
+    (rf"^all of one period of {LENGTH} within a step", of_period),
     (rf"^{N} to {N}, every {N} steps$", stretch),
     (rf"^{N} on, every {N} steps$", onward),
     (

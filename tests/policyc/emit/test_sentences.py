@@ -112,6 +112,14 @@ WRITTEN = {
     + ALONE
     + "deliver realtime\nmechanism budget_absorption(window = 4 steps)",
     "absorbed": WINDOWED + "deliver realtime\nmechanism budget_absorption()",
+    "absorbed, several events": ONE_STEP.replace("event_level(epsilon", "w_event(window = 4 steps, epsilon")
+    + "deliver realtime\nmechanism budget_absorption()",
+    "distributed, a part of a step": HEAD.replace("@", 'cell room in {"a", "b"}')
+    + "release there = count(visits) by room\ntarget w_event(epsilon = 1.5, window = 4 steps)\n"
+    + "target user_level(epsilon = 1.0, delta = 0, neighbors = add_remove, per = 20min)\n"
+    + ALONE
+    + 'participation at_most(1 step, per = 20min, per_step = 2, assumed = "two doors")\n'
+    + "deliver realtime\nmechanism budget_distribution()",
     "a window beside leakage, added": MOVING
     + "target w_event(epsilon = 1.5, window = 4 steps, delta = 1e-6, neighbors = add_remove)\n",
     "a step beside leakage": MOVING + "target event_level(epsilon = 0.4, delta = 1e-6)\n",
