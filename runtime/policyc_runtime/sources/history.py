@@ -347,16 +347,17 @@ class History:
 
     def counted(self, start: int | None, steps: int | None, since: int = 0) -> StepCounts:
         """What steps from `since` on counted, those before them 0."""
-        asked = (since, self.steps if steps is None else steps)
-        found = self._file.execute("SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step", asked)
+        until = max(since, self.steps if steps is None else min(steps, self.steps))
+        counts = {part.name: np.zeros((until, len(part.cells)), np.int64) for part in measured_releases(self._plan)}
         digests = [""] * since
-        pieces = {part.name: [np.zeros((since, len(part.cells)), np.int64)] for part in measured_releases(self._plan)}
+        asked = "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step"
+        found = self._file.execute(asked, (since, until))
         while piece := found.fetchmany(PIECE):
-            parts = [json.loads(counts) for counts, _ in piece]
+            parts = [json.loads(counted) for counted, _ in piece]
+            here = slice(len(digests), len(digests) + len(piece))
             digests += [digest for _, digest in piece]
-            for name, known in pieces.items():
-                known.append(np.array([part[name] for part in parts], dtype=np.int64))
-        counts = {name: np.concatenate(known) for name, known in pieces.items()}
+            for name, known in counts.items():
+                known[here] = [part[name] for part in parts]
         dropped = None
         if "participations" in self._meta:
             users = int(self._file.execute("SELECT count(*) FROM cut").fetchone()[0])
