@@ -17,8 +17,8 @@ from policyc.planning.sharing import SMALLEST
 from policyc.planning.trials import SEED
 from policyc.semantics.policy import Policy
 from policyc_check.users.noise import DiscreteGaussian
-from policyc_runtime.agreement import Tree
-from policyc_runtime.estimation.parts import added_up
+from policyc_runtime.agreement import Levels
+from policyc_runtime.crossed_levels import Crossed
 from policyc_runtime.mechanisms import WindowMechanism
 from policyc_runtime.mechanisms.window_mechanism import STILL_RUNS, over_all, still_away
 from policyc_runtime.randomness import SimulationRandomness
@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 
 MOST_VALUES = 200_000  # of noise that is drawn
 STILL = f"{FAR}, after the least squares of levels that agree"
+PROGRAMS = 400  # steps of it where each asks for one
 
 
 def agreed_errors(
@@ -68,7 +69,7 @@ def _near_bounds(found: Found) -> Found:
 
 
 def still_errors(
-    tree: Tree,
+    tree: Levels,
     rules: Sequence[WindowMechanism],
     units: Sequence[float],
     variances: Sequence[float],
@@ -87,8 +88,7 @@ def still_errors(
     """
     if objective == "mean_squared_error":  # each value is off by as much up as down, and none with another
         return of_tree(tree, variances, objective)
-    sizes = [len(tree.above[0]), *(int(own.max()) + 1 for own in tree.above)]
-    told = enumerate(zip(rules, sizes, strict=True))
+    told = enumerate(zip(rules, tree.sizes, strict=True))
     away = [still_away(rule, size, horizon, STILL_RUNS, seed) for seed, (rule, size) in told]
     free, errors = replace(tree.unbounded, total=None if tree.total is None else 0.0), []
     for one in zip(*away, strict=True):
@@ -99,7 +99,7 @@ def still_errors(
     return [over_all(level, horizon) for level in zip(*errors, strict=True)]
 
 
-def _computed(tree: Tree, entries: Sequence[Measurement], objective: Objective) -> list[Found]:
+def _computed(tree: Levels, entries: Sequence[Measurement], objective: Objective) -> list[Found]:
     """Of the values of each level, by their variances."""
     rows, steps = np.unique(np.stack([entry.variances() for entry in entries], axis=1), axis=0, return_inverse=True)
     errors = np.array([of_tree(tree, row, objective) for row in rows])[steps.ravel()]  # (steps, releases)
@@ -108,10 +108,12 @@ def _computed(tree: Tree, entries: Sequence[Measurement], objective: Objective) 
 
 
 def _drawn(
-    tree: Tree, entries: Sequence[Measurement], objective: Objective, computed: Sequence[Found] | None
+    tree: Levels, entries: Sequence[Measurement], objective: Objective, computed: Sequence[Found] | None
 ) -> list[Found]:
     """The same of noise that is drawn, far from all bounds; of `computed` ones, what whole numbers add to them is."""
-    count = max(MOST_VALUES // len(tree.above[0]), 16)
+    count = max(MOST_VALUES // max(map(len, tree.above)), 16)
+    if tree.whole and isinstance(tree, Crossed):
+        count = min(count, PROGRAMS)
     noises, randomness = [], SimulationRandomness(SEED)
     for entry in entries:
         steps = min(count, entry.steps)
@@ -121,11 +123,10 @@ def _drawn(
         noises.append(np.vstack(values)[:count] * float(entry.unit))
     variances = [np.resize(entry.variances(), count) for entry in entries]
     # anywhere, as what lies halfway between whole numbers goes to the even one
-    true: list[Array] = [np.rint(1_000 * np.random.default_rng(SEED).random(noises[0].shape)) * float(entries[0].unit)]
-    if tree.total is not None:
-        true[0][:, -1] += tree.total - true[0].sum(axis=1)
-    for own in tree.above:
-        true.append(added_up(true[-1], own))
+    unit = 1.0 if tree.total is not None else float(entries[0].unit)
+    drawn = np.random.default_rng(SEED)
+    anywhere = [np.rint(1_000 * drawn.random(noise.shape)) for noise in noises]
+    true = [unit * value for value in tree.free.agreeing(anywhere, variances, [0] * len(entries))]
     found = tree.unbounded.nearest(
         [value + noise for value, noise in zip(true, noises, strict=True)], variances, tree.units
     )
@@ -164,7 +165,7 @@ def _normal(entry: Measurement) -> bool:
     return isinstance(getattr(entry.mechanism, "law", None), DiscreteGaussian)
 
 
-def of_tree(tree: Tree, variances: Sequence[float] | Array, objective: Objective) -> list[float]:
+def of_tree(tree: Levels, variances: Sequence[float] | Array, objective: Objective) -> list[float]:
     """The mean error of the values of every release."""
     return [float(np.mean(of_variances(found, objective))) for found in tree.variances(list(variances))]
 
@@ -193,7 +194,7 @@ def least_parts(
 
 
 def least_cost(
-    trees: Sequence[Tree],
+    trees: Sequence[Levels],
     errors: Mapping[str, float],
     variances: Mapping[str, float],
     counts: Mapping[str, float],
@@ -215,9 +216,11 @@ def least_cost(
         return start
     from scipy.optimize import minimize
 
+    least = SMALLEST if any(isinstance(tree, Crossed) for tree in trees) else 0.0  # whose least squares lose digits
+
     def divided(free: Array) -> Array:
         powers = np.exp(free - free.max())
-        return np.asarray(powers / powers.sum())
+        return np.maximum(powers / powers.sum(), least)
 
     def error(free: Array) -> float:
         squares = dict(zip(names, (divided(free) ** (-2 / power)).tolist(), strict=True))  # f^2

@@ -43,7 +43,7 @@ from policyc_check.plan.stream import (
 )
 from policyc_check.records import NOTHING
 from policyc_check.users.claims import contribution_of
-from policyc_runtime.agreement import Tree
+from policyc_runtime.agreement import Levels
 from policyc_runtime.agreement_levels import Agreement, trees
 from policyc_runtime.ancestors import Indices, counted_in
 from policyc_runtime.constraint_row import ConstraintRow
@@ -75,7 +75,7 @@ class Draft(Stated):
     agreements: tuple[Agreement, ...] = NOTHING
 
     @property
-    def trees(self) -> list[Tree]:
+    def trees(self) -> list[Levels]:
         """The releases whose published values add up to each other's."""
         return trees(self.stream.cell, self.releases, self.agreements)
 

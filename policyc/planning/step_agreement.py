@@ -14,7 +14,7 @@ from policyc.planning.draft import draft_of
 from policyc.planning.expected_errors import BOUNDED, GAINS
 from policyc.planning.sharing import SMALLEST
 from policyc.semantics.policy import Policy, Release
-from policyc_runtime.agreement import Tree
+from policyc_runtime.agreement import Levels
 from policyc_runtime.estimates import as_independent
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.projection import NearestValues
@@ -34,7 +34,7 @@ def agrees(policy: Policy, name: str) -> bool:
     return any(name in (one.parent, block.release) for block in policy.postprocess for one in block.agreements)
 
 
-def agreeing_trees(policy: Policy) -> list[Tree]:
+def agreeing_trees(policy: Policy) -> list[Levels]:
     """The releases that agree, with what their values add up to where their noise says so."""
     if not any(agrees(policy, release.name) for release in policy.releases):
         return []
@@ -87,7 +87,7 @@ def least_step_parts(policy: Policy, tables: Sequence[Comparison]) -> list[float
     return [float(part) for part in found / found.sum()]
 
 
-def is_computed(plan: Plan, tree: Tree) -> bool:
+def is_computed(plan: Plan, tree: Levels) -> bool:
     """Whether a formula has the errors of values that agree: squared ones of noise, without bounds or whole numbers."""
     noise = all(isinstance(plan.release_named(name).estimator, NearestValues) for name in tree.names)
     return plan.objective == "mean_squared_error" and noise and not tree.bounded and not tree.whole
@@ -125,7 +125,7 @@ def with_agreement(plan: Plan, choices: Sequence[Choice]) -> list[Choice]:
     return list(found.values())
 
 
-def _of_levels(plan: Plan, tree: Tree) -> list[list[list[float]]]:
+def _of_levels(plan: Plan, tree: Levels) -> list[list[list[float]]]:
     """By run, step of its pattern and level, the mean squared error of a value."""
     parts = [plan.release_named(name) for name in tree.names]
     known: dict[tuple[Decimal, ...], list[float]] = {}
@@ -144,7 +144,7 @@ def _of_levels(plan: Plan, tree: Tree) -> list[list[list[float]]]:
     return found
 
 
-def _of_still_levels(plan: Plan, tree: Tree, parts: Sequence[AdaptiveRelease]) -> list[float]:
+def _of_still_levels(plan: Plan, tree: Levels, parts: Sequence[AdaptiveRelease]) -> list[float]:
     """By level, the error while counts stand still: of all steps, as these are known by their mean alone."""
     rules = [part.mechanism for part in parts]
     variances = [rule.variance(rule.still_scale) for rule in rules]

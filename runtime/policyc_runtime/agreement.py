@@ -1,9 +1,10 @@
 """Levels that agree: values of a level that add up to those of the next, made so after noise by least squares.
 
 Every value has noise of its own, of a known variance; so the nearest values that agree, distances being measured by
-these variances, are those of the best linear unbiased estimate. One pass up the levels and one down finds them: on the
-way up every value is averaged with the sum of what belongs to it, on the way down what is missing to a sum is spread
-over its parts by their variances (HAY10, for equal variances).
+these variances, are those of the best linear unbiased estimate. Where each level adds up to one other, one pass up the
+levels and one down finds them: on the way up every value is averaged with the sums of what belongs to it, on the way
+down what is missing to a sum is spread over its parts by their variances (HAY10, for equal variances). What adds up to
+several is in `crossed_levels`.
 
 Bounds and whole numbers are kept on the way down, where each level has the totals that the one above it decided. The
 nearest values to all levels at once would have the many small values that a bound moves up move their sum up as well.
@@ -15,9 +16,11 @@ value does beside a known sum.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +47,14 @@ class Bounds:
     whole: bool
 
     @classmethod
-    def of(cls, asked: ConstraintSet, child: Bounds | None, own: Indices | None) -> Bounds:
-        """Those of a release; `child` are those of the level whose values belong to it, as `own` says."""
+    def of(cls, asked: ConstraintSet, parts: Sequence[tuple[Bounds, Indices]]) -> Bounds:
+        """Those of a release; `parts` are those of each level whose values belong to it, and to which each does."""
         lower, upper = (
             np.where(bound == np.rint(bound), bound, none)  # others are asked beside bounds
             for bound, none in zip(asked.cell_bounds, (-np.inf, np.inf), strict=True)
         )
         whole = asked.integer
-        if child is not None and own is not None:
+        for child, own in parts:
             lower = np.maximum(lower, added_up(child.lower[None], own)[0])
             upper = np.minimum(upper, added_up(child.upper[None], own)[0])
             whole = whole or child.whole
@@ -64,8 +67,8 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Releases that agree, the finest first; `above[l]` has for each value of one the index of its own in the next.
+class Levels(ABC):
+    """Releases that agree, each before those that it adds up to; `above` has to which value each belongs.
 
     `bounds` are what is asked of the values of each; empty where nothing is asked of any. `total` is what all values of
     a level add up to, None where nobody knows. `demands` are what is asked of several values at once, None for nothing.
@@ -76,6 +79,16 @@ class Tree:
     bounds: tuple[Bounds, ...] = ()
     total: float | None = None
     demands: Demands | None = None
+
+    @property
+    def more_decimals(self) -> int:
+        """That all values get so that the sums of rounded ones are off by no more than one of them."""
+        return 0
+
+    @property
+    @abstractmethod
+    def sizes(self) -> list[int]:
+        """How many values each release has."""
 
     @property
     def bounded(self) -> bool:
@@ -93,12 +106,17 @@ class Tree:
         return tuple(0 if self.bounds and self.bounds[level].whole else None for level in range(len(self.names)))
 
     @property
-    def unbounded(self) -> Tree:
+    def unbounded(self) -> Self:
         """The same without bounds, and with nothing asked of several values."""
         free = (
             Bounds(np.full_like(one.lower, -np.inf), np.full_like(one.upper, np.inf), one.whole) for one in self.bounds
         )
         return replace(self, bounds=tuple(free), demands=None)
+
+    @property
+    def free(self) -> Self:
+        """The same where nothing is asked but that values agree."""
+        return replace(self, bounds=(), demands=None)
 
     def summing(self, cells: int) -> ConstraintSet:
         """What a level of so many values is estimated under by itself: that they add up to what all do, if known."""
@@ -116,7 +134,7 @@ class Tree:
         decimals: Sequence[int | None] | None = None,
         previous: Sequence[Array] | None = None,
     ) -> list[Array]:
-        """The nearest values that agree, from the top down: each level's are the nearest that add up to those above it.
+        """The nearest values that agree.
 
         Args:
             values: of each release, (steps, cells), noisy.
@@ -128,11 +146,11 @@ class Tree:
             ReleaseError: no values keep what is asked.
         """
         found = [np.empty(rows.shape) for rows in values]
-        size = max(MOST_VALUES // len(self.above[0]), 1)
+        size = max(MOST_VALUES // max(map(len, self.above)), 1)
         for first in range(0, len(values[0]), size):
             rows = slice(first, first + size)
             own, spread = [value[rows] for value in values], [one[rows] for one in variances]
-            parts = self._nearest(own, spread, decimals)
+            parts = self.agreeing(own, spread, decimals)
             if self.demands is not None:
                 parts = self._as_demanded(self.demands, parts, own, spread, decimals, previous)
                 previous = [part[-1] for part in parts]
@@ -171,7 +189,7 @@ class Tree:
         before: Array | None,
     ) -> Array:
         """Of one step, the values (1, all) that keep all that is asked, with these decimals where such values do."""
-        target = np.hstack(self._nearest(values, variances, None))
+        target = np.hstack(self.agreeing(values, variances, None))
         spread = np.repeat([float(one[0]) for one in variances], demands.sizes)
         digits = [FINE if one is None else one for one in decimals or [None] * len(values)]
         if decimals is not None and any(one == 0 for one in decimals):
@@ -183,63 +201,97 @@ class Tree:
         real = demands.real(target, spread, before)
         if decimals is None or None in decimals:
             return real
-        near = np.hstack(self._nearest(demands.split(real), variances, decimals))
+        near = np.hstack(self.agreeing(demands.split(real), variances, decimals))
         if demands.every.violation(near, before) <= TOLERANCE:
             return near
         found = demands.on_the_grid(real, spread, digits, before, needed=False)
         return real if found is None else found
 
-    def _nearest(
+    @abstractmethod
+    def agreeing(
         self, values: Sequence[Array], variances: Sequence[Array], decimals: Sequence[int | None] | None
     ) -> list[Array]:
-        best, spread = [values[0]], [np.broadcast_to(variances[0][:, None], values[0].shape)]
-        for own, value, variance in zip(self.above, values[1:], variances[1:], strict=True):
-            spreads = added_up(spread[-1], own)
-            share = spreads / (spreads + variance[:, None])
-            best.append(share * value + (1 - share) * added_up(best[-1], own))
-            spread.append(share * variance[:, None])
-        scales = [None if digits is None else 10.0**digits for digits in decimals or [None] * len(values)]
-        found: list[Array] = [] if self.total is None else [np.full((len(values[0]), 1), self.total)]
-        above = [*self.above, np.zeros(best[-1].shape[1], np.int64)]
+        """The same, whatever is asked of several values."""
+
+    @abstractmethod
+    def variances(self, variances: Sequence[float]) -> list[Array]:
+        """The variances of what `nearest` gives, (cells,) of each release, for noise of these variances."""
+
+
+@dataclass(frozen=True)
+class Tree(Levels):
+    """Releases of which each but the last adds up to one other; `above[l]` has the index of each value's own in it.
+
+    `up[l]` is which that is: where nothing is said, the next.
+    """
+
+    up: tuple[int, ...] = ()
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many values each release has."""
+        return [*map(len, self.above), int(self.above[-1].max()) + 1]
+
+    @property
+    def _up(self) -> tuple[int, ...]:
+        return self.up or tuple(range(1, len(self.names)))
+
+    def agreeing(
+        self, values: Sequence[Array], variances: Sequence[Array], decimals: Sequence[int | None] | None
+    ) -> list[Array]:
+        """From the top down: each level's are the nearest that add up to those above it."""
+        best, spread = list(values), [one[:, None] for one in variances]
+        for level, (own, up) in enumerate(zip(self.above, self._up, strict=True)):
+            spread[level] = np.broadcast_to(spread[level], values[level].shape)
+            spreads = added_up(spread[level], own)
+            share = spreads / (spreads + spread[up])
+            best[up] = share * best[up] + (1 - share) * added_up(best[level], own)
+            spread[up] = share * spread[up]
+        above, ups = [*self.above, np.zeros(values[-1].shape[1], np.int64)], (*self._up, len(values))
+        found = [np.empty(0)] * len(values) + ([] if self.total is None else [np.full((len(values[0]), 1), self.total)])
         for level in reversed(range(len(values))):
-            lower, upper, scale = *self._bounds(level), scales[level]
-            if not found:
+            lower, upper = self._bounds(level)
+            digits = None if decimals is None else decimals[level]
+            scale = None if digits is None else 10.0**digits
+            if ups[level] == len(found):
                 part = np.clip(best[level], lower, upper)
                 part = part if scale is None else np.rint(np.round(part * scale, TIE)) / scale
             else:
-                part = nearest_parts(found[0], best[level], spread[level], above[level], lower, upper)
+                whole, own = found[ups[level]], above[level]
+                part = nearest_parts(whole, best[level], spread[level], own, lower, upper)
                 if scale is not None:
                     limits = lower * scale, upper * scale
-                    part = whole_parts(np.rint(found[0] * scale), part * scale, above[level], *limits) / scale
-            found.insert(0, part)
+                    part = whole_parts(np.rint(whole * scale), part * scale, own, *limits) / scale
+            found[level] = part
         return found[: len(values)]
 
     def _bounds(self, level: int) -> tuple[Array, Array]:
         """Of the values of a level, (cells,) each."""
         if self.bounds:
             return self.bounds[level].lower, self.bounds[level].upper
-        cells = len(self.above[level]) if level < len(self.above) else int(self.above[-1].max()) + 1
-        return np.full(cells, -np.inf), np.full(cells, np.inf)
+        return np.full(self.sizes[level], -np.inf), np.full(self.sizes[level], np.inf)
 
     def variances(self, variances: Sequence[float]) -> list[Array]:
         """The variances of what `nearest` gives, (cells,) of each release, for noise of these variances."""
-        spread, spreads = [np.full(len(self.above[0]), variances[0])], []
-        for own, variance in zip(self.above, variances[1:], strict=True):
-            spreads.append(added_up(spread[-1][None], own)[0])
-            spread.append(spreads[-1] * variance / (spreads[-1] + variance))
-        found, above = [spread[-1]], list(self.above)
+        cells = self.sizes
+        spread, spreads = [np.full(size, one) for size, one in zip(cells, variances, strict=True)], []
+        for level, (own, up) in enumerate(zip(self.above, self._up, strict=True)):
+            spreads.append(added_up(spread[level][None], own)[0])
+            spread[up] = spreads[-1] * spread[up] / (spreads[-1] + spread[up])
+        found, above, ups = list(spread), list(self.above), list(self._up)
         if self.total is not None:
-            found = [np.zeros(1)]
-            above.append(np.zeros(len(spread[-1]), np.int64))
+            found.append(np.zeros(1))
+            above.append(np.zeros(cells[-1], np.int64))
+            ups.append(len(cells))
             spreads.append(spread[-1].sum(keepdims=True))
         for level in reversed(range(len(above))):
             own, whole = above[level], spreads[level]
             part = spread[level] / whole[own]
-            found.insert(0, spread[level] - part**2 * (whole - found[0])[own])
-        return found[: len(spread)]
+            found[level] = spread[level] - part**2 * (whole - found[ups[level]])[own]
+        return found[: len(cells)]
 
 
-def digits_of(tree: Tree, noise: Mapping[str, float]) -> list[int]:
+def digits_of(levels: Levels, noise: Mapping[str, float]) -> list[int]:
     """Decimals of each release's values, whose typical errors are these: alike, and none for whole numbers."""
-    most = max(decimals(noise[name]) for name in tree.names)
-    return [most if units is None else units for units in tree.units]
+    most = max(decimals(noise[name]) for name in levels.names) + levels.more_decimals
+    return [most if units is None else units for units in levels.units]

@@ -9,11 +9,11 @@ Whole numbers are those nearest to real values that agree. Decimals are the whol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,19 @@ FIRST = 1e-5  # of a unit: what earlier values get more among equals, so that ti
 MOST_NODES = 1000  # of a search for decimals; without them every digit is published
 
 
+class Link(NamedTuple):
+    """That values of a level add up to those of another; `own` has to which of them each does.
+
+    `text` and `line` are the policy's own words that say so.
+    """
+
+    child: int
+    parent: int
+    own: NDArray[np.int64]
+    text: str
+    line: int
+
+
 @dataclass(frozen=True)
 class Demands:
     """Constraints on the values of all levels, the finest first.
@@ -48,34 +61,33 @@ class Demands:
     def of(
         cls,
         levels: Sequence[ConstraintSet],
-        above: Sequence[NDArray[np.int64]],
-        texts: Sequence[tuple[str, int]],
+        links: Sequence[Link],
         total: float | None,
-    ) -> Demands | None:
-        """Those of the constraints of all levels; None where these are bounds and totals alone.
+        asked: Callable[[ConstraintSet], list[ConstraintRow]],
+    ) -> Demands:
+        """Those of the constraints of all levels.
 
         Args:
             levels: what is asked of each, the finest first.
-            above: by level, for each value the index of its own in the next.
-            texts: by level, the policy's words and line that say so.
+            links: which of them add up to which.
             total: what all values of a level add up to, or None.
+            asked: those constraints of a level that are not kept without a program.
         """
-        if not any(general_rows(level) for level in levels):
-            return None
         starts = np.cumsum([0, *(level.cells for level in levels)]).tolist()
-        every, asked = list[ConstraintRow](), list[ConstraintRow]()
+        every, some = list[ConstraintRow](), list[ConstraintRow]()
         for level, start in zip(levels, starts, strict=False):
             every += [_moved(row, start) for row in level.rows]
-            asked += [_moved(row, start) for row in general_rows(level)]
-        for index, (own, (text, line)) in enumerate(zip(above, texts, strict=True)):
-            for value in range(levels[index + 1].cells):
-                parts = [(starts[index] + int(cell), Decimal(1)) for cell in np.flatnonzero(own == value)]
-                every.append(_equal(text, line, (*parts, (starts[index + 1] + value, Decimal(-1))), 0))
+            some += [_moved(row, start) for row in asked(level)]
+        for child, parent, own, text, line in links:
+            order = np.argsort(own, kind="stable")
+            for value, cells in enumerate(np.split(order, np.cumsum(np.bincount(own))[:-1])):
+                parts = [(starts[child] + int(cell), Decimal(1)) for cell in cells]
+                every.append(_equal(text, line, (*parts, (starts[parent] + value, Decimal(-1))), 0))
         if total is not None:
             top = tuple((cell, Decimal(1)) for cell in range(starts[-2], starts[-1]))
-            every.append(_equal(*texts[-1], top, int(total)))
-        some, all_of_them = (ConstraintSet(tuple(rows), starts[-1], integer=False) for rows in (asked, every))
-        return cls(some, all_of_them, tuple(level.cells for level in levels))
+            every.append(_equal(links[-1].text, links[-1].line, top, int(total)))
+        found, all_of_them = (ConstraintSet(tuple(rows), starts[-1], integer=False) for rows in (some, every))
+        return cls(found, all_of_them, tuple(level.cells for level in levels))
 
     def split(self, values: Array) -> list[Array]:
         """(rows, values of all levels) by level."""
@@ -140,18 +152,30 @@ class Demands:
 
 def general_rows(asked: ConstraintSet) -> list[ConstraintRow]:
     """Those constraints of a level that are neither bounds of single values nor its total, in whole numbers."""
-    return [row for row in asked.rows if not _plain(row, asked)]
+    return [row for row in asked.rows if not _says_bound(row, asked) and not _says_total(row, asked)]
 
 
-def _plain(row: ConstraintRow, asked: ConstraintSet) -> bool:
-    terms = {cell: coefficient for cell, coefficient in row.current if coefficient}
-    if row.previous or not terms or len(terms) < len(row.current):
-        return False
-    limit = Fraction(row.bound) / Fraction(next(iter(terms.values())))
-    if len(terms) == 1:
-        return asked.integer or limit.denominator == 1
-    total = row.relation == "==" and len(terms) == asked.cells and len(set(terms.values())) == 1
-    return total and limit.denominator == 1 and float(limit) == asked.total
+def rows_but_totals(asked: ConstraintSet) -> list[ConstraintRow]:
+    """Those constraints of a level that do not say its total, in whole numbers."""
+    return [row for row in asked.rows if not _says_total(row, asked)]
+
+
+def _says_bound(row: ConstraintRow, asked: ConstraintSet) -> bool:
+    limit = _limit(row)
+    return len(row.current) == 1 and limit is not None and (asked.integer or limit.denominator == 1)
+
+
+def _says_total(row: ConstraintRow, asked: ConstraintSet) -> bool:
+    limit, coefficients = _limit(row), {coefficient for _, coefficient in row.current}
+    total = row.relation == "==" and 1 < len(row.current) == asked.cells and len(coefficients) == 1
+    return total and limit is not None and limit.denominator == 1 and float(limit) == asked.total
+
+
+def _limit(row: ConstraintRow) -> Fraction | None:
+    """The bound in units of the first coefficient; None beside values of two steps, or that do not count."""
+    if row.previous or not row.current or not all(coefficient for _, coefficient in row.current):
+        return None
+    return Fraction(row.bound) / Fraction(row.current[0][1])
 
 
 def _moved(row: ConstraintRow, start: int) -> ConstraintRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from policyc_check.plan.queries import Query
 from policyc_check.plan.stream import CellRecord
 from policyc_check.records import Count, Name, Record
-from policyc_runtime.agreement import Bounds, Tree
-from policyc_runtime.agreement_demands import Demands
+from policyc_runtime.agreement import Bounds, Levels, Tree
+from policyc_runtime.agreement_demands import Demands, Link, general_rows, rows_but_totals
 from policyc_runtime.ancestors import parents
 from policyc_runtime.constraint_row import ConstraintRow
+from policyc_runtime.crossed_levels import Crossed, reason_against
 from policyc_runtime.estimation import ConstraintSet
 from policyc_runtime.estimation.constraints import TOLERANCE
 
@@ -70,13 +71,13 @@ def trees(
     releases: Sequence[Agreeing],
     agreements: Sequence[Agreement],
     population: int | None = None,
-) -> list[Tree]:
-    """The releases that agree with each other, from the finest on.
+) -> list[Levels]:
+    """The releases that agree with each other, each before those that it adds up to.
 
     Args:
         cell: of the stream.
         releases: among them those that agree.
-        agreements: each release is the child of one and the parent of one at most.
+        agreements: no release adds up to itself, and where one adds up to several, all others are sums of its values.
         population: what values add up to that have balanced noise.
 
     Raises:
@@ -102,41 +103,94 @@ def trees(
 @lru_cache(maxsize=8)  # of one plan they are asked for often
 def _trees(
     cell: CellRecord | None, releases: tuple[_Level, ...], agreements: tuple[Agreement, ...], population: int | None
-) -> tuple[Tree, ...]:
-    columns, by_name = {one.name: one.query.by for one in releases}, {one.name: one for one in releases}
-    up = {agreement.child: agreement.parent for agreement in agreements}
-    if len(up) < len(agreements) or len(set(up.values())) < len(up):
-        raise ValueError("a release adds up to one other, and one adds up to it")
+) -> tuple[Levels, ...]:
+    by_name, left = {one.name: one for one in releases}, list(agreements)
     found = []
-    for first in sorted(up.keys() - set(up.values())):
-        names, above = [first], []
-        while names[-1] in up:
-            child, parent = columns[names[-1]], columns[up[names[-1]]]
-            if cell is None or child is None or child == parent:
-                raise ValueError(f"`{names[-1]}` has no values that could belong to those of another")
-            if parent is None:
-                if cell.otherwise is not None:
-                    raise ValueError(f"who is `{cell.otherwise}` counts in `{names[-1]}` alone")
-                own: Indices | None = np.zeros(len(cell.states_by[child]), np.int64)
-            else:
-                own = parents(cell, child, parent)
-            if own is None:
-                raise ValueError(f"values of `{names[-1]}` belong to several of `{up[names[-1]]}`")
-            above.append(own)
-            names.append(up[names[-1]])
-        bounds = [Bounds.of(by_name[first].constraint_set, None, None)]
-        for name, own in zip(names[1:], above, strict=True):
-            bounds.append(Bounds.of(by_name[name].constraint_set, bounds[-1], own))
-        if empty := [name for name, one in zip(names, bounds, strict=True) if (one.lower > one.upper).any()]:
-            raise ValueError(f"no values of `{empty[0]}` keep its bounds and agree with those that belong to it")
-        asked = any(one.bounded or one.whole for one in bounds)
-        total = _total([by_name[name] for name in names], bounds[-1], population)
-        texts = [next((one.text, one.line) for one in agreements if one.child == name) for name in names[:-1]]
-        demands = Demands.of([by_name[name].constraint_set for name in names], above, texts, total)
-        found.append(Tree(tuple(names), tuple(above), tuple(bounds) if asked else (), total, demands))
-    if sum(len(tree.above) for tree in found) < len(agreements):
-        raise ValueError("releases add up to each other in a circle")
-    return tuple(found)
+    while left:
+        names, together = {left[0].child}, list[Agreement]()
+        while new := [one for one in left if one.child in names or one.parent in names]:
+            names |= {name for one in new for name in (one.child, one.parent)}
+            together += new
+            left = [one for one in left if one not in new]
+        ordered = _ordered([name for name in by_name if name in names], together)
+        links = [_link(cell, by_name, ordered, one) for one in together]
+        links.sort(key=lambda link: (link.child, link.parent))
+        found.append(_levels([by_name[name] for name in ordered], links, population))
+    return tuple(sorted(found, key=lambda one: one.names[0]))
+
+
+def _ordered(names: list[str], agreements: Sequence[Agreement]) -> list[str]:
+    """Each release before those that it adds up to, the next as soon as it can be."""
+    found, left = list[str](), names
+    while left:
+        parts = {one.parent for one in agreements if one.child in left}
+        free = [name for name in left if name not in parts]
+        if not free:
+            raise ValueError("releases add up to each other in a circle")
+        found.append(free[0])
+        left = [name for name in left if name != free[0]]
+    return found
+
+
+def _link(cell: CellRecord | None, releases: Mapping[str, _Level], names: list[str], one: Agreement) -> Link:
+    child, parent = releases[one.child].query.by, releases[one.parent].query.by
+    if cell is None or child is None or child == parent:
+        raise ValueError(f"`{one.child}` has no values that could belong to those of another")
+    if parent is None:
+        if cell.otherwise is not None:
+            raise ValueError(f"who is `{cell.otherwise}` counts in `{one.child}` alone")
+        own: Indices | None = np.zeros(len(cell.states_by[child]), np.int64)
+    else:
+        own = parents(cell, child, parent)
+    if own is None:
+        raise ValueError(f"values of `{one.child}` belong to several of `{one.parent}`")
+    return Link(names.index(one.child), names.index(one.parent), own, one.text, one.line)
+
+
+def _levels(releases: Sequence[_Level], links: Sequence[Link], population: int | None) -> Levels:
+    """Releases that agree, each before those that it adds up to."""
+    names, asked = tuple(one.name for one in releases), [one.constraint_set for one in releases]
+    bounds = list[Bounds]()
+    for level, one in enumerate(asked):
+        bounds.append(Bounds.of(one, [(bounds[link.child], link.own) for link in links if link.parent == level]))
+    if empty := [name for name, one in zip(names, bounds, strict=True) if (one.lower > one.upper).any()]:
+        raise ValueError(f"no values of `{empty[0]}` keep its bounds and agree with those that belong to it")
+    total = _total(releases, bounds[-1], population)
+    kept = tuple(bounds) if any(one.bounded or one.whole for one in bounds) else ()
+    general = general_rows if len({link.child for link in links}) == len(links) else rows_but_totals
+    demands = Demands.of(asked, links, total, general) if any(general(one) for one in asked) else None
+    if general is general_rows:
+        return Tree(
+            names, tuple(link.own for link in links), kept, total, demands, tuple(link.parent for link in links)
+        )
+    above = _sums_of_finest(names, links)
+    if reason := reason_against(names, above, [one.whole for one in bounds]):
+        raise ValueError(reason)
+    alone = [ConstraintSet((), one.cells, integer=False) for one in asked]
+    equations = Demands.of(alone, links, total, general) if bounds[0].whole else None
+    return Crossed(names, above, kept, total, demands, equations)
+
+
+def _sums_of_finest(names: Sequence[str], links: Sequence[Link]) -> tuple[Indices, ...]:
+    """By release but the first, to which of its values each of the first belongs."""
+    found: dict[int, Indices] = {}
+    for index, link in enumerate(links):
+        if link.parent in _reached([other for place, other in enumerate(links) if place != index], link.child):
+            raise ValueError(f"`{names[link.child]}` adds up to `{names[link.parent]}` already")
+    for level in range(1, len(names)):
+        own = next((link for link in links if link.parent == level), None)
+        if own is None:
+            raise ValueError(f"`{names[level]}` and `{names[0]}` agree with what adds up along several ways")
+        found[level] = own.own if own.child == 0 else own.own[found[own.child]]
+    return tuple(found[level] for level in range(1, len(names)))
+
+
+def _reached(links: Sequence[Link], level: int) -> set[int]:
+    """All levels to which one adds up in the end."""
+    found = {level}
+    for link in sorted(links, key=lambda link: link.child):  # each level comes before those that it adds up to
+        found |= {link.parent} if link.child in found else set()
+    return found - {level}
 
 
 def _total(releases: Sequence[_Level], bounds: Bounds, population: int | None) -> float | None:

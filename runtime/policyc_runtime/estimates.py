@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from policyc_runtime.agreement import Tree
+    from policyc_runtime.agreement import Levels
     from policyc_runtime.estimation import ConstraintSet
     from policyc_runtime.offset import Offset
     from policyc_runtime.plan import Plan
@@ -221,7 +221,7 @@ def agreed(
     return found
 
 
-def level_variances(plan: Plan, tree: Tree, steps: int) -> list[Array]:
+def level_variances(plan: Plan, tree: Levels, steps: int) -> list[Array]:
     """Of what each level has by itself, (steps,): of its noise, as if it were new for every value, or its estimates."""
     return [_level_variance(plan, plan.release_named(name), steps) for name in tree.names]
 

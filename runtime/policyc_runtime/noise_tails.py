@@ -15,6 +15,7 @@ from policyc_check.mechanisms.linear import Identity
 from policyc_check.plan.queries import CountQuery
 from policyc_check.users.claims import promised_user_level, setting_of, source_release, unit_of
 from policyc_check.users.noise import Coins, DiscreteGaussian, DiscreteLaplace, Law
+from policyc_runtime.crossed_levels import Crossed
 from policyc_runtime.estimates import level_variances
 from policyc_runtime.mechanisms.laplace import balanced_sizes
 from policyc_runtime.mechanisms.linear import LinearMechanism
@@ -185,7 +186,7 @@ def error_bounds(
 def sums_of_noise(plan: Plan, release: ReleasePlan) -> bool:
     """Whether values agree with those of other releases, and are off by sums of noises whatever else is asked."""
     tree = next((tree for tree in plan.trees if release.name in tree.names), None)
-    if tree is None or tree.demands is not None:
+    if tree is None or tree.demands is not None or (isinstance(tree, Crossed) and tree.whole):
         return False
     return all(plan.release_named(name).estimator.name in ("none", "mle") for name in tree.names)
 

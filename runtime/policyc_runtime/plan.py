@@ -18,7 +18,7 @@ from policyc_check.plan.queries import CountQuery, SumQuery
 from policyc_check.plan.targets import NeighboringRelation
 from policyc_check.records import NOTHING, Label, Record
 from policyc_check.users.claims import period_of, promised_user_level, setting_of, source_release
-from policyc_runtime.agreement import Tree
+from policyc_runtime.agreement import Levels
 from policyc_runtime.agreement_levels import Agreement, trees
 from policyc_runtime.ancestors import reason_against_levels
 from policyc_runtime.estimation.signal import SignalModel
@@ -197,7 +197,7 @@ class Plan(checked.Plan):
         return self
 
     @property
-    def trees(self) -> list[Tree]:
+    def trees(self) -> list[Levels]:
         """The releases whose published values add up to each other's; ValueError where they cannot."""
         names = {release.name for release in self.releases}
         if not names >= {name for one in self.agreements for name in (one.child, one.parent)}:

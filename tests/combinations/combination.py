@@ -122,6 +122,7 @@ RELEASES = {
     "a level": ("r = count(s) by zone",),
     "levels": ("r = count(s) by place", "zones = count(s) by zone", "of = ratio(r, zones)"),
     "agreeing levels": ("r = count(s) by place", "zones = count(s) by zone"),
+    "levels along two ways": ("r = count(s) by place", "zones = count(s) by zone", "kinds = count(s) by kind"),
     "sums at a level": ("r = count(s) by zone", "speed = sum(s.speed, clamp = 0 .. 10) by zone"),
     "means": ("r = sum(s.speed, clamp = 0 .. 10)", "four = total(r, 4 steps)", "n = count(s)", "mean = mean(r, n)"),
 }
@@ -130,6 +131,7 @@ ADAPTS = ("budget_distribution", "budget_absorption")
 SKIPPING = ("subsample", "filter_subsample")
 COUNTS = ("count", "by cell", "by cell, otherwise", "two", "a level")
 TOTALS_OF_COUNTS = ("prefix", "window", "prefix by cell", "window of totals")
+AGREEING = ("agreeing levels", "levels along two ways")
 COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares", "levels", *TOTALS_OF_COUNTS)
 TOTALS = tuple(name for name in RELEASES if any("prefix" in text or "window" in text for text in RELEASES[name]))
 
@@ -319,7 +321,7 @@ class Combination:
     @property
     def agrees(self) -> bool:
         """Whether values are made to add up to those of another release."""
-        return self.release == "agreeing levels"
+        return self.release in AGREEING
 
     @property
     def gaps_in_levels(self) -> bool:
@@ -344,7 +346,9 @@ class Combination:
         cell = ""
         if self.cells:
             listed = ", ".join(f'"{name}"' for name in CELLS)
-            cell = 'cell place in file("places.csv") levels(zone)' if self.levels else f"cell place in {{{listed}}}"
+            cell = (
+                'cell place in file("places.csv") levels(zone, kind)' if self.levels else f"cell place in {{{listed}}}"
+            )
             cell += ' otherwise "away"' if self.cells[-1] == "away" else ""
         bound = f"2 steps, {PER}" if "period" in self.target else "4 steps"
         bound = "1 steps, per = 20min" if "part" in self.target else bound
@@ -365,7 +369,8 @@ class Combination:
             f"mechanism {self.mechanism}",
             f"estimate {self.estimate}",
         ]
-        asked = (*CONSTRAINTS[self.constraint], *(["sum(r) == zones"] if self.agrees else []))
+        sums = ["sum(r) == zones", "sum(r) == kinds"][: len(RELEASES[self.release]) - 1] if self.agrees else []
+        asked = (*CONSTRAINTS[self.constraint], *sums)
         if asked:
             lines.append(f"postprocess r {{ {', '.join(asked)} }}")
         if "suppress" in lines[-1] and any(text.startswith("speed = ") for text in RELEASES[self.release]):
@@ -407,7 +412,7 @@ def _unfit(one: Combination) -> Iterator[str]:
     mechanism, estimate = one.mechanism.split("(")[0], one.estimate.split("(")[0]
     steps = not one.user_level
     adaptive = mechanism in ("budget_distribution", "budget_absorption")
-    if steps and one.release not in (*COUNTS_AND_MADE, "agreeing levels"):
+    if steps and one.release not in (*COUNTS_AND_MADE, *AGREEING):
         yield "E0702"
     budgets = mechanism in ("auto", "laplace") or (adaptive and ("w_event" in one.target or "window" in one.mechanism))
     if steps and not budgets and not (one.target in LEAKS and one.unable):
@@ -544,7 +549,9 @@ def every_combination() -> list[Combination]:
         {"target": SINGLE_STEPS, "release": COUNTS_AND_MADE[len(COUNTS) :], "constraint": CONSTRAINTS},
         {"target": TARGETS, "release": RELEASES},
         {"target": (*LEAKS, "replace"), "constraint": ("none", "whole", "total"), "estimate": ("auto",)}
-        | {"release": ("agreeing levels",), "mechanism": ("auto", "laplace()", "budget_absorption(window = 4 steps)")},
+        | {"release": AGREEING, "mechanism": ("auto", "laplace()", "budget_absorption(window = 4 steps)")},
+        {"target": ("alpha", "event", "rho", "pure"), "constraint": ("none", "whole", "steady", "total")}
+        | {"release": AGREEING[1:], "mechanism": ("auto",), "estimate": ("auto", "filter()")},
         {
             "target": ("alpha", "event", "rho"),
             "release": ("agreeing levels",),
@@ -620,7 +627,7 @@ def write_files(one: Combination, folder: Path) -> Path:
     everywhere = not one.user_level and one.cells == CELLS  # where everybody has to be in one of the cells
     with (folder / "events.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("u", "t", "place", "speed"), *_events(start, always=everywhere)])
-    (folder / "places.csv").write_text("place,zone\nA,west\nB,west\nC,east\n")
+    (folder / "places.csv").write_text("place,zone,kind\nA,west,old\nB,west,new\nC,east,old\n")
     pilot = np.rint(20 + 5 * np.sin(np.arange(STEPS)))
     (folder / "pilot.csv").write_text("count\n" + "\n".join(f"{value:.0f}" for value in pilot) + "\n")
     return folder / "events.csv"

@@ -50,8 +50,8 @@ RHO, PURE, AT_DELTA = "rho = 0.05", "epsilon = 1, delta = 0", "epsilon = 1, delt
 NAMES = ("places", "regions", "countries", "all")
 
 
-def written(folder, target=RHO, mechanism="gaussian()", objective="mean_squared_error", text=POLICY):
-    (folder / "places.csv").write_text(PLACES)
+def written(folder, target=RHO, mechanism="gaussian()", objective="mean_squared_error", text=POLICY, places=PLACES):
+    (folder / "places.csv").write_text(places)
     for word, value in {"TARGET": target, "MECHANISM": mechanism, "OBJECTIVE": objective}.items():
         text = text.replace(word, value)
     (folder / "visits.policy").write_text(text)

@@ -14,7 +14,7 @@ from test_agreement_of_steps import compiled
 
 from policyc_check.verify import verified_claims
 from policyc_runtime.agreement import Bounds, Tree
-from policyc_runtime.agreement_demands import Demands
+from policyc_runtime.agreement_demands import Demands, Link, general_rows
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.estimates import agreed
 from policyc_runtime.estimation import ConstraintSet
@@ -42,7 +42,7 @@ def tree_of(asked, total, *, lower, whole):
     places, regions = ASKED[asked]
     least = [row(">=", 0, (cell, 1)) for cell in range(3) if lower == 0]
     levels = [ConstraintSet((*places, *least), 3, integer=whole), ConstraintSet(tuple(regions), 2, integer=whole)]
-    demands = Demands.of(levels, [OWN], [("agree", 1)], total)
+    demands = Demands.of(levels, [Link(0, 1, OWN, "agree", 1)], total, general_rows)
     bounds = [Bounds(np.full(cells, lower), np.full(cells, np.inf), whole) for cells in (3, 2)]
     return Tree(("places", "regions"), (OWN,), tuple(bounds), total, demands)
 
@@ -127,7 +127,7 @@ def test_steps_are_tied_to_what_was_published(units):
     rows = (row("<=", 2, (0, 1), before=((0, -1),)), row("<=", 16, (1, 1), (2, 1)))
     rows += tuple(row(">=", 0, (cell, 1)) for cell in range(3))
     levels = [ConstraintSet(rows, 3, integer=whole[0]), ConstraintSet((), 2, integer=whole[1])]
-    demands = Demands.of(levels, [OWN], [("agree", 1)], None)
+    demands = Demands.of(levels, [Link(0, 1, OWN, "agree", 1)], None, general_rows)
     bounds = [Bounds(np.zeros(cells), np.full(cells, np.inf), one) for cells, one in zip((3, 2), whole, strict=True)]
     tree = Tree(("places", "regions"), (OWN,), tuple(bounds), None, demands)
     noisy = [generator.normal(9, 5, (12, 3)).round(), generator.normal(18, 5, (12, 2)).round()]

@@ -43,8 +43,8 @@ USERS = "user_level(epsilon = 2, delta = 1e-6, neighbors = replace)"
 LAPLACE = "budget quantified\nmechanism laplace()"
 
 
-def compiled(folder, *changes, text=POLICY):
-    (folder / "places.csv").write_text(PLACES)
+def compiled(folder, *changes, text=POLICY, places=PLACES):
+    (folder / "places.csv").write_text(places)
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)

@@ -9,11 +9,17 @@ from policyc.emit.blocks.mechanism import described, parameters
 from policyc.emit.blocks.suppression import suppression
 from policyc.emit.blocks.wording import Json, JsonValue, listed, quoted
 from policyc.emit.numbers import about, grouped
+from policyc_runtime.crossed_levels import Crossed
 from policyc_runtime.estimation.projection import NearestValues
 from policyc_runtime.estimation.safeguard import WRONGLY_LEFT, candidate_names, times_likelier
 from policyc_runtime.noisy_values import follows_results
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan, Scheduled
+
+NEAREST = (
+    ", the nearest to them that keep all constraints of all levels are published instead, differences being measured "
+    "in the same way."
+)
 
 
 def postprocessing(plan: Plan, attachments: dict[str, str]) -> list[JsonValue]:
@@ -86,6 +92,10 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
         return f"{found} They may be below 0, as noisy values are."
     bounds = any(one.bounded for one in tree.bounds)
     kept = [word for word, asked in (("bounds", bounds), ("whole numbers", tree.whole)) if asked]
+    if isinstance(tree, Crossed):
+        whole = " They are the nearest whole numbers." if tree.whole else ""
+        words = " Where these break a constraint" if tree.demands is not None else ""
+        return f"{found}{whole}{words}{NEAREST if words else ''}"
     if kept:
         found += (
             f" They keep {listed(kept)} from the top down: each level's are the nearest that do, and that add up to "
@@ -93,10 +103,7 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
         )
     if tree.demands is None:
         return found
-    return (
-        f"{found} Where these break a constraint on several values or on two steps, the nearest to them that keep all "
-        "constraints of all levels are published instead, differences being measured in the same way."
-    )
+    return f"{found} Where these break a constraint on several values or on two steps{NEAREST}"
 
 
 def _check(release: ReleasePlan) -> Json | None:
@@ -124,6 +131,10 @@ def _solver(plan: Plan, release: ReleasePlan) -> str:
     if plan.agrees(release.name):
         alone = "`map_model.py` finds the most probable values of this release alone, which do not agree with others"
         tree = next(tree for tree in plan.trees if release.name in tree.names)
+        if isinstance(tree, Crossed):
+            asked = tree.demands is not None or tree.whole
+            program = ", and a program of all levels (HiGHS) where constraints ask for one" if asked else ""
+            return f"the least squares of all levels at once, factorised once{program}; {alone}"
         program = "" if tree.demands is None else ", and a program of all levels (HiGHS) where constraints ask for one"
         return f"one pass up the releases that agree and one down, each level exactly{program}; {alone}"
     own = "the kernel's own recursions, then its projection onto the constraints"
