@@ -220,7 +220,8 @@ def least_cost(
 
     def divided(free: Array) -> Array:
         powers = np.exp(free - free.max())
-        return np.maximum(powers / powers.sum(), least)
+        kept: Array = np.maximum(powers / powers.sum(), least)
+        return kept
 
     def error(free: Array) -> float:
         squares = dict(zip(names, (divided(free) ** (-2 / power)).tolist(), strict=True))  # f^2

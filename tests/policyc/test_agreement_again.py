@@ -50,10 +50,12 @@ CASES = {  # mechanism, objective, promises, what is counted
     "absorption, absolute": ("budget_absorption()", "mean_absolute_error", WINDOW, "count(visits)"),
     "distribution": ("budget_distribution()", "mean_squared_error", WINDOW, "count(visits)"),
     "sums": ("budget_absorption()", "mean_squared_error", WINDOW, "sum(visits.h, clamp = 0 .. 5)"),
+    "two ways": ("budget_absorption()", "mean_squared_error", WINDOW, "count(visits)"),
     "budgets": ("budget_absorption(window = 4 steps)", "mean_squared_error", CHAIN, "count(visits)"),
+    "budgets, two ways": ("budget_absorption(window = 4 steps)", "mean_squared_error", CHAIN, "count(visits)"),
     "budgets, absolute": ("budget_distribution(window = 4 steps)", "mean_absolute_error", CHAIN, "count(visits)"),
 }
-REGIONS = ((0, 1, 2), (3,), (4, 5))
+REGIONS, KINDS = ((0, 1, 2), (3,), (4, 5)), ((0, 2, 4), (1, 3, 5))
 
 
 def compiled(kind: str, folder: Path) -> Plan:
@@ -64,15 +66,20 @@ def compiled(kind: str, folder: Path) -> Plan:
     chain = targets == CHAIN
     told["away"] = 'otherwise "away" population 999_999_999' if chain else ""
     told["top"] = "" if chain else ALL.format(counted)
-    (folder / "visits.policy").write_text(POLICY.format(**told))
+    text = POLICY.format(**told)
+    if "two ways" in kind:
+        text = text.replace("by region\n", f"by region\nrelease kinds = {counted} by kind\n")
+        text = text.replace("sum(places) == regions", "sum(places) == regions, sum(places) == kinds")
+    (folder / "visits.policy").write_text(text)
     return compile_policy(folder / "visits.policy").plan
 
 
 def away(plan: Plan, places: Whole, seed: int, *, agreeing: bool = True) -> dict[str, Array]:
     """How far values of a run are from the true ones, which places have."""
-    regions = [places[:, list(own)].sum(axis=1) for own in REGIONS]
-    regions += list(places.T[6:])  # away
-    true = {"places": places, "regions": np.stack(regions, axis=1), "all": places.sum(axis=1, keepdims=True)}
+    true = {"places": places, "all": places.sum(axis=1, keepdims=True)}
+    for name, belong in {"regions": REGIONS, "kinds": KINDS}.items():
+        sums = [places[:, list(own)].sum(axis=1) for own in belong]
+        true[name] = np.stack([*sums, *places.T[6:]], axis=1)  # and away
     noisy, units = {}, {}
     for index, part in enumerate(plan.releases):
         found = measured(plan, part)

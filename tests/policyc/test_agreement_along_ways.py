@@ -11,6 +11,7 @@ import pytest
 from agreeing import PLACES, RHO
 from agreeing import POLICY as STREAM
 from agreeing import compiled as of_stream
+from mpmath import mp
 from prompt import policyc
 from test_agreement_of_steps import compiled as of_chain
 
@@ -103,6 +104,30 @@ def test_several_levels_that_add_up_to_one_are_two_passes(seed, total):
     rounded = tree.nearest(noisy, steps, [0] * 4)
     assert np.array_equal(rounded[1].sum(axis=1), rounded[2].sum(axis=1))
     assert np.array_equal(added_up(rounded[0], own), rounded[1])
+
+
+@pytest.mark.parametrize("ratio", [1e-7, 1e-5, 1e-2, 1e4, 1e12])
+@pytest.mark.parametrize("ways", [2, 3])
+def test_variances_keep_their_digits_where_levels_have_very_different_noise(ways, ratio):
+    """To ten digits of sixty; where sums have less than 1e-5 of the noise of what adds up to them, bounds of them."""
+    cells = np.arange(24)
+    above = [cells % 4, cells // 6, np.zeros(24, np.int64)][:ways]
+    levels, sums = (
+        Crossed(tuple("abcd"[: ways + 1]), tuple(above)),
+        np.vstack([added_up(np.eye(24), own).T for own in above]),
+    )
+    for other in (ratio, min(1.0, 1e3 * ratio)):
+        variances = [1.0, ratio, other, ratio][: ways + 1]
+        with mp.workdps(60):
+            noise = [mp.mpf(one) for one, own in zip(variances[1:], above, strict=True) for _ in range(own.max() + 1)]
+            inverse, of = (mp.matrix(sums @ sums.T) + mp.diag(noise)) ** -1, mp.matrix(sums)
+            exact = [1 - (of[:, cell].T * inverse * of[:, cell])[0] for cell in range(24)]
+            exact += [one - one**2 * inverse[row, row] for row, one in enumerate(noise)]
+            found = np.concatenate(levels.variances(variances))
+            gaps = np.array([float(mp.mpf(one) / right - 1) for one, right in zip(found.tolist(), exact, strict=True)])
+        assert gaps.min() > -1e-10
+        if ratio >= 1e-5:
+            assert gaps.max() < 1e-10
 
 
 @pytest.mark.parametrize("least", [None, 0])
