@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import Policy, Release
 from policyc.semantics.postprocessing import Agreement
 from policyc.semantics.rules.demands_of_levels import AgreeingLevels, agreeing_levels, out_of_reach
-from policyc_runtime.crossed_levels import MOST_SUMS, reason_against
 
 
 def check_agreements(policy: Policy) -> Iterator[Diagnostic]:
@@ -99,6 +96,10 @@ def _not_crossing(policy: Policy, levels: AgreeingLevels) -> Diagnostic | None:
     """E0724: what cannot agree along several ways, of which a release is the finest and adds up to all others."""
     if not levels.crossed:
         return None
+    import numpy as np
+
+    from policyc_runtime.crossed_levels import MOST_SUMS, reason_against
+
     (finest, *others), last = levels.releases, levels.links[-1][2]
     whole = [_whole(policy, release.name, levels) for release in levels.releases]
     for other in others:
