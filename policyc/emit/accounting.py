@@ -44,7 +44,8 @@ class Accounting:
         """How many steps are shown: the horizon, or a stretch from the start of an endless stream."""
         if self.plan.stream.horizon is not None:
             return self.plan.stream.horizon
-        longest = max(sum(len(s.epsilons) for s in release.schedule.segments) for release in self.plan.scheduled)
+        lengths = (sum(len(s.epsilons) for s in release.schedule.segments) for release in self.plan.scheduled)
+        longest = max(lengths, default=1)
         return max(ENDLESS_STRETCH, 2 * longest)
 
     @cached_property

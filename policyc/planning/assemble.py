@@ -60,7 +60,7 @@ def assemble_plan(
     """
     draft = draft_of(policy, {group.name: group.lags for group in choices[0].allocation.groups})
     releases = _with_shares([_release(part, choice) for part, choice in zip(draft.releases, choices, strict=True)])
-    claims = _claims(Stated(**{**dict(draft), "releases": releases}))
+    claims = step_claims(Stated(**{**dict(draft), "releases": releases}))
     return built_plan(policy, draft, releases, claims, notices, sharing)
 
 
@@ -121,7 +121,8 @@ def _with_shares(releases: Sequence[Scheduled]) -> tuple[Scheduled, ...]:
     )
 
 
-def _claims(stated: Stated) -> Claims:
+def step_claims(stated: Stated) -> Claims:
+    """What single steps and windows spend, and what leaks through the chains where that is promised."""
     horizon = stated.stream.horizon
     total = None if horizon is None else window_budget(stated, horizon)
     largest = round_up(window_budget(stated, 1))

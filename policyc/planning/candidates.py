@@ -71,7 +71,7 @@ def allocations(policy: Policy, groups: Sequence[Group]) -> Iterator[Allocation 
         return
     names = [name for name in SCHEDULES if wish in ("auto", name)]
     for name in counted("schedules", names, len(names)):
-        yield _tried(policy, name, partial(_allocate, name, promise, horizon, groups), caps)
+        yield _tried(policy, name, partial(allocate, name, promise, horizon, groups), caps)
 
 
 def adaptive(policy: Policy, groups: Sequence[Group], rule: WindowMechanism) -> Allocation | Refused:
@@ -150,8 +150,12 @@ def _useful_lags(group: Group, every: int) -> tuple[int, ...]:
     return tuple(sorted({1, every, *(every * -(-lag // every) for lag in lags if lag > every)}))
 
 
-def _allocate(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
-    """By the recursion; or by pairs of states, where they leave more."""
+def allocate(name: str, alpha: Promise, horizon: int | None, groups: Sequence[Group]) -> Allocation:
+    """A schedule by the recursion; or by pairs of states, where they leave more.
+
+    Raises:
+        ScheduleError: there is none of this name here.
+    """
     found = reason = None
     try:
         found = _by_recursion(name, alpha, horizon, groups)

@@ -6,6 +6,7 @@ Nothing is planned for it. So whoever has a plan and a policy can see in a momen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from policyc.planning.draft import DraftRelease, draft_of, step_mechanism
 from policyc.planning.made import made_records
 from policyc.semantics.lengths import Clock
 from policyc.semantics.policy import Policy
+from policyc.semantics.targets import UserLevelTarget
+from policyc_check.plan.targets import UserLevel
 from policyc_check.users.claims import promised_user_level, setting_of
 from policyc_runtime.mechanisms import window_mechanism_kinds
 from policyc_runtime.plan import Plan
@@ -49,7 +52,7 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
         plan: loaded, so that its records are well formed.
     """
     lags = {chain.group: chain.lags for chain in plan.correlation.chains}  # found by the search for budgets
-    declared, found = draft_of(policy, lags).model_dump(mode="json"), plan.model_dump(mode="json")
+    declared, found = draft_of(_as_found(policy, plan), lags).model_dump(mode="json"), plan.model_dump(mode="json")
     for name in WHOLE:
         yield from compared(name, declared[name], found[name])
     for index, (said, release) in enumerate(zip(declared["releases"], found["releases"], strict=False)):
@@ -67,6 +70,18 @@ def differences(policy: Policy, findings: Sequence[Diagnostic], plan: Plan) -> I
         yield from compared("signal", declared["signal"], found["signal"])
     told = [{"code": finding.code, "message": finding.message} for finding in findings]
     yield from compared("notices", told, found["notices"][: len(told)])
+
+
+def _as_found(policy: Policy, plan: Plan) -> Policy:
+    """The policy with what the plan has of a step by itself, which the search found for what leaks through chains."""
+    pairs = zip(policy.targets, plan.targets, strict=False)
+    found = [
+        replace(said, epsilon=target.epsilon)
+        if isinstance(said, UserLevelTarget) and said.implied and isinstance(target, UserLevel)
+        else said
+        for said, target in pairs
+    ]
+    return replace(policy, targets=(*found, *policy.targets[len(found) :]))
 
 
 def _mechanism(policy: Policy, index: int, part: ReleasePlan) -> Iterator[Difference]:

@@ -85,7 +85,11 @@ class Draft(Stated):
         return self.stream.horizon or STRETCH
 
 
-def draft_of(policy: Policy, lags: Mapping[str | None, tuple[int, ...]] | None = None) -> Draft:
+Lags = Mapping[str | None, tuple[int, ...]]
+"""By group of users, the lags of the accounting of its chain."""
+
+
+def draft_of(policy: Policy, lags: Lags | None = None) -> Draft:
     """The draft of a policy; `lags` are those of the accounting of its chains, by group."""
     user_level = any(isinstance(target, UserLevelTarget) for target in policy.targets)
     participation = participation_of(policy) if user_level else None
@@ -308,7 +312,7 @@ def _user_promise(target: UserLevelTarget) -> promised.AnyUserPromise:
     )
 
 
-def correlation_record(policy: Policy, lags: Mapping[str | None, tuple[int, ...]]) -> Correlation:
+def correlation_record(policy: Policy, lags: Lags) -> Correlation:
     """What is assumed about how users move; `lags` are those of the accounting, by group."""
     chains = tuple(chain_record(chain, lags.get(chain.group, (1,))) for chain in policy.chains)
     if len(policy.correlations) > 1:
@@ -333,6 +337,7 @@ def chain_record(chain: MarkovCorrelation, lags: tuple[int, ...] = (1,)) -> Chai
         evidence=chain.evidence,
         lags=lags,
         share=chain.share,
+        amounts=chain.amounts,
     )
 
 

@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 Objective = Literal["mean_squared_error", "mean_absolute_error"]
 
 LEAST_DELTA = Decimal("1e-200")
+SHARED = "its noise is not of single steps, each of which leaks what it tells through the chains"
 NOT_ALL = "nothing is known of what its noise tells under one of the promises"
 
 
@@ -111,12 +112,14 @@ def measurements(
     fills: bool,
     known: bool,
     totalled: bool,
+    leaks: bool,
     beside: Beside = (),
 ) -> Iterator[Measurement | Refused]:
     """Every mechanism that the policy allows, calibrated as if it had the whole promise, or why it does not apply.
 
     `fills`: whether an estimator fills steps without a value; `known`: whether the policy says how values move;
-    `totalled`: whether totals of its values are published too; `beside`: what else has to be kept.
+    `totalled`: whether totals of its values are published too; `leaks`: whether what a step tells leaks through chains;
+    `beside`: what else has to be kept.
     """
     for name, offer in mechanism_offers().items():
         if wish.name not in ("auto", name) or not isinstance(offer, StreamOffer):
@@ -127,6 +130,7 @@ def measurements(
         goals = [goal, *(other for _, other in beside)]
         unable = (one.because for one in goals if offer.keeping(one, wish.arguments) is None)
         reason = next(unable, None) or kind.reason_not_here(setting) or reason_not_beside(kind, beside)
+        reason = reason or (SHARED if leaks and name != "laplace" else None)
         if any(isinstance(one, AtDelta) and one.delta < LEAST_DELTA for one in goals):
             reason = f"a delta below {LEAST_DELTA} cannot be accounted for"
         if not isinstance(goal, LargestLoss):

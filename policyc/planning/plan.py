@@ -27,6 +27,7 @@ from policyc.planning.sharing import Sharing
 from policyc.planning.shown import require_known_errors, shown_warnings
 from policyc.planning.simulated_errors import with_simulated_errors
 from policyc.planning.step_agreement import agrees, least_step_parts, level_demands, weighed
+from policyc.planning.through_chains import through_chains
 from policyc.planning.usefulness import utility_warnings
 from policyc.planning.user_level import plan_user_level
 from policyc.progress import counted
@@ -64,8 +65,8 @@ def make_plan(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list
         raise PolicyError(policy.source, [*notices, _too_long(policy, horizon)])
     try:
         if policy.of_streams:
-            policy = with_one_signal(policy)
-            plan, more = plan_user_level(policy, notices)
+            policy, lags = through_chains(with_one_signal(policy), notices)
+            plan, more = plan_user_level(policy, notices, lags)
         else:
             try:
                 plan, more = _planned(policy, notices, audit=False)

@@ -93,7 +93,7 @@ def _dropping_warnings(policy: Policy, draft: Draft, planned: Sequence[PlannedRe
     errors = []
     goal = goal_of(target)
     for name in PURE if isinstance(goal, LargestLoss) else SOON_CALIBRATED:
-        tried = measurements(whole, now.unit, goal, Wish(name), fills=False, known=False, totalled=False)
+        tried = measurements(whole, now.unit, goal, Wish(name), fills=False, known=False, totalled=False, leaks=False)
         errors += [entry.mean_error(policy.objective) for entry in tried if isinstance(entry, Measurement)]
     if not errors:
         return

@@ -19,11 +19,11 @@ from policyc.diagnostics import Diagnostic, PolicyError, Span
 from policyc.offers import AtDelta, Goal
 from policyc.offers.goals import Added, goal_of
 from policyc.planning.agreement import agreed_errors, least_parts
-from policyc.planning.assemble import built_plan
+from policyc.planning.assemble import built_plan, step_claims
 from policyc.planning.candidates import Refused, estimators
 from policyc.planning.courses import courses
 from policyc.planning.degradation import user_level_claims
-from policyc.planning.draft import Draft, DraftRelease, draft_of
+from policyc.planning.draft import Draft, DraftRelease, Lags, draft_of
 from policyc.planning.expected_errors import PlannedRelease, finished
 from policyc.planning.measurements import Measurement, Objective, measurements, of_variances, with_signal
 from policyc.planning.series import Pair, pairs, series_estimators
@@ -43,8 +43,13 @@ from policyc_runtime.estimation.signal import SignalModel
 from policyc_runtime.plan import Plan
 
 
-def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan, list[Diagnostic]]:
+def plan_user_level(policy: Policy, notices: Sequence[Diagnostic], lags: Lags) -> tuple[Plan, list[Diagnostic]]:
     """The sealed plan of a policy whose target is all events of a user; the caller has the kernel verify it.
+
+    Args:
+        policy: the policy.
+        notices: about it.
+        lags: of the accounting of what leaks through its chains, by group.
 
     Returns:
         The plan, and further warnings (about utility).
@@ -52,7 +57,7 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
     Raises:
         PolicyError: no mechanism or estimator that the policy allows applies.
     """
-    draft = draft_of(policy)
+    draft = draft_of(policy, lags)
     promises = [target for target in draft.targets if isinstance(target, Promise)]
     found = [partial(_keeping_all, policy, draft, one, notices) for one in promises]
     planned = least_of_all(found, lambda plan: sum(_errors(policy, plan).values()))
@@ -61,6 +66,8 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic]) -> tuple[Plan
     agreeing = agreed_errors(draft, measured, policy.objective, estimated)
     releases = [finished(policy, one, planned, agreeing.get(one.draft.name)) for one in planned]
     claims = user_level_claims(draft, planned)
+    if policy.measured_through_chains:
+        claims = step_claims(draft).model_copy(update={"user_level": claims.user_level})
     more = list(user_level_warnings(policy, draft, planned, releases, claims))
     plan = built_plan(policy, draft, releases, claims, (*notices, *more))
     if unseen := list(shown_warnings(policy, plan, notices)):
@@ -168,6 +175,7 @@ def _measured(
             fills=bool(series),
             known=known,
             totalled=any(query.of == release.name for query in totals),
+            leaks=policy.measured_through_chains,
             beside=[
                 (setting_of(draft, release, other), goal_of(other))
                 for other in draft.targets

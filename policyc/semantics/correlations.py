@@ -56,6 +56,7 @@ def resolve_correlation(
         evidence=evidence,
         span=tree.span,
         share=bound.get("share"),  # type: ignore[arg-type]
+        amounts=bound.get("amounts"),  # type: ignore[arg-type]
     )
 
 
@@ -83,6 +84,7 @@ def chain_parameters(kind: str, states: tuple[str, ...] | None) -> tuple[Paramet
         Parameter("backward", matrix, "backward = ...", required=False),
         Parameter("initial", initial, "initial = stationary", required=False),
         Parameter("share", reading.fraction, "share = 0.3", required=False),
+        Parameter("amounts", reading.word("by_cell", promised=True), "amounts = by_cell", required=False),
         evidence,
     )
 

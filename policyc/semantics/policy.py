@@ -13,7 +13,7 @@ from typing import Literal
 from policyc.diagnostics import Source, Span
 from policyc.semantics.lengths import DAY, MONTH, Clock, Length
 from policyc.semantics.postprocessing import Postprocess
-from policyc.semantics.targets import Target, UserLevelTarget, UserStepsTarget
+from policyc.semantics.targets import AlphaDPTTarget, Target, UserLevelTarget, UserStepsTarget
 
 Vector = tuple[Decimal, ...]
 Matrix = tuple[Vector, ...]
@@ -174,7 +174,8 @@ class Participation:
 class MarkovCorrelation:
     """How one user moves. Rows sum to 1 exactly or within 1e-9; `initial` None when not said.
 
-    `share`: of all users, those of the group; None when not said.
+    `share`: of all users, those of the group; None when not said. `amounts`: on what the values of a user's event
+    depend, and on nothing else of the user; None when not said.
     """
 
     group: str | None
@@ -184,6 +185,7 @@ class MarkovCorrelation:
     evidence: str
     span: Span
     share: Decimal | None = None
+    amounts: Literal["by_cell"] | None = None
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,13 @@ class Policy:
     def of_streams(self) -> bool:
         """Whether the noise of all steps together is accounted for, and no step has a budget of its own."""
         kinds = {type(target) for target in self.targets}
-        return UserLevelTarget in kinds and kinds <= {UserLevelTarget, UserStepsTarget}
+        others = {UserStepsTarget} if self.window is None else {UserStepsTarget, AlphaDPTTarget}
+        return UserLevelTarget in kinds and kinds <= {UserLevelTarget, *others}
+
+    @property
+    def measured_through_chains(self) -> bool:
+        """Whether noise for the whole stream is to keep what leaks from step to step, and so is drawn step by step."""
+        return self.of_streams and any(isinstance(target, AlphaDPTTarget) for target in self.targets)
 
     def balances(self, release: Release) -> bool:
         """Whether the noise of a step's values adds up to nothing, as where the number of all users is public."""

@@ -26,7 +26,7 @@ class UserLevelTarget:
     """All events of one user: epsilon at a delta, which may be 0, or rho in place of both.
 
     With `per`: all of one user in one such period. With `window`: in so many steps in a row, as `event_level` and
-    `w_event` have it.
+    `w_event` have it. `implied`: by `alpha_dpt`, of single steps; how few nats that takes is found when it is planned.
     """
 
     neighbors: Literal["add_remove", "replace"]
@@ -36,6 +36,7 @@ class UserLevelTarget:
     epsilon: Decimal | None = None
     delta: Decimal | None = None
     rho: Decimal | None = None
+    implied: bool = False
 
     @property
     def goal(self) -> Goal:

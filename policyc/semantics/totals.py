@@ -1,6 +1,7 @@
 """Running totals and windows beside budgets of steps: they are made of released values, which costs no privacy.
 
-Where noise is accounted for as that of the whole stream, they are made of noisy values, or measured by themselves.
+Where noise is accounted for as that of the whole stream, they are made of noisy values, or measured by themselves;
+not where it has to be that of one step each.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from policyc.semantics.policy import Made, Policy, Release
 
 def with_totals(policy: Policy) -> Policy:
     """The same policy, with running totals and windows as made of released values where steps have budgets."""
-    if policy.of_streams or not policy.targets:
+    if (policy.of_streams and not policy.measured_through_chains) or not policy.targets:
         return policy
     totals = {release.name: release for release in policy.releases if release.base is not None}
     ordered = sorted(totals.values(), key=lambda release: _depth(release, totals))

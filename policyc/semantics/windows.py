@@ -3,6 +3,9 @@
 Counts of users under an epsilon alone have a budget for every step. Whatever else a step can hold (sums, totals, noise
 with a delta, levels, several cells) is planned as under a promise about all events of a user, of which those in so many
 steps in a row are a part.
+
+So are sums under `alpha_dpt`, where amounts depend on the cell alone: cell and amount are then a chain whose rows
+depend on the cell alone, and pass on what the chain of cells does. What a step itself tells is a promise of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from decimal import Decimal
 from policyc.offers import mechanism_offers
 from policyc.semantics.beside import kept_by_steps
 from policyc.semantics.policy import Policy, Wish
-from policyc.semantics.targets import EventLevelTarget, Target, UserLevelTarget, WEventTarget
+from policyc.semantics.targets import AlphaDPTTarget, EventLevelTarget, Target, UserLevelTarget, WEventTarget
 
 
 def with_window(policy: Policy) -> Policy:
@@ -23,12 +26,27 @@ def with_window(policy: Policy) -> Policy:
     One about all events of a user beside them is then of so many steps, each of which counts what it has of the user.
     """
     steps = [target for target in policy.targets if isinstance(target, EventLevelTarget | WEventTarget)]
+    leaking = [target for target in policy.targets if isinstance(target, AlphaDPTTarget)]
+    if leaking:
+        return _through_chains(policy, leaking)
     others = [target for target in policy.targets if target not in steps]
     users = all(isinstance(target, UserLevelTarget) for target in others)
     if not users or not any(_measured(policy, target) for target in steps):
         return policy
     targets = tuple(_of_stream(policy, target) for target in policy.targets)
     return replace(policy, targets=targets, mechanism=_dividing(policy.mechanism, steps))
+
+
+def _through_chains(policy: Policy, leaking: Sequence[AlphaDPTTarget]) -> Policy:
+    """The same policy, with what single steps tell promised too, where sums leak through chains as places do."""
+    sums = any(release.kind == "sum" for release in policy.releases)
+    if not sums or any(chain.amounts is None for chain in policy.chains):
+        return policy
+    least = min(leaking, key=lambda target: target.alpha)
+    implied = UserLevelTarget(
+        neighbors="replace", span=least.span, epsilon=least.alpha, delta=Decimal(0), window=1, implied=True
+    )
+    return replace(policy, targets=(*(_of_stream(policy, target) for target in policy.targets), implied))
 
 
 def _dividing(wish: Wish, steps: Sequence[Target]) -> Wish:

@@ -35,10 +35,7 @@ def enough(columns: Sequence[Runs], reach: int, apart: float = 0) -> Whole:
 
     Where all columns repeat, whole common periods are left out, so many that more than `reach` and two periods stay.
     Steps in a row that begin there are like some that begin in the first period; those that go on beyond its end see
-    of it what they saw. No step before `apart` is left out.
-
-    Raises:
-        PlanRejectedError: E0801, they are too many.
+    of it what they saw. No step before `apart` is left out. PlanRejectedError E0801 where they are too many.
     """
     ends = np.unique(np.concatenate([column.ends for column in columns]))
     kept: list[tuple[int, int]] = []

@@ -18,11 +18,11 @@ from policyc_check.plan.plan import Plan
 from policyc_check.plan.queries import CountQuery
 from policyc_check.plan.release import KINDS, AdaptiveRelease, MeasuredRelease, Scheduled
 from policyc_check.plan.stream import MONTH, longest
-from policyc_check.plan.targets import AnyUserSteps, EventLevel, OfSteps, UserPromise, adds_or_removes
+from policyc_check.plan.targets import AlphaDPT, AnyUserSteps, EventLevel, OfSteps, UserPromise, adds_or_removes
 from policyc_check.steps.budgets import LARGEST_HORIZON, window_budget
 from policyc_check.steps.claims import check_chains, check_leakage, check_windows
 from policyc_check.steps.users import check_user_steps
-from policyc_check.users.claims import check_user_level, window_of
+from policyc_check.users.claims import check_user_level, reason_against_chains, window_of
 
 NONSENSE = (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError)
 COMPUTED = "the plan's numbers can be computed with"
@@ -58,10 +58,14 @@ def check_digest(plan: Plan) -> Iterator[Claim]:
 
 def _check_targets(plan: Plan) -> Iterator[Claim]:
     users = [target for target in plan.targets if isinstance(target, UserPromise)]
-    allowed = UserPromise if window_of(plan) is None else UserPromise | AnyUserSteps
+    allowed = UserPromise if window_of(plan) is None else UserPromise | AnyUserSteps | AlphaDPT
     if users and not all(isinstance(target, allowed) for target in plan.targets):
         detail = "budgets of steps and noise for the whole stream do not add up to one promise here"
         yield Claim("all targets are of one kind", False, detail, "targets")
+    if users and any(isinstance(target, AlphaDPT) for target in plan.targets):
+        reason = reason_against_chains(plan)
+        name = "a step tells of others through the chains of places alone"
+        yield Claim(name, reason is None, reason or "noise of its own hides its one event of a user", "releases")
     if len({release.name for release in plan.releases}) < len(plan.releases):
         detail = "two have the same, and the values of one would get the noise of the other"
         yield Claim("every release has its own name", False, detail, "releases")
@@ -152,8 +156,9 @@ def _fault(release: Scheduled, epsilon: Decimal, scale: Decimal) -> str | None:
 
 def _check_budgets(plan: Plan) -> Iterator[Claim]:
     claimed, stated = plan.claims.largest_budget, plan.claims.budget_sum
-    if not _scheduled(plan) or claimed is None:
-        without = not _scheduled(plan) and claimed is None and stated is None
+    spending = plan.scheduled or any(isinstance(target, AlphaDPT) for target in plan.targets)
+    if not spending or claimed is None:
+        without = not spending and claimed is None and stated is None
         yield Claim("no step has a budget of its own", without, "claims and releases compared", "claims")
         return
     horizon = plan.stream.horizon

@@ -7,18 +7,25 @@ from policyc.emit.blocks.user_steps import is_assumed, limited_participation, us
 from policyc.emit.blocks.wording import Json, JsonValue, group_name, listed, quoted, said, span, weighed
 from policyc.emit.numbers import shown
 from policyc_check.plan.correlation import ChainRecord, IndependentGroup
+from policyc_check.plan.queries import SumQuery
 from policyc_check.plan.targets import AlphaDPT, adds_or_removes
 from policyc_runtime.plan import Plan
 
 
 def assumptions(plan: Plan) -> list[JsonValue]:
     """Block C, most important first."""
-    entries: list[JsonValue] = [_correlation(plan)]
-    if any(isinstance(target, AlphaDPT) for target in plan.targets):
-        entries.append(_independence(plan))
+    entries = steps_and_users(plan)
     bounds = {target.bound: target for target in user_steps_of(plan) if is_assumed(plan, target)}
     entries += [limited_participation(plan, target, whole_stream(plan)) for target in bounds.values()]
     return [*entries, _one_count(plan), public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]
+
+
+def steps_and_users(plan: Plan) -> list[JsonValue]:
+    """What is assumed of the steps of one user, and where something is of a chain, of other users."""
+    entries: list[JsonValue] = [_correlation(plan)]
+    if any(isinstance(target, AlphaDPT) for target in plan.targets):
+        entries.append(_independence(plan))
+    return entries
 
 
 def whole_stream(plan: Plan) -> str:
@@ -53,6 +60,7 @@ def _correlation(plan: Plan) -> Json:
             f"Users move as the stated {'chains say' if many else 'chain says'}, {''.join(apart)}and nobody "
             "knows better how a given user "
             f"moves; {'the chains are' if many else 'the chain is'} public and not learned from the protected stream."
+            f"{_amounts(plan)}"
         ),
         "vouched_by": f"the policy: {listed(evidence)}",
         "if_it_fails": (
@@ -61,6 +69,16 @@ def _correlation(plan: Plan) -> Json:
             f"{whole_stream(plan)}."
         ),
     }
+
+
+def _amounts(plan: Plan) -> str:
+    """On what the chain has values depend that are summed."""
+    if not any(isinstance(release.query, SumQuery) for release in plan.releases):
+        return ""
+    return (
+        " What a user adds to a sum at a step depends on the cell that it is in there, and on nothing else of the user "
+        "or of other steps: a habit of spending much or little would tell of itself by the sums of all steps."
+    )
 
 
 def _independence(plan: Plan) -> Json:

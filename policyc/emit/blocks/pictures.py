@@ -37,9 +37,14 @@ def pictures(accounting: Accounting) -> Json:
     return content
 
 
-def user_level_pictures(plan: Plan) -> Json:
-    """What is left when the participation bound fails, the noise of each step, and the error of every candidate."""
-    content: Json = {"posterior": user_posterior_picture(plan), "noise": _noise(plan)}
+def user_level_pictures(plan: Plan, accounting: Accounting | None) -> Json:
+    """What is left when the participation bound fails, the noise of each step, and the error of every candidate.
+
+    With an `accounting` of what leaks through chains, that of each step.
+    """
+    content: Json = {"posterior": posterior_picture(plan) or user_posterior_picture(plan), "noise": _noise(plan)}
+    if accounting is not None and plan.correlation.chains:
+        content["leakage"] = _leakage(accounting)
     if (example := example_picture(plan)) is not None:
         content["example"] = example
     claim, record = plan.claims.user_level[0], plan.participation

@@ -48,7 +48,7 @@ def _promise(plan: Plan, target: AlphaDPT | EventLevel | WEvent | AnyUserSteps, 
     if isinstance(target, AnyUserSteps):
         return user_steps_promise(plan, target, index, _rests_on(plan, without=("correlation", "independence")))
     if isinstance(target, AlphaDPT):
-        return _alpha_dpt(plan, target, index)
+        return alpha_dpt_promise(plan, target, index, _rests_on(plan, without=("participation",)))
     return _w_event(plan, target, index) if isinstance(target, WEvent) else _event_level(plan, target, index)
 
 
@@ -77,7 +77,8 @@ def _largest_budget(plan: Plan) -> str:
     return exact(plan.claims.largest_budget)
 
 
-def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
+def alpha_dpt_promise(plan: Plan, target: AlphaDPT, index: int, rests_on: list[JsonValue]) -> Json:
+    """The promise against who knows the chains."""
     factor = likelihood_factor(target.alpha)
     chains = len(plan.correlation.chains)
     knowledge = {
@@ -108,7 +109,7 @@ def _alpha_dpt(plan: Plan, target: AlphaDPT, index: int) -> Json:
         "theorem": _theorem(plan, target.window),
         "derivation": _derivation(plan, target.window),
         "sources": ["CAO17"],
-        "conditional_on": _rests_on(plan, without=("participation",)),
+        "conditional_on": rests_on,
     }
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from policyc.emit.blocks import sentences
+from policyc.emit.accounting import Accounting
+from policyc.emit.blocks import bounds, sentences
 from policyc.emit.blocks.accuracy import noise_words
-from policyc.emit.blocks.assumptions import UNPREDICTABLE_NOISE, one_ledger
+from policyc.emit.blocks.assumptions import UNPREDICTABLE_NOISE, one_ledger, steps_and_users
+from policyc.emit.blocks.correlation import correlation
 from policyc.emit.blocks.failures import failures
 from policyc.emit.blocks.mechanism import GENERATOR, described, parameters
+from policyc.emit.blocks.not_covered import not_covered
 from policyc.emit.blocks.periods import habits, habits_beside, more_steps, other_periods, several_periods
 from policyc.emit.blocks.pictures import user_level_pictures
+from policyc.emit.blocks.promise import alpha_dpt_promise
 from policyc.emit.blocks.public_numbers import public_numbers, unprotected_sentence
 from policyc.emit.blocks.user_bounds import implied_bounds
 from policyc.emit.blocks.user_limits import (
@@ -56,7 +60,7 @@ from policyc.emit.blocks.wording import (
 from policyc.emit.numbers import about, counted, exact, likelihood_factor, sentence_case
 from policyc.offers.calibration import l2_sensitivity
 from policyc_check.plan.claims import UserLevelClaim, UserRhoClaim
-from policyc_check.plan.targets import AnyUserPromise, AnyUserSteps, UserLevel, UserRho
+from policyc_check.plan.targets import AlphaDPT, AnyUserPromise, AnyUserSteps, UserLevel, UserRho
 from policyc_check.users.claims import Promise, promised_user_level, setting_of, window_of
 from policyc_check.users.setting import Setting
 from policyc_runtime.plan import Plan
@@ -81,11 +85,14 @@ SOURCES: dict[str, list[JsonValue]] = {
 def user_level_blocks(plan: Plan) -> Json:
     """The blocks that replace those of promises about single steps."""
     groups = together(plan)
+    accounting = Accounting(plan) if leaks_through_chains(plan) else None
     return {
         "promises": _promises(plan),
-        "not_covered": _not_covered(plan, groups),
+        "not_covered": _not_covered(plan, groups) if accounting is None else [*failures(plan), *not_covered(plan)],
         "assumptions": user_level_assumptions(plan, groups),
-        "correlation": {
+        "correlation": correlation(accounting)
+        if accounting is not None
+        else {
             "kind": "any",
             "chains": [],
             "growth": [],
@@ -97,11 +104,16 @@ def user_level_blocks(plan: Plan) -> Json:
             else "Nothing is assumed about it: the promise holds however the steps of one user depend on each "
             f"other, because it covers all of them{in_period(plan)} together.",
         },
-        "implied_bounds": implied_bounds(plan, groups),
+        "implied_bounds": implied_bounds(plan, groups) if accounting is None else bounds.implied_bounds(accounting),
         "mechanisms": [_mechanism(plan, release) for release in plan.releases],
         "participation": participation(plan),
-        "pictures": user_level_pictures(plan),
+        "pictures": user_level_pictures(plan, accounting),
     }
+
+
+def leaks_through_chains(plan: Plan) -> bool:
+    """Whether it is promised of the noise of all steps what leaks from one to others."""
+    return any(isinstance(target, AlphaDPT) for target in plan.targets)
 
 
 def _promises(plan: Plan) -> list[JsonValue]:
@@ -112,6 +124,8 @@ def _promises(plan: Plan) -> list[JsonValue]:
     for number, target in enumerate(plan.targets, start=1):
         if isinstance(target, AnyUserSteps):
             found.append(user_steps_promise(plan, target, number, [*needed]))
+        elif isinstance(target, AlphaDPT):
+            found.append(alpha_dpt_promise(plan, target, number, [*needed]))
         elif isinstance(target, AnyUserPromise):
             found.append({**_promise(plan, users.index(target), target), "id": f"P{number}"})
     return found
@@ -185,7 +199,9 @@ def user_level_assumptions(plan: Plan, groups: Groups = ()) -> list[JsonValue]:
         plan: with such a promise.
         groups: what users who act together are promised; only what remains when an assumption fails names it.
     """
-    steps = [] if window_of(plan) is None else [_independent_steps(plan)]
+    steps: list[JsonValue] = [] if window_of(plan) is None else [_independent_steps(plan)]
+    if leaks_through_chains(plan):
+        steps = steps_and_users(plan)
     beside = {target.bound: target for target in user_steps_of(plan) if is_assumed(plan, target)}
     assumed = [limited_participation(plan, target, left_in_all(plan, target)) for target in beside.values()]
     return [*steps, _bound(plan, groups), *assumed, public_numbers(plan), one_ledger(plan), UNPREDICTABLE_NOISE]

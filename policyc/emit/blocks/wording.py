@@ -7,6 +7,7 @@ from decimal import Decimal
 from policyc.emit.blocks import sentences
 from policyc.emit.numbers import about, counted, duration, likelihood_factor
 from policyc_check.plan.correlation import ChainRecord, IndependentGroup
+from policyc_check.plan.queries import SumQuery
 from policyc_check.plan.stream import DAY, MONTH, Length
 from policyc_check.plan.targets import (
     AnyUserSteps,
@@ -185,7 +186,8 @@ def step(plan: Plan) -> str:
 
 def secret(plan: Plan) -> str:
     """What is to be hidden of one user at one step."""
-    return "the place" if plan.stream.cell else "the presence"
+    summed = " and the amounts" if any(isinstance(release.query, SumQuery) for release in plan.releases) else ""
+    return f"{'the place' if plan.stream.cell else 'the presence'}{summed}"
 
 
 def event(plan: Plan, window: int) -> str:

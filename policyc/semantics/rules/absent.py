@@ -23,7 +23,7 @@ def _reason(policy: Policy) -> tuple[str, str, str, Label] | None:
     """What `otherwise` is not, why, what to write instead, and where that is decided; None where it is counted."""
     split, bound = [release for release in policy.releases if release.by is not None], policy.participation
     for release in split:
-        if release.kind == "sum":
+        if release.kind == "sum" and not policy.measured_through_chains:  # there it is what is added elsewhere
             return (
                 "has no sum",
                 "a user in none of the cells adds nothing, and what is added in a cell that is not listed is that of a "

@@ -16,7 +16,17 @@ def check_belief(policy: Policy) -> Iterator[Diagnostic]:
         return
     target, estimate = Label(policy.targets[0].span, "this promise is about users who come and go"), policy.estimate
     offer = estimator_offers().get(estimate.name)
-    if offer is not None and offer.counts_users and estimate.span is not None:
+    if policy.measured_through_chains and offer is not None and offer.counts_users and estimate.span is not None:
+        yield Diagnostic(
+            "E0756",
+            f"estimate `{estimate.name}` does not apply where sums are published",
+            estimate.span,
+            because="the chain says where users are, and of what they add nothing but that it depends on the cell",
+            help="write `estimate filter()`, or `estimate smoother()` with `deliver offline`, which learn how each "
+            "series moves; or publish the counts in a policy of their own",
+            labels=tuple(Label(release.span, "a sum") for release in policy.releases if release.kind == "sum"),
+        )
+    elif offer is not None and offer.counts_users and estimate.span is not None:
         yield Diagnostic(
             "E0756",
             f"estimate `{estimate.name}` does not apply under a user-level target",
@@ -28,7 +38,7 @@ def check_belief(policy: Policy) -> Iterator[Diagnostic]:
             labels=(target,),
         )
     yield from _one_signal(policy)
-    for chain in policy.chains:
+    for chain in () if policy.measured_through_chains else policy.chains:
         yield Diagnostic(
             "E0757",
             "nothing uses this chain under a user-level target",

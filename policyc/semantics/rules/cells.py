@@ -45,7 +45,7 @@ def check_cells(policy: Policy) -> Iterator[Diagnostic]:
                 "`cells_per_step` says in how many cells of a step a user counts",
                 'add `cell my_column in {"A", "B"}` to the stream, or leave `cells_per_step` out',
             )
-        elif not any(isinstance(target, UserLevelTarget) for target in policy.targets):
+        elif policy.measured_through_chains or not any(isinstance(t, UserLevelTarget) for t in policy.targets):
             yield _meaningless(
                 span,
                 "this promise takes a user to be in one cell of a step",

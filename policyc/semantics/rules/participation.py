@@ -119,15 +119,21 @@ def _dropping(policy: Policy, bound: Participation | None, span: Span) -> Iterat
     )
     instead = "" if enforced is None else instead  # beside steps a run holds to what is assumed of each
     nothing = found == [steps] and policy.longest_part is not None
+    remedy = (
+        f"write {' and '.join(one.less for one in found)}, which drops {'nothing' if nothing else 'little'} and "
+        f"takes more noise{instead}{_period_instead(policy, bound, found == [steps])}"
+    )
+    if policy.measured_through_chains:
+        remedy = (
+            "give the data one row of a user a step, such as the sum of its events with the cell that says where it is"
+        )
     yield Diagnostic(
         "W0502",
         f"of users who {' or '.join(one.of for one in found)} only {kept} {'counts' if kept == ONE_EVENT else 'count'}",
         span,
         because=f"all others are dropped, so what is published is {'wrong' if signed else 'too low'}{found[0].course}; "
         "how much that is depends on the data, so the stated error is that of kept events alone",
-        help=f"write {' and '.join(one.less for one in found)}, which drops {'nothing' if nothing else 'little'} and "
-        f"takes more noise{instead}{_period_instead(policy, bound, found == [steps])}; what a run drops stands in its "
-        "private file, for the owner alone",
+        help=f"{remedy}; what a run drops stands in its private file, for the owner alone",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
-from policyc.semantics.policy import Policy
+from policyc.semantics.policy import Policy, Release
 from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 
@@ -38,7 +38,7 @@ def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     yield from _targets(policy)
     for release in () if policy.of_streams else policy.releases:
         if release.kind != "count":
-            yield "sums", release.span, _instead_of_sums(policy)
+            yield "sums", *_instead_of_sums(policy, release)
     if policy.of_streams and policy.budget.name not in ("auto", "parts"):
         what = f"budget `{policy.budget.name}` beside noise that hides steps together"
         instead = "leave it out: where users may be in any steps, the same noise in all of them errs least"
@@ -54,6 +54,9 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     wish, windows = policy.mechanism, any(isinstance(target, WEventTarget) for target in policy.targets)
     offer, span = mechanism_offers().get(wish.name), wish.span or policy.stream.span
     if offer is None:
+        return
+    if policy.measured_through_chains and wish.name != "laplace" and offer.noise(wish.arguments) == "laplace":
+        yield f"mechanism `{wish.name}` of sums through a chain", span, "write `mechanism auto`, or leave it out"
         return
     windows = windows or wish.arguments.get("window") is not None or (policy.of_streams and _wide(policy))
     if "windows" in offer.promises and "steps" not in offer.promises and not windows:
@@ -74,18 +77,27 @@ def _wide(policy: Policy) -> bool:
     return any(isinstance(target, UserLevelTarget) and (target.window or 1) > 1 for target in policy.targets)
 
 
-def _instead_of_sums(policy: Policy) -> str:
-    """A promise about steps plans sums where it stands alone."""
-    if any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
-        return "publish `count(...)`: the chain says where users are, and not what they spend there"
-    return "promise a period of a user alone: it covers each of its steps, at the smallest epsilon of all"
+def _instead_of_sums(policy: Policy, release: Release) -> tuple[Span, str]:
+    """Where sums are asked for, and what to write: a promise about steps plans them where it stands alone."""
+    silent = next((chain for chain in policy.chains if chain.amounts is None), None)
+    if silent is not None and any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
+        return (
+            release.span,
+            "write `amounts = by_cell` in each chain, if what a user adds depends on the cell of the step and on "
+            "nothing else of the user; users with habits tell of them by the sums of all steps, whatever the chain: "
+            "then publish `count(...)`",
+        )
+    return (
+        release.span,
+        "promise a period of a user alone: it covers each of its steps, at the smallest epsilon of all",
+    )
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     bound = policy.participation
     for target in policy.targets:
-        budgets = not policy.of_streams
-        if budgets and isinstance(target, UserStepsTarget) and bound is not None and bound.per_step > 1:
+        of_one_place = isinstance(target, AlphaDPTTarget if policy.of_streams else UserStepsTarget)
+        if of_one_place and bound is not None and bound.per_step > 1:
             what = "several events of a user in a step beside promises about steps"
             yield (
                 what,

@@ -86,6 +86,8 @@ def _twice(policy: Policy) -> Iterator[Diagnostic]:
 
 def _large(policy: Policy, target: Target) -> Iterator[Diagnostic]:
     name, value = amount_of(target)
+    if isinstance(target, UserLevelTarget) and target.implied:
+        return
     average = " on average" if name == "rho" else ""
     if value > _LARGEST:
         yield Diagnostic(
@@ -180,7 +182,17 @@ def _exactly_one_cell(policy: Policy, target: AlphaDPTTarget) -> Iterator[Diagno
     cell, population = policy.stream.cell, policy.stream.population
     if cell is None or cell.otherwise is not None:
         return
-    if population is None or not _cells_cover(policy):
+    if policy.measured_through_chains:
+        yield Diagnostic(
+            "E0304",
+            "a user may be in none of the cells",
+            cell.span,
+            because="alpha-DP_T replaces one cell of a user by another, and who has no event at a step is in no state "
+            "of the chain",
+            help='add `otherwise "elsewhere"`, and its row to the chain',
+            labels=(Label(target.span, "promised here"),),
+        )
+    elif population is None or not _cells_cover(policy):
         yield Diagnostic(
             "E0304",
             "a user may be in none of the cells",

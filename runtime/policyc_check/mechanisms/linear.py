@@ -30,14 +30,9 @@ class Strategy(ABC):
 
     @abstractmethod
     def measured(self, raw: Whole, first: int) -> Numbers:
-        """A x, without noise, of the steps from `first` on.
+        """A x, without noise, of the whole numbers x, (steps, cells), of the steps from `first` on.
 
-        Args:
-            raw: (steps, cells), whole numbers.
-            first: steps before it have been measured.
-
-        Returns:
-            The numbers, (numbers, cells), step by step, and how many of them each step has, (steps - first,).
+        (numbers, cells), step by step, and how many of them each step has, (steps - first,).
         """
 
     @abstractmethod

@@ -26,7 +26,8 @@ class ChainRecord(Record):
     `forward[i][j]` = Pr(state j next | state i now); `backward[i][j]` = Pr(state j before | state i now). Beside
     `forward` the latter says nothing here: what leaks is computed from the one, and its reversal. `initial` is the law
     of step 0. `lags`: the k of the bounds through the k-th power of the chain that the accounting uses; (1,)
-    is the paper's recursion. `share`: of all users, those of the group, for utility only.
+    is the paper's recursion. `share`: of all users, those of the group, for utility only. `amounts`: what values of an
+    event depend on, and on nothing else of the user.
     """
 
     group: Label | None
@@ -36,6 +37,7 @@ class ChainRecord(Record):
     evidence: str
     lags: Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_LAG)], ...], Field(min_length=1)]
     share: PositiveDecimal | None = UNSAID
+    amounts: Literal["by_cell"] | None = UNSAID
 
     def chain(self) -> Chain:
         """The chain as arrays; InvalidMatrixError when it is none."""

@@ -87,8 +87,7 @@ def canonical_json(content: object) -> bytes:
 def load_plan(path: str | Path) -> Plan:
     """The plan of a file, or of the directory that holds it, as far as privacy needs it.
 
-    Raises:
-        PlanFormatError: E0802, it is not byte for byte what its records would write.
+    PlanFormatError E0802 where it is not byte for byte what its records would write.
     """
     file = Path(path)
     file = file / "plan.json" if file.is_dir() else file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeGuard
 
 from pydantic import Field
 
@@ -118,6 +118,11 @@ Target = Annotated[AlphaDPT | EventLevel | WEvent | AnyUserPromise | AnyUserStep
 def window_of(target: Target) -> int:
     """The steps in a row that a target covers together; 1 for one that is not about windows."""
     return target.window if isinstance(target, AlphaDPT | WEvent) else 1
+
+
+def hides_a_step(target: Target) -> TypeGuard[UserLevel]:
+    """Whether it covers every single step, whatever a user does in it, and leaves nothing to chance."""
+    return isinstance(target, UserLevel) and target.window == 1 and not (target.delta or adds_or_removes(target))
 
 
 def adds_or_removes(target: Target) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from policyc_check.errors import PlanRejectedError
 from policyc_check.plan.plan import Stated
 from policyc_check.plan.release import AdaptiveRelease, BudgetedRelease, Scheduled
+from policyc_check.plan.targets import hides_a_step
 from policyc_check.rounding import Floats, rounded_up
 from policyc_check.runs import Whole, enough
 
@@ -22,7 +23,7 @@ _FINE = 2**80  # floats are added as whole multiples of 1 / _FINE, rounded up
 def total_budgets(plan: Stated, steps: int | Whole) -> Floats:
     """Budgets of all releases together, nats, rounded up, of the first `steps` steps, or of steps given by number."""
     spent, which = _spent(plan.scheduled, np.arange(steps) if isinstance(steps, int) else steps)
-    return np.array([rounded_up(total) for total in spent], dtype=np.float64)[which]
+    return np.array([rounded_up(total + _by_noise(plan)) for total in spent], dtype=np.float64)[which]
 
 
 def repeating_budgets(plan: Stated) -> Floats | None:
@@ -39,7 +40,7 @@ def window_budget(plan: Stated, width: int) -> Fraction:
     adaptive = sum((r.mechanism.spent(width) for r in plan.scheduled if isinstance(r, AdaptiveRelease)), Fraction(0))
     releases = [release for release in plan.scheduled if isinstance(release, BudgetedRelease)]
     if not releases:
-        return adaptive
+        return adaptive + width * _by_noise(plan)
     if width == plan.stream.horizon:
         segments = [segment for release in releases for segment in release.schedule.segments]
         return sum((Fraction(e) * (s.repeats or 0) for s in segments for e in s.epsilons), adaptive)
@@ -52,8 +53,7 @@ def window_budget(plan: Stated, width: int) -> Fraction:
 def window_sums(budgets: Floats, width: int) -> Floats:
     """The sum of every `width` budgets in a row, rounded up, (max(1, T - width + 1),); of fewer budgets, of all.
 
-    Raises:
-        PlanRejectedError: E0801, a budget that is no finite number of at least 0, or no width.
+    PlanRejectedError E0801 of a budget that is no finite number of at least 0, or of no width.
     """
     if width < 1 or not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget or a window is no number that can be added up")
@@ -68,6 +68,12 @@ def all_up(a: Floats, b: Floats) -> Floats:
     """Sums of two arrays, rounded up where they are not exact."""
     total = a + b
     return np.where((total - a != b) | (total - b != a), np.nextafter(total, np.inf), total)
+
+
+def _by_noise(plan: Stated) -> Fraction:
+    """What each step tells at most where none has a budget: what is promised of steps in a row is promised of one."""
+    alone = () if plan.scheduled else plan.targets
+    return min((Fraction(one.epsilon) for one in alone if hides_a_step(one)), default=Fraction(0))
 
 
 def _spent(releases: Sequence[Scheduled], steps: Whole) -> tuple[list[Fraction], Whole]:

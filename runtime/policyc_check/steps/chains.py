@@ -35,10 +35,8 @@ class Law:
 class Side:
     """One direction of a chain: the law of the state any number of steps away.
 
-    Args:
-        matrix: law of the state one step away, given the state now, shape (n, n).
-        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
-        reversed_by: the chain whose laws of the state turn powers of `matrix` around; None where they are not turned.
+    `matrix` is that of the state one step away, given the state now, (n, n), its entries within a factor
+    exp(+-relative_error). The laws of the state of the chain `reversed_by`, if there is one, turn its powers around.
     """
 
     def __init__(self, matrix: ArrayLike, relative_error: float = 0.0, reversed_by: Chain | None = None) -> None:
@@ -70,7 +68,7 @@ class Side:
 
 
 class Chain:
-    """How one user's state moves, as the adversary knows it.
+    """How one user's state moves, as the adversary knows it; InvalidMatrixError E0805 where that is no chain.
 
     Args:
         forward: (n, n), row i the law of the next state given state i now.
@@ -78,9 +76,6 @@ class Chain:
             with `forward`, both are used as they are.
         initial: law of the first state, shape (n,); `stationary` (or None) for the law that stays the same.
         relative_error: every true probability is within a factor exp(+-relative_error) of the one given.
-
-    Raises:
-        InvalidMatrixError: E0805.
     """
 
     def __init__(
@@ -183,10 +178,8 @@ class Chain:
 def reversal(forward: Floats, law_before: Floats, law_after: Floats) -> Floats:
     """Law of the state before given the state after: diag(after)^-1 P^T diag(before), shape (n, n).
 
-    A state that cannot be reached has no row of its own: it gets a reachable state's row, which adds no pair.
-
-    Raises:
-        InvalidMatrixError: E0805, where a reachable state's probability underflows.
+    A state that cannot be reached has no row of its own: it gets a reachable state's row, which adds no pair. Where the
+    probability of one that can be underflows, InvalidMatrixError E0805.
     """
     backward = np.ascontiguousarray(forward.T)
     joint = backward * law_before

@@ -80,9 +80,7 @@ class GroupLeakage:
 def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLeakage:
     """What a plan states about one chain, every inequality shown; of a long stream, all that `width` steps can show.
 
-    Raises:
-        PlanRejectedError: E0801, one is not, or nothing is stated.
-        InvalidMatrixError: E0805, the chain is none.
+    PlanRejectedError E0801 where one is not, or nothing is stated; InvalidMatrixError E0805 where the chain is none.
     """
     stated = [entry for entry in plan.claims.inherited if entry.group == record.group]
     if len(stated) != 1:
@@ -91,7 +89,9 @@ def leakage_of_group(plan: Plan, record: ChainRecord, width: int = 1) -> GroupLe
     sides = chain.backward_side(), chain.forward_side()
     if horizon is not None:
         stated_runs = () if stated[0].pairs else (stated[0].before, stated[0].after)
-        rows = [release.schedule.runs for release in plan.scheduled] + [_runs(runs) for runs in stated_runs]
+        rows = (
+            [Runs([(1, horizon)])] + [release.schedule.runs for release in plan.scheduled] + [*map(_runs, stated_runs)]
+        )
         rows += [Runs([(horizon, 1)])] * any(side.until for side in stated[0].pairs or ())  # no step is like another
         lag = max((lag for runs in stated_runs for run in runs for lag in run.lags), default=1)
         kept = enough(rows, max(width, lag + 1), sides[0].settled + lag)
@@ -108,16 +108,9 @@ def audited_leakage(
 ) -> GroupLeakage:
     """What follows from the numbers that a plan states, once every inequality between them is shown.
 
-    Args:
-        stated: by the plan, about one chain.
-        budgets: of all steps, or of one period of an endless stream, nats, rounded up, (T,).
-        sides: the chain's laws of earlier states, and of later ones.
-        endless: whether the budgets repeat for ever.
-        steps: which steps these are, where not all are there.
-        horizon: then, of how many.
-
-    Raises:
-        PlanRejectedError: E0801, naming a number whose inequality is not shown.
+    `budgets` are those of all steps, or of one period of an `endless` stream, nats, rounded up, (T,); where not all
+    steps are there, those numbered `steps` of a `horizon`. `sides` have the chain's laws of earlier states, and of
+    later ones. PlanRejectedError E0801 names a number whose inequality is not shown.
     """
     if not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise PlanRejectedError("E0801", "a budget is not a finite number of at least 0", where="releases")

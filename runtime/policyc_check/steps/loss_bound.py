@@ -34,14 +34,8 @@ def audited_loss_bound(
 ) -> NDArray[np.bool_]:
     """Whether L(alpha) <= bound, by its definition, with every rounding going against us.
 
-    Args:
-        matrix: (n, n), row-stochastic.
-        alpha: shape (m,), nats, >= 0.
-        bound: shape (m,), nats.
-        relative_error: every true entry is within a factor exp(+-relative_error) of the one given.
-
-    Returns:
-        shape (m,); False means not shown, which for a bound within a few ulps of L may happen although it holds.
+    The matrix is (n, n), row-stochastic, every true entry within a factor exp(+-relative_error) of the one given; alpha
+    >= 0 and bound are nats, (m,). False means not shown, which within a few ulps of L may happen although it holds.
     """
     a, b = np.ravel(np.asarray(alpha, dtype=np.float64)), np.ravel(np.asarray(bound, dtype=np.float64))
     shown = ((b >= a) | (a == 0)) & (a >= 0) & (b >= 0)

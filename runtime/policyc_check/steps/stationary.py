@@ -51,8 +51,7 @@ def stationary_law(matrix: Floats) -> Floats:
 def law_of_class(matrix: Floats, inside: NDArray[np.intp]) -> Floats:
     """The stationary law on one closed set of states, in their order; two roundings from the matrix's own.
 
-    Raises:
-        InvalidMatrixError: E0805, a probability so small that floats lose it.
+    InvalidMatrixError E0805 of a probability so small that floats lose it.
     """
     high = matrix[np.ix_(inside, inside)]
     if ((high > 0) & (high < VANISHING)).any():

@@ -12,12 +12,20 @@ from fractions import Fraction
 from functools import reduce
 
 from policyc_check.claims import Claim
+from policyc_check.mechanisms.values import StreamLaplace
 from policyc_check.plan.claims import Degradation, RhoLeft, UserClaim, UserRhoClaim
 from policyc_check.plan.plan import Plan, Stated
 from policyc_check.plan.queries import CountQuery, PrefixQuery, SumQuery, WindowQuery
 from policyc_check.plan.release import Asked, DerivedRelease, MeasuredRelease, ReleasePlan
 from policyc_check.plan.stream import DAY, MONTH, Length, StreamRecord, longest
-from policyc_check.plan.targets import AnyUserPromise, AnyUserSteps, NeighboringRelation, UserRho, UserStepsRho
+from policyc_check.plan.targets import (
+    AnyUserPromise,
+    AnyUserSteps,
+    NeighboringRelation,
+    UserRho,
+    UserStepsRho,
+    hides_a_step,
+)
 from policyc_check.rounding import rounded_down
 from policyc_check.users.noise import added
 from policyc_check.users.participation import Participation
@@ -71,10 +79,8 @@ def largest_units(query: SumQuery) -> int:
 def period_of(plan: Stated) -> Fraction | None:
     """How many steps the period has at most that a promise is about, or which part of one; None for all of it.
 
-    Where a promise is about windows it is one step: what is kept of a user is bounded in each by itself.
-
-    Raises:
-        ValueError: a period and a step overlap, or two promises are about different ones.
+    Where a promise is about windows it is one step: what is kept of a user is bounded in each by itself. ValueError
+    where a period and a step overlap, or two promises are about different ones.
     """
     (per, windows), *others = {(one.per, bool(one.window)) for one in promised_user_level(plan)} or {(None, False)}
     if others or (per is not None and windows):
@@ -149,6 +155,27 @@ def setting_of(plan: Stated, release: Asked, target: Promise, bound: int | None 
         workload=query.kind if isinstance(query, PrefixQuery | WindowQuery) else "identity",
         window=query.steps if isinstance(query, WindowQuery) else None,
     )
+
+
+def reason_against_chains(plan: Plan) -> str | None:
+    """Why what measured releases tell of a step does not leak as a budget does, or None.
+
+    A user is in one state at a step, with an amount of a law that depends on the state alone. State and amount are a
+    chain then, whose rows depend on the state alone: it passes on what the chain of states does.
+    """
+    record, summed = plan.participation, any(isinstance(release.query, SumQuery) for release in plan.releases)
+    known = {
+        "nothing is promised of a step by itself, for certain": any(map(hides_a_step, plan.targets)),
+        "a chain says one place of a user at a step": record is not None
+        and record.per_step == max(spread_of(plan, release) for release in plan.releases) == 1,
+        "noise that steps share, or that leaves anything to chance, is no budget": all(
+            isinstance(r.mechanism, StreamLaplace) and isinstance(r.query, CountQuery | SumQuery) for r in plan.releases
+        ),
+        "a user without an event is in no state of a chain": not plan.correlation.chains
+        or (plan.stream.cell is not None and plan.stream.cell.otherwise is not None),
+        "a chain does not say what amounts depend on": not summed or all(c.amounts for c in plan.correlation.chains),
+    }
+    return next((reason for reason, holds in known.items() if not holds), None)
 
 
 def stream_profile(plan: Plan, target: Promise, bound: int | None = None) -> PrivacyProfile:

@@ -25,12 +25,8 @@ NODES, WEIGHTS = leggauss(32)  # on [-1, 1]
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """The delta of a Gaussian release at `epsilon`: exact but for upward rounding, a relative 4e-12 up to mu 50.
 
-    Args:
-        epsilon: nats, >= 0.
-        mu: L2 sensitivity / stddev, >= 0; for several releases the root of the sum of their squares.
-
-    Returns:
-        delta in [0, 1]; never below 2.3e-308 unless mu is 0.
+    `mu` >= 0 is L2 sensitivity / stddev; for several releases the root of the sum of their squares. Below 2.3e-308 it
+    is that, unless mu is 0.
     """
     if not (epsilon >= 0 and mu >= 0):
         raise ValueError("epsilon and mu are at least 0")

@@ -104,16 +104,11 @@ class DiscreteGaussianLoss:
     Pr(Z = z) <= exp(-z^2 / (2 n v)) Pr(Z = 0). Pr(Z = 0) is the mean of the n-th power of the characteristic function,
     which by Poisson summation is at most exp(-v t^2 / 2) + 2.1 exp(-v pi^2 / 2) on [-pi, pi]; expand: the second term,
     < 1.2e-19, adds a relative 2n of itself, below 1e-12 for n up to a million.
-
-    Args:
-        v: variance parameter of the noise, in squared units, > 0.
-        changes: n.
-        shift: c.
     """
 
-    v: float
-    changes: int
-    shift: int = 1
+    v: float  # variance parameter of the noise, in squared units, > 0
+    changes: int  # n
+    shift: int = 1  # c
 
     @property
     def mu(self) -> float | None:

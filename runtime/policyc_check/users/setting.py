@@ -16,14 +16,11 @@ from policyc_check.users.strategies import largest_sum
 class Moves:
     """How far neighbors differ at most in what is measured, all numbers of all cells together.
 
-    Args:
-        l2_square: L2 squared, in squared units.
-        l1: L1, in units; None where nobody asks for it.
-        alike: where each number that differs is a value of the series: how many there are, and by how much at most.
+    `alike`: where each number that differs is a value of the series: how many there are, and by how much at most.
     """
 
-    l2_square: int
-    l1: int | None = None
+    l2_square: int  # L2 squared, in squared units
+    l1: int | None = None  # L1, in units; None where nobody asks for it
     alike: tuple[int, int] | None = None
 
     @classmethod
@@ -104,8 +101,7 @@ class Setting:
     def moved_square(self, square: Callable[[Participation], int]) -> int:
         """How far one neighbor moves linear combinations of the raw series at most, L2 squared, in units squared.
 
-        Args:
-            square: the same for one user added or removed who adds at most 1 to a step, all coefficients being >= 0.
+        `square` is the same for one user added or removed who adds at most 1 to a step, all coefficients being >= 0.
         """
         # a cross term >= 0 only helps; each pair of steps is shared by at most `spread` cells
         return self._of_two(square, 4 if self.signed else 2) * self.spread * self.contribution**2
@@ -114,10 +110,8 @@ class Setting:
         """How far one neighbor moves linear combinations of the raw series at most, L1, in units.
 
         Cells do not mix, so what a step moves is at most its column's L1 norm times what it changes by in L1, however
-        that is spread over cells.
-
-        Args:
-            columns: L1 norms of the columns, whole numbers >= 0, shape (horizon,); of an endless stream, all there are.
+        that is spread over cells. `columns` are their L1 norms, whole numbers >= 0, (horizon,); of an endless stream,
+        all there are.
         """
         return self._of_two(lambda part: largest_sum(columns, part), 2) * self.spread * self.contribution
 

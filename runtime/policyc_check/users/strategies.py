@@ -26,11 +26,7 @@ def row_bounds(rows: Whole, participation: Participation) -> Whole:
 def largest_sum(columns: Whole, participation: Participation) -> int:
     """At most the largest sum of whole numbers >= 0, one a step, over steps in which one user may take part.
 
-    Exact where spacing is 1.
-
-    Args:
-        columns: shape (horizon,); of an endless stream, all numbers that there are.
-        participation: how often a user takes part.
+    Exact where spacing is 1. `columns` are (horizon,); of an endless stream, all numbers that there are.
     """
     if participation.horizon is None:
         return participation.steps * int(columns.max())

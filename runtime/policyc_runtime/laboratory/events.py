@@ -7,7 +7,6 @@ They carry a column `simulated`, which marks the ledger of the run that reads th
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,9 @@ from policyc_check.users.claims import own_bound, period_of, promised_user_level
 from policyc_runtime.ancestors import ancestors
 from policyc_runtime.errors import DataError, ReleaseError
 from policyc_runtime.estimation.signal import SeriesProcess, drawn_series
-from policyc_runtime.groups import group_sizes, shares_of
 from policyc_runtime.laboratory.events_file import Events, step_0, write
-from policyc_runtime.laboratory.streams import USERS, counts_in_cells, turns_of
+from policyc_runtime.laboratory.moving_users import USERS, moving_users
+from policyc_runtime.laboratory.streams import counts_in_cells, turns_of
 from policyc_runtime.output_place import output_paths, require_writable
 from policyc_runtime.published_values import NOT_A_RELEASE
 from policyc_runtime.randomness import SimulationRandomness
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policyc_check.plan.stream import ParticipationRecord, StreamRecord
-    from policyc_check.steps.chains import Chain
     from policyc_runtime.plan import Plan
 
     Array = NDArray[np.float64]
@@ -63,8 +61,8 @@ def write_events(
     """Write simulated events as CSV (also gzipped) or Parquet, which a run of the plan accepts.
 
     Args:
-        plan: what users do is drawn from its chains; under a user-level promise from the signal, within the
-            participation bound; where neither is declared users are anywhere, and take part, at random.
+        plan: what users do is drawn from its chains; under a user-level promise without any from the signal, within
+            the participation bound; where neither is declared users are anywhere, and take part, at random.
         seed: makes the events repeatable.
         path: the file, by suffix; earlier simulated events there are replaced as a whole, nothing else is.
         steps: how many; default the horizon, or `ENDLESS_STEPS`.
@@ -85,8 +83,9 @@ def write_events(
     check_steps(plan, total, str(file), step_0(plan))
     generator = SimulationRandomness(seed).generator
     values: Array | None = None
-    if not promised_user_level(plan):
-        events = _moving(plan, total, generator)
+    if not promised_user_level(plan) or plan.correlation.chains:
+        _require_few((plan.stream.population or USERS) * total)
+        events = Events(*moving_users(plan, total, generator))
     elif signal is not None and len(measured_releases(plan)) == 1:
         events, values = _following(plan, signal, total, generator)
     else:
@@ -142,41 +141,6 @@ def _require_few(events: int) -> None:
             because=f"at most {LARGEST_EVENTS:,} are drawn and written",
             help="ask for fewer steps: `--steps N`",
         )
-
-
-def _moving(plan: Plan, steps: int, generator: np.random.Generator) -> Events:
-    """Users of the declared chains, groups as large as is said, else all alike; those without a chain anywhere.
-
-    Who is `otherwise` has no event.
-    """
-    users, listed = plan.stream.population or USERS, len(plan.stream.cell.cells) if plan.stream.cell else 1
-    _require_few(users * steps)
-    states = len(plan.stream.cell.states) if plan.stream.cell else 2
-    chains = [record.chain() for record in plan.correlation.chains]
-    parts, first = [], 0
-    groups = max(plan.groups, 1)
-    shares = shares_of(plan.correlation.chains) if plan.one_law else [Fraction(1, groups)] * groups
-    for group, many in enumerate(group_sizes(users, shares)):
-        if group < len(chains):
-            course = _courses(chains[group], many, steps, generator)
-        else:
-            course = generator.integers(0, states, (steps, many), dtype=np.int16)
-        step, user = np.nonzero(course < listed)
-        parts.append((user + first, step, course[step, user]))
-        first += many
-    user, step, cell = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Events(user.astype(np.int64), step.astype(np.int64), cell.astype(np.int64))
-
-
-def _courses(chain: Chain, users: int, steps: int, generator: np.random.Generator) -> NDArray[np.int16]:
-    """(steps, users): the state of every user at every step."""
-    found = np.zeros((steps, users), dtype=np.int16)
-    sums = np.cumsum(np.vstack([chain.marginal(0)[None], chain.forward]), axis=1)[:, :-1]
-    row = np.zeros(users, dtype=np.int64)  # of `sums`: the law of the first state, then those of the next one
-    for step in range(steps):
-        found[step] = (generator.random(users)[:, None] >= sums[row]).sum(axis=1)
-        row = found[step].astype(np.int64) + 1
-    return found
 
 
 def _taking_part(plan: Plan, steps: int, generator: np.random.Generator) -> Events:

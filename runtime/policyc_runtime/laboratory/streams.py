@@ -19,6 +19,7 @@ from policyc_runtime.estimation.linear import Linear
 from policyc_runtime.estimation.plain_series import SeriesFilter, SeriesSmoother
 from policyc_runtime.estimation.projection import Mle, NoEstimation
 from policyc_runtime.estimation.signal import SeriesProcess, SignalModel, drawn_series
+from policyc_runtime.laboratory.moving_users import USERS, moving_users
 from policyc_runtime.noisy_values import derived_values, measured, noisy_values
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import DerivedRelease, MeasuredRelease, ReleasePlan
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 DROPPING = "dropping alone"
-USERS = 1000  # where the policy gives no population
 
 
 class Drawn(NamedTuple):
@@ -76,6 +76,8 @@ def streams_of(plan: Plan, steps: int, signal: SeriesProcess | Array | None = No
             kind, begun again at its end. None, or several counts and sums: users are drawn.
     """
     sources = [release for release in plan.releases if source_release(plan, release) is release]
+    if plan.correlation.chains and (signal is None or len(sources) > 1):
+        return _of_moving_users(plan, sources, steps)
     if signal is None or len(sources) > 1:
         return _of_users(plan, sources, steps)
     (source,) = sources
@@ -234,8 +236,7 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
             once = record.per_step == 1 and not (several and source.query.by is not None)
             values = np.asarray(turn == 0, dtype=np.float64) if once else np.ones(step.size)
             if isinstance(source.query, SumQuery):
-                unit = float(source.query.grid)
-                values = np.rint(generator.uniform(float(source.query.low), float(source.query.high), step.size) / unit)
+                values = _units(source.query, step.size, generator)
             drawn.all[source.name] = summed(source, part, step, cell, values)
             kept = counted & (turn < turns[source.name])
             drawn.kept[source.name] = summed(source, part[kept], step[kept], cell[kept], values[kept])
@@ -251,6 +252,32 @@ def _of_users(plan: Plan, sources: list[ReleasePlan], steps: int) -> Streams:
             f"`{DROPPING}` has those that are dropped, and no noise"
         )
     return Streams(draw, {}, said)
+
+
+def _of_moving_users(plan: Plan, sources: Sequence[ReleasePlan], steps: int) -> Streams:
+    """Users who move as the chains say, each with one event in a step, of values anywhere between their limits."""
+    users = plan.stream.population or USERS
+
+    def draw(generator: np.random.Generator) -> Drawn:
+        _, step, cell = moving_users(plan, steps, generator)
+        raw = {}
+        for source in sources:
+            sums, own, values = np.zeros((steps, len(source.cells))), np.zeros_like(cell), np.ones(step.size)
+            if plan.stream.cell is not None and source.query.by is not None:
+                own = ancestors(plan.stream.cell, source.query.by)[cell]
+            if isinstance(source.query, SumQuery):
+                values = _units(source.query, step.size, generator)
+            np.add.at(sums, (step, own), values)
+            raw[source.name] = _with_absent(plan, source, sums, users).astype(np.int64)
+        return Drawn(raw, raw)
+
+    return Streams(draw, {}, f"{users:,} users who move as declared, each with one event in a step")
+
+
+def _units(query: SumQuery, events: int, generator: np.random.Generator) -> Array:
+    """Values of events anywhere between the limits of a sum, in whole units of its grid."""
+    drawn: Array = generator.uniform(float(query.low), float(query.high), events) / float(query.grid)
+    return np.rint(drawn)
 
 
 def _with_absent(plan: Plan, source: ReleasePlan, sums: Array, users: int) -> Array:

@@ -78,6 +78,12 @@ def counts_absent(plan: Plan, release: ReleasePlan) -> bool:
     return once and isinstance(query, CountQuery) and query.by is not None
 
 
+def _sums_elsewhere(plan: Plan, release: ReleasePlan) -> bool:
+    """Whether the last value of a step is what events in no listed cell add up to."""
+    cell, query = plan.stream.cell, release.query
+    return cell is not None and cell.otherwise is not None and isinstance(query, SumQuery) and query.by is not None
+
+
 def counted_by_user(session: Session, plan: Plan, start: int, steps: range, *, carried_on: bool) -> StepCounts:
     """Counts and sums of the tables `event` and `person`, from step 0 on; of steps before `steps` they are 0.
 
@@ -91,9 +97,9 @@ def counted_by_user(session: Session, plan: Plan, start: int, steps: range, *, c
     record = plan.participation
     assert record is not None, "plans with a user-level target have a bound"
     calendar = calendar_of(plan, start)
-    last = listed_cells(plan) + any(
-        counts_absent(plan, release) for release in measured_releases(plan)
-    )  # an event elsewhere counts
+    last = listed_cells(plan) + any(  # an event elsewhere counts
+        counts_absent(plan, release) or _sums_elsewhere(plan, release) for release in measured_releases(plan)
+    )
     found, dropped = participations(session.dialect, calendar, steps, last, plan.stream.horizon), None
     if record.enforced:
         session.create("participation", found)
@@ -254,13 +260,15 @@ def _values(session: Session, plan: Plan, release: ReleasePlan, steps: int) -> S
     """(steps, cells) of a count or sum of the table `counted`, in units."""
     query, record = _measured_query(release), plan.participation
     assert record is not None
-    source, names = f"SELECT * FROM counted WHERE code < {listed_cells(plan)}", [name for name, _ in sum_columns(plan)]
+    last, names = listed_cells(plan) + _sums_elsewhere(plan, release), [name for name, _ in sum_columns(plan)]
+    source = f"SELECT * FROM counted WHERE code < {last}"
     if _most_cells(plan) is not None and query.by is None:  # without cells a user counts once, in the first one
         source += " AND turn <= 1"
     elif _most_cells(plan) is not None and record.enforced:
         source += f" AND turn <= {query.cells_per_step or 1}"
     if plan.stream.cell is not None and query.by not in (None, plan.stream.cell.column):
         own = ancestors(plan.stream.cell, str(query.by)).tolist()
+        own += [max(own) + 1] * (last - len(own))
         source = at_level(source, own, names, once=_most_cells(plan) is not None)
     code, value = "0" if query.by is None else "code", "count(*)"
     if isinstance(query, SumQuery):
