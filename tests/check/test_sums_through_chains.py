@@ -1,4 +1,4 @@
-"""What E0702 says of sums under alpha-DP_T: the chain bounds what they tell where amounts depend on places alone.
+"""What E0415 says of sums under alpha-DP_T: the chain bounds what they tell where amounts depend on places alone.
 
 Let a user at step t be at a place, with an amount of a law that depends on the place, and on nothing else: place and
 amount are a chain whose rows depend on the place alone, so what leaks through it is what leaks through the chain of

@@ -30,7 +30,7 @@ def stream(rooms: str = ROOMS, step: str = "5min", horizon: str = "288 steps") -
 
 REFUSED = {
     "publish a `sum` under": (
-        "E0702",
+        "E0415",
         stream(ELSEWHERE) + "release s = sum(visits.a, clamp = 0 .. 5) by room\n" + ALPHA,
     ),
     "constrain a running total": (

@@ -341,8 +341,8 @@ def test_endless_streams_spend_what_never_adds_up_to_more(tmp_path):
 
 
 REFUSED = {
-    "amounts not said": ({"correlation": chain(amounts="")}, "E0702"),
-    "of one group not said": ({"correlation": chain(group="men") + chain(group="women", amounts="")}, "E0702"),
+    "amounts not said": ({"correlation": chain(amounts="")}, "E0415"),
+    "of one group not said": ({"correlation": chain(group="men") + chain(group="women", amounts="")}, "E0415"),
     "several events": ({"more": "participation at_most(1 step, per_step = 2, enforced = keep_first)"}, "E0702"),
     "another budget": ({"more": "budget quantified()"}, "E0702"),
     "shared noise": ({"more": "mechanism dft(coefficients = 2, noise = laplace)"}, "E0703"),

@@ -83,6 +83,7 @@ def _chain(accounting: Accounting, record: ChainRecord) -> Json:
         else [*map(exact, record.initial)],
         "evidence": record.evidence,
         **({} if record.share is None else {"share": exact(record.share)}),
+        **({} if record.amounts is None else {"amounts": AMOUNTS}),
         "stated": list(stated),
         "reversal": _reversal(record),
         "settled": chain.is_stationary_start,
@@ -117,6 +118,7 @@ def _reversal(record: ChainRecord) -> str:
     )
 
 
+AMOUNTS = "that of an event depends on its cell, and on nothing else of the user or of other steps"
 PAIRS = (
     "every ordered pair of states by itself, through all steps before and after: what the worst outputs of all of them "
     "tell together, not more, where noise can show every set of cells"

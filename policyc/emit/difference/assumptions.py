@@ -32,6 +32,7 @@ def _chains(old: Plan, new: Plan) -> Iterator[Change]:
         return
     before, after = _of_groups(old), _of_groups(new)
     yield from _shares(before, after)
+    yield from _amounts(before, after)
     for group in (*before, *(group for group in after if group not in before)):
         what = f"how users{f' of group {group}' if group else ''} move"
         was, now = before.get(group), after.get(group)
@@ -68,6 +69,19 @@ def _shares(before: dict[str | None, Known], after: dict[str | None, Known]) -> 
         elif new is None:
             effect, reason = Effect.STRONGER, "one number less is published unprotected"
         yield Change("assumptions", f"the share of group {group}", old, new, effect, reason)
+
+
+def _amounts(before: dict[str | None, Known], after: dict[str | None, Known]) -> Iterator[Change]:
+    """What is assumed of amounts that are summed."""
+    for group, now in after.items():
+        was = before.get(group)
+        if not isinstance(was, ChainRecord) or not isinstance(now, ChainRecord) or was.amounts == now.amounts:
+            continue
+        what = f"what amounts{f' of group {group}' if group else ''} depend on"
+        if now.amounts:
+            yield Change("assumptions", what, None, "the cell alone", Effect.WEAKER, "something more must stay true")
+        else:
+            yield Change("assumptions", what, "the cell alone", None, Effect.STRONGER, "it need no longer be true")
 
 
 def _of_groups(plan: Plan) -> dict[str | None, Known]:

@@ -32,6 +32,7 @@ def check_correlation(policy: Policy) -> Iterator[Diagnostic]:
     """All findings about the `correlation` statements; a matrix already found wrong is not computed with."""
     yield from _one_each(policy)
     yield from _shares(policy)
+    yield from _amounts(policy)
     yield from _unwritten(policy)
     for chain in policy.chains:
         matrices = [m for m in (chain.forward, chain.backward) if m is not None]
@@ -89,6 +90,25 @@ def _shares(policy: Policy) -> Iterator[Diagnostic]:
         at,
         because="shares divide the population between the groups: by them estimates know what all counts together say",
         help=write,
+    )
+
+
+def _amounts(policy: Policy) -> Iterator[Diagnostic]:
+    """E0415: what leaks of sums through a chain is known where it says what amounts depend on."""
+    summed = next((release for release in policy.releases if release.kind == "sum"), None)
+    silent = next((chain for chain in policy.chains if chain.amounts is None), None)
+    promised = any(isinstance(target, AlphaDPTTarget) for target in policy.targets)
+    if summed is None or silent is None or not promised:
+        return
+    yield Diagnostic(
+        "E0415",
+        f"the chain does not say what `{summed.column}` depends on, and `{summed.name}` adds it up",
+        silent.span,
+        because="who has habits, and spends much at one step as at others, is told of by the sums of all steps, beside "
+        "any chain of places",
+        help="write `amounts = by_cell` in every chain, if the amount of an event depends on its cell and on nothing "
+        "else; else publish `count(...)`, or promise `user_level(...)` or `event_level(...)` alone",
+        labels=(Label(summed.span, "summed here"),),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policyc.diagnostics import Diagnostic, Span
 from policyc.diagnostics.diagnostic import Label
 from policyc.offers import mechanism_offers
-from policyc.semantics.policy import Policy, Release
+from policyc.semantics.policy import Policy
 from policyc.semantics.targets import AlphaDPTTarget, UserLevelTarget, UserStepsTarget, WEventTarget
 
 
@@ -36,9 +36,11 @@ def _listed(names: list[str]) -> str:
 def _missing(policy: Policy) -> Iterator[tuple[str, Span, str]]:
     """What is missing, where, and what to write meanwhile; the most basic first."""
     yield from _targets(policy)
-    for release in () if policy.of_streams else policy.releases:
+    silent = any(chain.amounts is None for chain in policy.chains)  # which is said of the chain
+    for release in () if policy.of_streams or (_leaks(policy) and silent) else policy.releases:
         if release.kind != "count":
-            yield "sums", *_instead_of_sums(policy, release)
+            instead = "promise a period of a user alone: it covers each of its steps, at the smallest epsilon of all"
+            yield "sums", release.span, instead
     if policy.of_streams and policy.budget.name not in ("auto", "parts"):
         what = f"budget `{policy.budget.name}` beside noise that hides steps together"
         instead = "leave it out: where users may be in any steps, the same noise in all of them errs least"
@@ -66,7 +68,7 @@ def _mechanism(policy: Policy) -> Iterator[tuple[str, Span, str]]:
             f"write `{wish.name}(window = 12 steps)`, over which it divides what steps may spend, or add "
             "`target w_event(epsilon = 1.0, window = 12 steps)`, whose windows it divides",
         )
-    elif any(isinstance(t, AlphaDPTTarget) for t in policy.targets) and offer.noise(wish.arguments) != "laplace":
+    elif _leaks(policy) and offer.noise(wish.arguments) != "laplace":
         return  # as E0313 says
     elif not offer.promises & kept:
         yield f"mechanism `{wish.name}`", span, "write `mechanism auto`, or leave it out"
@@ -77,20 +79,9 @@ def _wide(policy: Policy) -> bool:
     return any(isinstance(target, UserLevelTarget) and (target.window or 1) > 1 for target in policy.targets)
 
 
-def _instead_of_sums(policy: Policy, release: Release) -> tuple[Span, str]:
-    """Where sums are asked for, and what to write: a promise about steps plans them where it stands alone."""
-    silent = next((chain for chain in policy.chains if chain.amounts is None), None)
-    if silent is not None and any(isinstance(target, AlphaDPTTarget) for target in policy.targets):
-        return (
-            release.span,
-            "write `amounts = by_cell` in each chain, if what a user adds depends on the cell of the step and on "
-            "nothing else of the user; users with habits tell of them by the sums of all steps, whatever the chain: "
-            "then publish `count(...)`",
-        )
-    return (
-        release.span,
-        "promise a period of a user alone: it covers each of its steps, at the smallest epsilon of all",
-    )
+def _leaks(policy: Policy) -> bool:
+    """Whether it is promised what leaks through chains."""
+    return any(isinstance(target, AlphaDPTTarget) for target in policy.targets)
 
 
 def _targets(policy: Policy) -> Iterator[tuple[str, Span, str]]:

@@ -99,10 +99,12 @@ def test_a_sparse_chain_that_mixes_holds_for_ever(findings, rooms_policy):
 
 def test_what_is_not_planned_yet_is_refused_once(findings, rooms_policy):
     """All that cannot be planned yet is one finding."""
-    text = rooms_policy + "release total = sum(s.amount, clamp = 0 .. 5)\n"
-    _, found = findings(text + "mechanism dft(noise = laplace)\ndeliver offline\n")
-    assert codes(found) == ["E0702"]
-    for missing in ("sums", "mechanism `dft`"):
+    users = "target user_level(epsilon = 3, delta = 0, neighbors = replace)\n"
+    bound = 'participation at_most(288 steps, per_step = 2, assumed = "so it is")\n'
+    _, found = findings(f"{rooms_policy}{users}{bound}mechanism dft(noise = laplace)\ndeliver offline\n")
+    assert [code for code in codes(found) if code.startswith("E")] == ["E0702"]
+    found = [finding for finding in found if finding.code == "E0702"]
+    for missing in ("several events", "mechanism `dft`"):
         assert missing in found[0].message
 
 
