@@ -131,6 +131,7 @@ ADAPTS = ("budget_distribution", "budget_absorption")
 SKIPPING = ("subsample", "filter_subsample")
 COUNTS = ("count", "by cell", "by cell, otherwise", "two", "a level")
 TOTALS_OF_COUNTS = ("prefix", "window", "prefix by cell", "window of totals")
+SUMS = ("sum by cell", "count and sum", "window of sums", "sums at a level")
 AGREEING = ("agreeing levels", "levels along two ways")
 COUNTS_AND_MADE = (*COUNTS, "blocks", "blocks by cell", "changes", "shares", "levels", *TOTALS_OF_COUNTS)
 TOTALS = tuple(name for name in RELEASES if any("prefix" in text or "window" in text for text in RELEASES[name]))
@@ -252,8 +253,15 @@ class Combination:
         return "; ".join(differs)
 
     @property
+    def through_chains(self) -> bool:
+        """Whether sums are published of users of whose moves a promise is about."""
+        return self.target in LEAKS and any("sum(s" in text for text in RELEASES[self.release])
+
+    @property
     def windowed(self) -> bool:
         """Whether a promise about steps is accounted for as one about all of a user, since budgets cannot say it."""
+        if self.through_chains:
+            return True
         if self.target not in (*WINDOWS, *TOGETHER):
             return False
         words = ("sum(s", *(() if self.target in TOGETHER else ("prefix", "window", "zone")))
@@ -298,7 +306,7 @@ class Combination:
     def unasked(self) -> tuple[str, ...]:
         """Dimensions that mean nothing under this target."""
         if self.windowed:
-            return ("participation", "chain")
+            return ("participation",) if self.through_chains else ("participation", "chain")
         if self.user_level:
             return ("chain",)
         return ("participation", "signal") if self.target in LEAKS else ("participation", "signal", "chain")
@@ -391,9 +399,10 @@ class Combination:
         matrix = ring if self.chain == "ring" else mixing
         named = " for walkers" if self.chain in ("groups", "shared", "half known") else ""
         part, rest = ("share = 0.3, ", "share = 0.7, ") if self.chain == "shared" else ("", "")
-        yield f'correlation markov(forward = {matrix}, initial = {start}, {part}evidence = "e"){named}'
+        said = 'amounts = by_cell, evidence = "e"' if self.through_chains else 'evidence = "e"'
+        yield f"correlation markov(forward = {matrix}, initial = {start}, {part}{said}){named}"
         if self.chain in ("groups", "shared"):
-            yield f'correlation markov(forward = {slow}, initial = stationary, {rest}evidence = "e") for riders'
+            yield f"correlation markov(forward = {slow}, initial = stationary, {rest}{said}) for riders"
         if self.chain == "half known":
             yield 'correlation none(evidence = "e") for riders'
 
@@ -419,6 +428,11 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0702"
     if one.user_level and (one.budget != "auto" or (adaptive and not (one.windowed and budgets))):
         yield "E0702"
+    if one.through_chains and mechanism not in ("auto", "laplace") and not one.unable:
+        yield "E0702"
+    events_added = one.through_chains and one.target in ("alpha + event, added", "alpha + w_event, delta")
+    if events_added and one.by_cell:
+        yield "E0314"
     often = one.several or (not one.windowed and "per_step = 2" in one.participation)
     if one.user_level and one.release == "by cell, otherwise" and (often or not one.replaced):
         yield "E0314"
@@ -434,7 +448,7 @@ def _unfit(one: Combination) -> Iterator[str]:
     if one.agrees and several:
         yield "E0722"
     totals = (*TOTALS_OF_COUNTS, "window of sums")  # made of released values
-    if steps and one.release in totals and one.demands:
+    if (steps or one.through_chains) and one.release in totals and one.demands:
         yield "E0236"
     added = "add_remove" in TARGETS[one.target][0]
     if one.release == "blocks by cell" and one.user_level and added:
@@ -445,11 +459,11 @@ def _unfit(one: Combination) -> Iterator[str]:
         yield "E0304"
     if steps and added and one.by_cell and one.cells == CELLS:
         yield "E0304"
-    if one.constraint == "total" and ((one.user_level and added) or (several and one.by_cell)):
+    if one.constraint == "total" and ((one.user_level and added) or (several and one.by_cell) or events_added):
         yield "E0602"
     if one.constraint == "total" and not one.by_cell:
         yield "E0610"
-    if mechanism in SKIPPING and one.user_level and one.release in TOTALS:
+    if mechanism in SKIPPING and one.user_level and one.release in TOTALS and not one.through_chains:
         yield "E0611"
     if one.user_level and estimate in ("map", "joint_map"):
         yield "E0756"
@@ -511,7 +525,8 @@ def _planned(one: Combination) -> Iterator[str]:
         yield "E0755"
     if mechanism == "subsample" and one.by_cell and one.several:
         yield "E0755"
-    if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism) and one.target not in PURE:
+    pure = one.target in PURE or one.through_chains
+    if sums and ("binomial" in one.mechanism or "laplace" in one.mechanism) and not pure:
         yield "E0755"  # more coins, or more different losses, than fit a machine
 
 
@@ -548,6 +563,9 @@ def every_combination() -> list[Combination]:
         {"target": SINGLE_STEPS, "mechanism": MECHANISMS},
         {"target": SINGLE_STEPS, "release": COUNTS_AND_MADE[len(COUNTS) :], "constraint": CONSTRAINTS},
         {"target": TARGETS, "release": RELEASES},
+        {"target": LEAKS[:3], "release": SUMS, "mechanism": MECHANISMS},
+        {"target": LEAKS, "release": SUMS[:1], "chain": CHAINS, "deliver": DELIVERIES},
+        {"target": ("alpha",), "release": SUMS[:2], "estimate": ESTIMATES, "deliver": DELIVERIES},
         {"target": (*LEAKS, "replace"), "constraint": ("none", "whole", "total"), "estimate": ("auto",)}
         | {"release": AGREEING, "mechanism": ("auto", "laplace()", "budget_absorption(window = 4 steps)")},
         {"target": ("alpha", "event", "rho", "pure"), "constraint": ("none", "whole", "steady", "total")}
