@@ -112,7 +112,7 @@ def _drawn(
 ) -> list[Found]:
     """The same of noise that is drawn, far from all bounds; of `computed` ones, what whole numbers add to them is."""
     count = max(MOST_VALUES // max(map(len, tree.above)), 16)
-    if tree.whole and isinstance(tree, Crossed):
+    if isinstance(tree, Crossed) and tree.nearest_whole:
         count = min(count, PROGRAMS)
     noises, randomness = [], SimulationRandomness(SEED)
     for entry in entries:

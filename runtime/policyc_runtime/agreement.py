@@ -190,7 +190,7 @@ class Levels(ABC):
     ) -> Array:
         """Of one step, the values (1, all) that keep all that is asked, with these decimals where such values do."""
         target = np.hstack(self.agreeing(values, variances, None))
-        spread = np.repeat([float(one[0]) for one in variances], demands.sizes)
+        spread = self._spread(demands, variances)
         digits = [FINE if one is None else one for one in decimals or [None] * len(values)]
         if decimals is not None and any(one == 0 for one in decimals):
             if any(digits):  # some levels are whole, and others have decimals
@@ -206,6 +206,11 @@ class Levels(ABC):
             return near
         found = demands.on_the_grid(real, spread, digits, before, needed=False)
         return real if found is None else found
+
+    @staticmethod
+    def _spread(demands: Demands, variances: Sequence[Array]) -> Array:
+        """The variances of all values of a step, one after the other."""
+        return np.repeat([float(one[0]) for one in variances], demands.sizes)
 
     @abstractmethod
     def agreeing(

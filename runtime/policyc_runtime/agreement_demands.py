@@ -160,6 +160,16 @@ def rows_but_totals(asked: ConstraintSet) -> list[ConstraintRow]:
     return [row for row in asked.rows if not _says_total(row, asked)]
 
 
+def beyond_bounds(levels: Sequence[ConstraintSet]) -> bool:
+    """Whether more is asked than whole bounds of single values of the first level, and what all add up to."""
+    finest = (row for row in rows_but_totals(levels[0]) if len(row.current) != 1 or not _is_whole(_limit(row)))
+    return any(finest) or any(rows_but_totals(level) for level in levels[1:])
+
+
+def _is_whole(limit: Fraction | None) -> bool:
+    return limit is not None and limit.denominator == 1
+
+
 def _says_bound(row: ConstraintRow, asked: ConstraintSet) -> bool:
     limit = _limit(row)
     return len(row.current) == 1 and limit is not None and (asked.integer or limit.denominator == 1)

@@ -14,7 +14,7 @@ from policyc_check.plan.queries import Query
 from policyc_check.plan.stream import CellRecord
 from policyc_check.records import Count, Name, Record
 from policyc_runtime.agreement import Bounds, Levels, Tree
-from policyc_runtime.agreement_demands import Demands, Link, general_rows, rows_but_totals
+from policyc_runtime.agreement_demands import Demands, Link, beyond_bounds, general_rows, rows_but_totals
 from policyc_runtime.ancestors import parents
 from policyc_runtime.constraint_row import ConstraintRow
 from policyc_runtime.crossed_levels import Crossed, reason_against
@@ -164,7 +164,7 @@ def _levels(releases: Sequence[_Level], links: Sequence[Link], population: int |
             names, tuple(link.own for link in links), kept, total, demands, tuple(link.parent for link in links)
         )
     above = _sums_of_finest(names, links)
-    if reason := reason_against(names, above, [one.whole for one in bounds]):
+    if reason := reason_against(names, above, [one.whole for one in bounds], demanding=beyond_bounds(asked)):
         raise ValueError(reason)
     alone = [ConstraintSet((), one.cells, integer=False) for one in asked]
     equations = Demands.of(alone, links, total, general) if bounds[0].whole else None

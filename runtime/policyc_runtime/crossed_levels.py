@@ -6,7 +6,9 @@ values two sums share: no two of one level do, so that the level with most value
 factorised is as large as all others together.
 
 Values are rounded at the finest level and added up; where they are whole numbers, the nearest are found by a program.
-Along two ways its vertices are whole (sums nested in two families are a network), along three they may not be.
+Along two ways its vertices are whole (sums nested in two families are a network). Along three they are not, and whether
+whole numbers with given sums exist is NP-complete (IJ94): values are rounded there as decimals are, and no more can be
+asked of them than bounds of the finest ones and what all add up to.
 """
 
 from __future__ import annotations
@@ -41,6 +43,11 @@ class Crossed(Levels):
     equations: Demands | None = None
     _kept: dict[tuple[float, ...], _Factor] = field(default_factory=dict, init=False, compare=False, repr=False)
 
+    @cached_property
+    def nearest_whole(self) -> bool:
+        """Whether values are whole numbers, and the nearest of these are found; else they are rounded."""
+        return self.whole and three_ways(self.above) is None
+
     @property
     def sizes(self) -> list[int]:
         """How many values each release has."""
@@ -63,15 +70,33 @@ class Crossed(Levels):
         digits = None if decimals is None else decimals[0]
         if digits is None:
             return self._added_up(finest)
-        if self.equations is not None and self.whole:
+        if self.equations is not None and self.nearest_whole:
             return self._whole(self.equations, np.hstack(self._added_up(finest)), variances)
+        anywhere = np.full(len(self.above[0]), np.inf)
+        return self._rounded(finest, digits, -anywhere, anywhere)
+
+    def _rounded(self, finest: Array, digits: int, lower: Array, upper: Array) -> list[Array]:
+        """Values of the finest level with these decimals, and their sums; what all add up to stays."""
         scale = 10.0**digits
         found = np.rint(np.round(finest * scale, TIE))
         if self.total is not None:
             total = np.full((len(finest), 1), np.rint(self.total * scale))
-            anywhere, one = np.full(len(self.above[0]), np.inf), np.zeros(len(self.above[0]), np.int64)
-            found = whole_parts(total, finest * scale, one, -anywhere, anywhere)
+            found = whole_parts(total, finest * scale, np.zeros(finest.shape[1], np.int64), lower, upper)
         return [level / scale for level in self._added_up(found)]
+
+    def _nearest_demanded(
+        self,
+        demands: Demands,
+        values: Sequence[Array],
+        variances: Sequence[Array],
+        decimals: Sequence[int | None] | None,
+        before: Array | None,
+    ) -> Array:
+        if decimals is None or not self.whole or self.nearest_whole:
+            return super()._nearest_demanded(demands, values, variances, decimals, before)
+        target, spread = np.hstack(self.agreeing(values, variances, None)), self._spread(demands, variances)
+        finest, asked = demands.split(demands.real(target, spread, before))[0], self.bounds[0]
+        return np.hstack(self._rounded(np.clip(finest, asked.lower, asked.upper), 0, asked.lower, asked.upper))
 
     def _added_up(self, finest: Array) -> list[Array]:
         return [finest, *(added_up(finest, own) for own in self.above)]
@@ -79,7 +104,7 @@ class Crossed(Levels):
     def _whole(self, equations: Demands, target: Array, variances: Sequence[Array]) -> list[Array]:
         found = np.empty(target.shape)
         for row in range(len(target)):
-            spread = np.repeat([float(one[row]) for one in variances], equations.sizes)
+            spread = self._spread(equations, [one[row:] for one in variances])
             near = equations.on_the_grid(target[row : row + 1], spread, [0] * len(variances), None, needed=True)
             assert near is not None, "else it is refused"
             found[row] = near[0]
@@ -101,24 +126,35 @@ class Crossed(Levels):
         return self._kept[tuple(variances)]
 
 
-def reason_against(names: Sequence[str], above: Sequence[Indices], whole: Sequence[bool]) -> str | None:
+def reason_against(
+    names: Sequence[str], above: Sequence[Indices], whole: Sequence[bool], *, demanding: bool
+) -> str | None:
     """Why releases cannot agree along several ways, the finest of these first; None where they can.
 
     Args:
         names: of the releases.
         above: of each but the first, to which of its values each of the finest belongs.
         whole: of which values are whole numbers.
+        demanding: whether more is asked of values than whole bounds of the finest ones, and what all add up to.
     """
     sizes = sorted(int(own.max()) + 1 for own in above)
     if sum(sizes[:-1]) > MOST_SUMS:
         return f"levels that agree along several ways have {sum(sizes[:-1]):,} sums, beside those of the largest"
     if any(whole) and not whole[0]:
         return f"sums of values of `{names[0]}` are whole numbers, and these are not"
-    ways = next((three for three in itertools.combinations(range(len(above)), 3) if _cross(above, three)), None)
-    if any(whole) and ways is not None:
+    ways = three_ways(above)
+    if any(whole) and demanding and ways is not None:
         one, two, three = (f"`{names[way + 1]}`" for way in ways)
-        return f"values of `{names[0]}` are whole numbers and add up along three ways: to {one}, {two} and {three}"
+        return (
+            f"of whole numbers that add up along three ways, to {one}, {two} and {three}, more is asked than bounds of "
+            f"`{names[0]}`"
+        )
     return None
+
+
+def three_ways(above: Sequence[Indices]) -> tuple[int, ...] | None:
+    """Three sums of which no two are nested, by their places; None where there are none."""
+    return next((three for three in itertools.combinations(range(len(above)), 3) if _cross(above, three)), None)
 
 
 def _cross(above: Sequence[Indices], levels: tuple[int, ...]) -> bool:

@@ -90,6 +90,10 @@ SOURCES: Final[dict[str, str]] = {
     "LEB24": "C. J. Lebeda: Better Gaussian Mechanism using Correlated Noise. arXiv 2408.06853, 2024.",
     "MEH92": "S. Mehrotra: On the Implementation of a Primal-Dual Interior Point Method. SIAM J. Optimization, 1992.",
     "MIN01": "T. P. Minka: Expectation Propagation for Approximate Bayesian Inference. UAI 2001.",
+    "IJ94": (
+        "R. W. Irving, M. R. Jerrum: Three-Dimensional Statistical Data Security Problems. SIAM Journal on Computing "
+        "23(1), 1994."
+    ),
     "HAY10": (
         "M. Hay, V. Rastogi, G. Miklau, D. Suciu: Boosting the Accuracy of Differentially Private Histograms Through "
         "Consistency. PVLDB 3(1), 2010."

@@ -84,7 +84,7 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
     found = (
         f"{first} Then the values of {words} of a step are made to agree: each is the sum of those that belong to it. "
         f"They are the nearest such values, differences being measured {unit}, so "
-        f"that every value gains from{gains} of the others."
+        f"that in squared error every value gains from{gains} of the others."
     )
     if tree.total is not None:
         found += f" All values of a step add up to {grouped(about(tree.total))} at every level, which is public."
@@ -93,7 +93,9 @@ def _agreement(plan: Plan, release: ReleasePlan) -> str:
     bounds = any(one.bounded for one in tree.bounds)
     kept = [word for word, asked in (("bounds", bounds), ("whole numbers", tree.whole)) if asked]
     if isinstance(tree, Crossed):
-        whole = " They are the nearest whole numbers." if tree.whole else ""
+        whole = " They are the nearest whole numbers." if tree.nearest_whole else ""
+        if tree.whole and not tree.nearest_whole:
+            whole = " Then values of the finest level are rounded, and sums are those of rounded values."
         words = " Where these break a constraint" if tree.demands is not None else ""
         return f"{found}{whole}{words}{NEAREST if words else ''}"
     if kept:
@@ -132,7 +134,7 @@ def _solver(plan: Plan, release: ReleasePlan) -> str:
         alone = "`map_model.py` finds the most probable values of this release alone, which do not agree with others"
         tree = next(tree for tree in plan.trees if release.name in tree.names)
         if isinstance(tree, Crossed):
-            asked = tree.demands is not None or tree.whole
+            asked = tree.demands is not None or tree.nearest_whole
             program = ", and a program of all levels (HiGHS) where constraints ask for one" if asked else ""
             return f"the least squares of all levels at once, factorised once{program}; {alone}"
         program = "" if tree.demands is None else ", and a program of all levels (HiGHS) where constraints ask for one"

@@ -8,7 +8,7 @@ from policyc.diagnostics import Diagnostic
 from policyc.diagnostics.diagnostic import Label
 from policyc.semantics.policy import Policy, Release
 from policyc.semantics.postprocessing import Agreement
-from policyc.semantics.rules.demands_of_levels import AgreeingLevels, agreeing_levels, out_of_reach
+from policyc.semantics.rules.demands_of_levels import AgreeingLevels, agreeing_levels, beyond_bounds, out_of_reach
 
 
 def check_agreements(policy: Policy) -> Iterator[Diagnostic]:
@@ -108,16 +108,18 @@ def _not_crossing(policy: Policy, levels: AgreeingLevels) -> Diagnostic | None:
             return _unplanned(last, message, "what agrees along several ways are sums of one release",
                               f"let `{finest.name}` add up to `{other.name}`, or drop the constraint")  # fmt: skip
     above = [np.array(levels.own(policy, finest, other)) for other in others]
-    reason = reason_against([release.name for release in levels.releases], above, whole)
+    names = [release.name for release in levels.releases]
+    reason = reason_against(names, above, whole, demanding=beyond_bounds(policy, levels))
     if reason is None:
         return None
     if any(whole) and not whole[0]:
         because, remedy = "a sum of whole numbers is one", f"write `integer({finest.name})`, or drop what asks for them"
     elif any(whole):
         because = (
-            "along two ways the nearest whole numbers are found as flows in a network, along three by no fast method"
+            "along three ways values are rounded at the finest level, as it is NP-complete whether whole numbers have "
+            "given sums there (Irving, Jerrum 1994); what is asked of sums may not survive that"
         )
-        remedy = "drop `integer(...)`, or one of the three"
+        remedy = "drop `integer(...)`, or one of the three, or what is asked"
     else:
         because, remedy = (
             f"the least squares of more than {MOST_SUMS:,} are slow",

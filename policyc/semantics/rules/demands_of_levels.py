@@ -73,6 +73,17 @@ def _limit(row: LinearConstraint) -> Decimal:
     return row.bound / next(iter(row.current.values()))
 
 
+def beyond_bounds(policy: Policy, levels: AgreeingLevels) -> bool:
+    """Whether more is asked than whole bounds of single values of the finest release, and what all add up to."""
+    for place, release in enumerate(levels.releases):
+        block = policy.constraints_of(release.name)
+        for row in () if block is None else block.constraints:
+            bound = place == 0 and len(row.current) == 1 and not row.previous and _limit(row) % 1 == 0
+            if not bound and not _is_total(row):
+                return True
+    return False
+
+
 def out_of_reach(policy: Policy, levels: list[AgreeingLevels]) -> Iterator[Diagnostic]:
     """E0607: bounds of one level that no sums of values within those of the next finer one keep, and other demands."""
     releases = {release.name: release for release in policy.releases}
