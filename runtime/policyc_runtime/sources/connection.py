@@ -35,6 +35,8 @@ def connect(spill: Path | None = None) -> DuckDBPyConnection:
         number, unit = known.split()
         most = min(float(number) * UNITS[unit], max(LEAST_MEMORY, threads * MEMORY_A_THREAD))
         connection.execute(f"SET memory_limit = '{int(most)} bytes'")
+    # of a join the right side is held in memory, whatever is guessed of how many rows a filter leaves of the left one
+    connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     return connection
