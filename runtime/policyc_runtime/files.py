@@ -81,10 +81,11 @@ def speaking_of(path: Path) -> Iterator[None]:
         raise
 
 
-def place(new: Path, path: Path, *, first: bool = False) -> None:
+def place(new: Path, path: Path, *, first: bool = False) -> os.stat_result:
     """Put a draft in its place, on disk when this returns, or raise OSError and leave the place as it was.
 
-    FileExistsError where `first` and the place is taken, whoever was a moment earlier.
+    FileExistsError where `first` and the place is taken, whoever was a moment earlier. What is told of it is returned,
+    as soon as it is there.
     """
     with new.open("rb+") as file:
         os.fsync(file.fileno())
@@ -92,7 +93,9 @@ def place(new: Path, path: Path, *, first: bool = False) -> None:
         os.link(new, path)
     else:
         new.replace(path)
+    told = path.stat()
     sync_directory(path.parent)
+    return told
 
 
 def clear_drafts(path: Path) -> None:

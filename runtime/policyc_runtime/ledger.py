@@ -46,7 +46,6 @@ from policyc_runtime.ledger_seal import (
     Seal,
     State,
     another_ledger,
-    file_sha256,
     left_beside,
     left_of_entries,
     read_seal,
@@ -129,12 +128,14 @@ class Ledger(LedgerReader):
         with self.transaction(), guarded(self.path):
             open_seals = [seal for seal in map(read_seal, self.seals.files) if seal is not None and not seal.sha256]
             if open_seals:
-                self.sha256 = file_sha256(self._connection, self.path)
+                self._look(self.path)
                 self.seals.write(Seal.of(self.meta["ledger"], self.state, self.state, self.sha256))
 
     def checkpoint(self, first: int, left: Carried) -> Checkpoint:
         """What a run may note once it has sealed the file, and published files; what steps before the `first` left."""
-        return Checkpoint(self.meta["ledger"], *self.state, self.steps, self.sha256, {}, first, left_as_text(left))
+        told = "" if self.identity is None else self.identity.text
+        name, text = self.meta["ledger"], left_as_text(left)
+        return Checkpoint(name, *self.state, self.steps, self.sha256, told, {}, first, text)
 
     def note_history(self, mark: str, coming: str) -> None:
         """Remember, inside a transaction, what mark the private history has, and which one it is about to have."""

@@ -1,9 +1,10 @@
 """What a run notes at its end so that the next one need not read everything again: a private file of the ledger's.
 
-It names the ledger's file, and the files that were published, by their SHA-256, and carries an HMAC under the ledger's
-key. A run that finds all of them as named has before it, to the byte, what a run left that had read and checked every
-entry; whoever alters one of them, or the note, makes the next run read everything, as does a run that was killed before
-its end. It is never needed: `verify` does not look at it.
+It names the ledger's file, and the files that were published, and carries an HMAC under the ledger's key. A file is
+told by what the system says of it (`file_identity.py`), so that it need not be read, and where that says too little, or
+of a copy something else, by a digest of its bytes. A run that finds all of them as named has before it, to the byte,
+what a run left that had read and checked every entry; whoever alters one of them, or the note, makes the next run read
+everything, as does a run that was killed before its end. It is never needed: `verify` does not look at it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import hashlib
 import hmac
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from urllib.parse import quote_from_bytes
 
 from policyc_check.plan.plan import canonical_json
+from policyc_runtime.file_identity import Identity
 from policyc_runtime.files import PRIVATE_MODE, followed, write_bytes
 from policyc_runtime.ledger_private import checkpoint_file, key_file, make_private
 from policyc_runtime.ledger_seal import State
+
+PIECE = 2**20  # bytes
 
 
 class Checkpoint(NamedTuple):
@@ -31,7 +36,8 @@ class Checkpoint(NamedTuple):
         hash: of the last of them.
         steps: how many steps they are of.
         sha256: of the ledger's file.
-        outputs: the SHA-256 of every published file, by the way to it from the ledger; all hold every released step.
+        identity: of the same; empty where it says nothing.
+        outputs: the `Content` of every published file, by the way to it from the ledger; all hold every released step.
         first: of the steps from this one on,
         left: the values follow from what those before left, by release, as JSON (`carried.py`); where that is of no
             release, of any.
@@ -42,7 +48,8 @@ class Checkpoint(NamedTuple):
     hash: str
     steps: int
     sha256: str
-    outputs: dict[str, str]
+    identity: str
+    outputs: Mapping[str, Sequence[str]]
     first: int
     left: str
 
@@ -82,38 +89,48 @@ def way_to(file: Path, ledger: str | Path) -> str:
     return quote_from_bytes(os.fsencode(os.path.relpath(file.absolute(), Path(ledger).absolute().parent)))
 
 
+class Content(NamedTuple):
+    """What a published file holds, told so that rows can be added without reading those before them.
+
+    Args:
+        identity: what the system tells of it; empty where that may leave out a change.
+        pieces: the SHA-256 of each whole piece, with this of those before it; empty without any.
+        sha256: the same of what is left after them, which is all that a file holds.
+    """
+
+    identity: str
+    pieces: str
+    sha256: str
+
+    @classmethod
+    def of(cls, file: BinaryIO, earlier: Content | None = None, size: int = 0) -> Content:
+        """That of an open file, without its identity; `earlier` is of its first `size` bytes."""
+        pieces = "" if earlier is None else earlier.pieces
+        file.seek(size // PIECE * PIECE)
+        while True:
+            content = file.read(PIECE)
+            digest = hashlib.sha256(pieces.encode())
+            digest.update(content)
+            if len(content) < PIECE:
+                return cls("", pieces, digest.hexdigest())
+            pieces = digest.hexdigest()
+
+
 class FoundFile:
-    """A published file as a run found it: what it is told by, and its SHA-256, which goes on with what is added.
+    """A published file as a run found it, and whether it is as it was noted.
 
     Raises:
         OSError: it cannot be read.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, noted: Sequence[str] | None) -> None:
         with followed(file).open("rb") as content:
-            self._told = _told(content.fileno())
-            self._hash = hashlib.sha256()
-            while piece := content.read(2**20):
-                self._hash.update(piece)
-
-    @property
-    def sha256(self) -> str:
-        """Of what was found, hexadecimal."""
-        return self._hash.hexdigest()
+            self.identity = Identity.of(os.fstat(content.fileno()))
+            self.content = None if noted is None else Content(*noted)
+            if self.content is not None and self.content.identity != self.identity.text:
+                found = Content.of(content)
+                self.content = found if found[1:] == self.content[1:] else None
 
     def is_still(self, file: Path) -> bool:
         """Whether the same file lies there, and nobody wrote to it."""
-        with followed(file).open("rb") as content:
-            return _told(content.fileno()) == self._told
-
-    def sha256_with(self, more: bytes) -> str:
-        """Of what was found and what is added to it, hexadecimal."""
-        longer = self._hash.copy()
-        longer.update(more)
-        return longer.hexdigest()
-
-
-def _told(descriptor: int) -> tuple[int, ...]:
-    """What changes when somebody writes to a file, or puts another in its place."""
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return Identity.of(followed(file).stat()) == self.identity

@@ -16,6 +16,7 @@ from typing import Self
 
 from policyc_runtime.carried import Carried, left_of_text
 from policyc_runtime.errors import LedgerError
+from policyc_runtime.file_identity import Identity
 from policyc_runtime.ledger_chain import checked_entries
 from policyc_runtime.ledger_checkpoint import Checkpoint
 from policyc_runtime.ledger_entry import AHEAD, Entry, StoredValues, genesis
@@ -32,7 +33,7 @@ from policyc_runtime.ledger_file import (
     lost,
     recovered,
 )
-from policyc_runtime.ledger_seal import Seals, State, file_sha256, left_of_entries
+from policyc_runtime.ledger_seal import Seals, State, file_identity, file_sha256, left_of_entries
 
 
 class LedgerReader:
@@ -56,6 +57,7 @@ class LedgerReader:
         self.first = 0
         self.left: Carried = {}  # what the steps before the first left, where they were not read
         self.sha256 = ""
+        self.identity: Identity | None = None  # of the file that has it
         self._skipped = 0  # so many entries were not read, as nothing needs them
         self._trusted = 0  # so many entries are as a run left them that had checked them
         self._history = ("", "")
@@ -180,7 +182,7 @@ class LedgerReader:
 
         All of them are where the note does not say what those before left.
         """
-        self.sha256 = file_sha256(self._connection, file)
+        self._look(file, checkpoint)
         if checkpoint is None or not self.sha256 or checkpoint.sha256 != self.sha256:
             return
         self._trusted = checkpoint.entries
@@ -196,6 +198,15 @@ class LedgerReader:
         self.state, self.steps = checkpoint.state, int(rows[-1][1]) + 1
         self._skipped, self.first, self.left = int(rows[0][0]) - 1, int(rows[0][1]), left
         self._take(Entry(*fields) for _, *fields, _ in rows)
+
+    def _look(self, file: Path, checkpoint: Checkpoint | None = None) -> None:
+        """Know the file as it is; one of which the system tells what a run noted is not read."""
+        before = file_identity(self._connection, file)
+        if before is not None and checkpoint is not None and checkpoint.identity == before.text:
+            self.sha256, self.identity = checkpoint.sha256, before
+            return
+        self.sha256 = file_sha256(self._connection, file)
+        self.identity = before if before == file_identity(self._connection, file) else None
 
     def _read(self) -> None:
         """Read what is new and check it: the file's form, the chain, the head."""

@@ -17,18 +17,17 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
+from policyc_runtime.file_identity import Identity, open_descriptor
 from policyc_runtime.files import write_text
 from policyc_runtime.ledger_private import key_file
 
 PIN = "ledger.pin"
 LEDGER = "ledger.sqlite"
-DESCRIPTORS = Path("/dev/fd")
 PIECE = 2**20  # bytes
 OLDER = "it has fewer entries than were there: it is an older copy"
 
@@ -101,28 +100,27 @@ def pin_file(path: str | Path) -> Path | None:
 
 def file_sha256(connection: sqlite3.Connection, path: Path) -> str:
     """The SHA-256 of a ledger's file, read under the lock of its connection; empty when the file has a loose end."""
-    size = math.prod(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
     found = path.stat()
-    if found.st_size != size:
+    if _has_loose_end(connection, found):
         return ""
     content = hashlib.sha256()
-    opened = _descriptor(found)
-    pieces: Iterable[bytes] = [connection.serialize()] if opened is None else _pieces(opened, size)
+    opened = open_descriptor(found)
+    pieces: Iterable[bytes] = [connection.serialize()] if opened is None else _pieces(opened, found.st_size)
     for piece in pieces:
         content.update(piece)
     return content.hexdigest()
 
 
-def _descriptor(file: os.stat_result) -> int | None:
-    """One by which this process has a file open; None where the system does not list them.
+def file_identity(connection: sqlite3.Connection, path: Path) -> Identity | None:
+    """What the system tells of a ledger's file, under the same lock; None where that is not all of the ledger."""
+    found = path.stat()
+    return None if _has_loose_end(connection, found) or open_descriptor(found) is None else Identity.of(found)
 
-    Another one would take the locks of the process away when it is closed.
-    """
-    for entry in DESCRIPTORS.iterdir() if hasattr(os, "pread") and DESCRIPTORS.is_dir() else ():
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(int(entry.name)), file):
-                return int(entry.name)
-    return None
+
+def _has_loose_end(connection: sqlite3.Connection, file: os.stat_result) -> bool:
+    """Whether sqlite reads something else than the file: it is cut, or longer, or covered by a log that lies beside."""
+    size = math.prod(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return file.st_size != size or connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
 
 
 def _pieces(descriptor: int, size: int) -> Iterator[bytes]:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from policyc_runtime.errors import DataError
+from policyc_runtime.file_identity import Identity, settled
 from policyc_runtime.files import draft, followed, is_full, place
-from policyc_runtime.ledger_checkpoint import FoundFile, way_to, write_checkpoint
+from policyc_runtime.ledger_checkpoint import Content, FoundFile, way_to, write_checkpoint
 from policyc_runtime.output_place import output_paths, unwritable
 from policyc_runtime.published_values import NOT_A_RELEASE, Earlier, MadeSeries, Release, Series
 from policyc_runtime.sources.moments import says_zone
@@ -45,26 +46,32 @@ def write_release(release: Release, path: str | Path) -> list[Path]:
         ReleaseError: it cannot be written.
     """
     with drafted_release(release, path) as drafts:
-        put_in_place(drafts)
-    note_left(release, drafts)
-    return [draft.file for draft in drafts]
+        placed = put_in_place(drafts)
+    note_left(release, placed)
+    return [draft.file for draft in placed]
 
 
 def note_left(release: Release, drafts: Sequence[Draft]) -> None:
     """Note beside the ledger what a run left, once its files are in their places."""
-    if release.left is not None:
-        ledger, checkpoint = release.left
-        outputs = {way_to(draft.file, ledger): draft.sha256 for draft in drafts}
-        with suppress(OSError):  # the next run then reads everything
-            write_checkpoint(ledger, checkpoint._replace(outputs=outputs))
+    if release.left is None:
+        return
+    ledger, checkpoint = release.left
+    with suppress(OSError):  # the next run then reads everything
+        files = {ledger: checkpoint.identity, **{followed(draft.file): draft.content.identity for draft in drafts}}
+        sure = settled({file: Identity.of_text(told) for file, told in files.items() if told})
+        told = {file: told if file in sure else "" for file, told in files.items()}
+        outputs = {
+            way_to(draft.file, ledger): draft.content._replace(identity=told[followed(draft.file)]) for draft in drafts
+        }
+        write_checkpoint(ledger, checkpoint._replace(identity=told[ledger], outputs=outputs))
 
 
 class Draft(NamedTuple):
-    """A new file beside its place, the file that it is for, and its SHA-256."""
+    """A new file beside its place, the file that it is for, and what it holds."""
 
     new: Path
     file: Path
-    sha256: str
+    content: Content
 
 
 @contextmanager
@@ -85,12 +92,22 @@ def drafted_release(release: Release, path: str | Path) -> Iterator[list[Draft]]
                     continue
                 write_rows(release, series, new, release.steps.stop)
                 new = _as_parquet(release, series, new) if file.suffix.lower() == ".parquet" else new
-                made.append(Draft(new, file, FoundFile(new).sha256))
+                made.append(Draft(new, file, _content(new)))
         yield made
 
 
-def _added_to(earlier: Earlier, release: Release, series: Series, new: Path, file: Path) -> str:
-    """Write a file as an earlier run left it, and the rows of new steps; its SHA-256."""
+def _content(new: Path, earlier: FoundFile | None = None) -> Content:
+    """What a draft holds, on disk when this returns; it begins with all of an earlier file, if there is one."""
+    with new.open("rb") as file:
+        os.fsync(file.fileno())
+        before = Identity.of(os.fstat(file.fileno()))
+        known = () if earlier is None else (earlier.content, earlier.identity.size)
+        content = Content.of(file, *known)
+        return content._replace(identity=before.text)
+
+
+def _added_to(earlier: Earlier, release: Release, series: Series, new: Path, file: Path) -> Content:
+    """Write a file as an earlier run left it, and the rows of new steps; what it holds then."""
     found = earlier.files.get(series.name)
     if found is None:
         raise unwritable(file, "the run looked at no file to which new steps are added", "say `output` in the run")
@@ -101,14 +118,20 @@ def _added_to(earlier: Earlier, release: Release, series: Series, new: Path, fil
     more = "".join(_rows(release, series, range(earlier.steps, release.steps.stop))).encode()
     with new.open("ab") as handle:
         handle.write(more)
-    return found.sha256_with(more)
+    return _content(new, found)
 
 
-def put_in_place(drafts: Sequence[Draft]) -> None:
-    """Let readers see the new files; ReleaseError where the system refuses."""
-    for new, file, _ in drafts:
+def put_in_place(drafts: Sequence[Draft]) -> list[Draft]:
+    """Let readers see the new files, and know what they are told by there; ReleaseError where the system refuses."""
+    placed = []
+    for new, file, content in drafts:
         with _written(file):
-            place(new, followed(file))
+            before = Identity.of(new.stat())
+            there = Identity.of(place(new, followed(file)))
+        same = before.text == content.identity and there._replace(changed=before.changed) == before
+        told = there.text if same else ""  # to rename a file changes the moment of its change, and nothing else
+        placed.append(Draft(new, file, content._replace(identity=told)))
+    return placed
 
 
 @contextmanager

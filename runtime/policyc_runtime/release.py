@@ -178,9 +178,8 @@ def _as_left(
     """The outputs, where all are CSV files and as the last run left them; None else."""
     if checkpoint is None or not all(file.suffix.lower() == ".csv" and file.exists() for file in outputs.values()):
         return None
-    found = {name: FoundFile(file) for name, file in outputs.items()}
-    same = all(checkpoint.outputs.get(way_to(outputs[name], ledger)) == one.sha256 for name, one in found.items())
-    return found if same else None
+    found = {name: FoundFile(file, checkpoint.outputs.get(way_to(file, ledger))) for name, file in outputs.items()}
+    return found if all(one.content is not None for one in found.values()) else None
 
 
 def _knows_all_steps(checkpoint: Checkpoint | None, ledger: str | Path) -> bool:

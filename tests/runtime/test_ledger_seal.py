@@ -18,7 +18,7 @@ import pytest
 from plans import make_counts, make_plan
 
 from policyc_check.claims import Claim
-from policyc_runtime import ledger_seal
+from policyc_runtime import file_identity, ledger_seal
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_claims import ledger_claims
 from policyc_runtime.ledger_private import key_file
@@ -286,7 +286,7 @@ def test_the_file_is_read_in_pieces_and_keeps_its_lock(
         connection.execute("CREATE TABLE entry AS SELECT randomblob(9000000) AS bytes")
         told = hashlib.sha256(file.read_bytes()).hexdigest()
         if not listed:
-            monkeypatch.setattr(ledger_seal, "DESCRIPTORS", tmp_path / "fd")
+            monkeypatch.setattr(file_identity, "DESCRIPTORS", tmp_path / "fd")
         connection.execute("BEGIN IMMEDIATE")
         tracemalloc.start()
         try:

@@ -48,7 +48,7 @@ class FileSink:
 
     def publish(self) -> None:
         """Put them in their places."""
-        put_in_place(self.drafts)
+        self.drafts = put_in_place(self.drafts)
 
     def close(self) -> None:
         """Nothing is open."""
