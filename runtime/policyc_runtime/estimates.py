@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 FEW_STRETCHES = 4
+STRETCH = 4096  # steps whose scales are asked for together
 
 
 def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -> list[str] | None:
@@ -46,7 +47,7 @@ def processes_used(plan: Plan, release: ReleasePlan, noisy: Array, first: int) -
         return None
     return release.estimator.processes(
         np.asarray(noisy, dtype=np.float64),
-        _scales(plan, release, len(noisy)),
+        _scales(plan, release, len(noisy), first),
         first,
         law_of(plan, release),
         estimated_under(plan, release),
@@ -129,7 +130,7 @@ def _estimated(
     try:
         return release.estimator.estimate_series(
             np.asarray(noisy, dtype=np.float64),
-            _scales(plan, release, now),
+            _scales(plan, release, now, done),
             done,
             law_of(plan, release),
             constraints,
@@ -240,21 +241,27 @@ def as_independent(variance: Number, cells: int, *, balanced: bool) -> Number:
     return variance * cells / (cells - 1) if balanced else variance
 
 
-def _scales(plan: Plan, release: ReleasePlan, steps: int) -> Array:
-    """Laplace scales of the noise, (steps,), 0 without a value; of other noise, those of the same variance."""
+def _scales(plan: Plan, release: ReleasePlan, steps: int, first: int = 0) -> Array:
+    """Laplace scales of the noise, (steps,), 0 without a value; of other noise, those of the same variance.
+
+    Those before the `first` step are 0, too, where the estimator asks for none of them.
+    """
     if release.schedule is not None:
-        length = release.schedule.length or math.inf
-        return _scheduled(release.schedule, int(min(1 << steps.bit_length(), length)))[:steps]
+        begin = first // STRETCH * STRETCH if release.estimator.of_one_step else 0
+        stop = begin + (1 << (steps - begin).bit_length())
+        found = np.zeros(steps)
+        found[begin:] = _scheduled(release.schedule, begin, min(stop, release.schedule.length or stop))[: steps - begin]
+        return found
     from policyc_runtime.noisy_values import own_stddevs
 
     return np.nan_to_num(own_stddevs(plan, release, steps) / math.sqrt(2))
 
 
 @lru_cache(maxsize=16)  # a run asks after every few steps
-def _scheduled(schedule: Schedule, steps: int) -> Array:
-    """The scales of the first steps, not to be written to."""
+def _scheduled(schedule: Schedule, first: int, stop: int) -> Array:
+    """The scales of some steps, not to be written to."""
     each = np.array([float(scale) for segment in schedule.segments for scale in segment.scales])
-    found = np.asarray(each[schedule.runs.places(np.arange(steps))])
+    found = np.asarray(each[schedule.runs.places(np.arange(first, stop))])
     found.setflags(write=False)
     return found
 

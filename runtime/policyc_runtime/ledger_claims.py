@@ -19,6 +19,7 @@ from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.noisy_values import waiting_steps
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
+from policyc_runtime.taken_steps import steps_are_whole
 
 UNREADABLE = (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -140,7 +141,8 @@ def _private_files(ledger: LedgerReader) -> Claim:
     try:
         if key in found and ledger.entries:
             load_key(ledger.path, ledger.meta["key"])
-        if history in found and file_mark(history) not in ledger.history:
+        known = history not in found or file_mark(history) in ledger.history
+        if not known or not steps_are_whole(ledger.path):
             return Claim(name, False, "the history was altered, or put back from an older copy", str(history), "E0840")
     except LedgerError as error:
         return Claim(name, False, error.message, error.where, error.code)

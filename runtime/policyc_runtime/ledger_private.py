@@ -37,6 +37,11 @@ def history_file(ledger: str | Path) -> Path:
     return private_file(ledger, "history")
 
 
+def steps_file(ledger: str | Path) -> Path:
+    """Where that data is of each step that was taken in (`taken_steps.py`)."""
+    return private_file(ledger, "steps")
+
+
 def dropped_file(ledger: str | Path) -> Path:
     """Where a run notes what a participation bound cut from its data."""
     return private_file(ledger, "private.json")
@@ -49,7 +54,8 @@ def checkpoint_file(ledger: str | Path) -> Path:
 
 def private_files(ledger: str | Path) -> tuple[Path, ...]:
     """Where all of them lie."""
-    return key_file(ledger), history_file(ledger), dropped_file(ledger), checkpoint_file(ledger)
+    kinds = (key_file, history_file, steps_file, dropped_file, checkpoint_file)
+    return tuple(file(ledger) for file in kinds)
 
 
 def make_private(file: Path) -> Path:

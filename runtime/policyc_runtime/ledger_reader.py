@@ -194,7 +194,8 @@ class LedgerReader:
             if checkpoint.first > first:
                 return
             first = checkpoint.first
-        rows = self._connection.execute("SELECT * FROM entry WHERE step >= ? ORDER BY number", (first,)).fetchall()
+        asked = "SELECT * FROM entry WHERE step >= ? ORDER BY +number"  # by the index of steps, not all in order
+        rows = self._connection.execute(asked, (first,)).fetchall()
         self.state, self.steps = checkpoint.state, int(rows[-1][1]) + 1
         self._skipped, self.first, self.left = int(rows[0][0]) - 1, int(rows[0][1]), left
         self._take(Entry(*fields) for _, *fields, _ in rows)

@@ -7,7 +7,6 @@ import csv
 import errno
 import io
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +17,7 @@ import numpy as np
 
 from policyc_runtime.errors import DataError
 from policyc_runtime.file_identity import Identity, settled
-from policyc_runtime.files import draft, followed, is_full, place
+from policyc_runtime.files import copy, draft, followed, is_full, place
 from policyc_runtime.ledger_checkpoint import Content, FoundFile, way_to, write_checkpoint
 from policyc_runtime.output_place import output_paths, unwritable
 from policyc_runtime.published_values import NOT_A_RELEASE, Earlier, MadeSeries, Release, Series
@@ -111,7 +110,7 @@ def _added_to(earlier: Earlier, release: Release, series: Series, new: Path, fil
     found = earlier.files.get(series.name)
     if found is None:
         raise unwritable(file, "the run looked at no file to which new steps are added", "say `output` in the run")
-    shutil.copyfile(followed(file), new)
+    copy(followed(file), new)
     if not found.is_still(file):
         kept = "run again: the steps are in the ledger, and are written from it"
         raise unwritable(file, "somebody wrote to it while this run was under way", kept)

@@ -42,6 +42,7 @@ from policyc_runtime.sources.memory import ArrowStream, CheckedRows, HeldTable, 
 from policyc_runtime.sources.moments import agreed_start, says_zone, step_times
 from policyc_runtime.sources.step_counts import check_request
 from policyc_runtime.sources.tables import connect, require_here, says_simulated
+from policyc_runtime.taken_steps import taken_in
 
 STEPS_A_TRANSACTION = 4096
 
@@ -184,9 +185,7 @@ def _as_left(
 
 def _knows_all_steps(checkpoint: Checkpoint | None, ledger: str | Path) -> bool:
     """Whether new rows may go on from what earlier runs took in: it may be gone, or a run had the whole history."""
-    from policyc_runtime.sources.history import steps_taken_in
-
-    return checkpoint is not None and steps_taken_in(ledger) >= checkpoint.steps
+    return checkpoint is not None and taken_in(ledger).steps >= checkpoint.steps
 
 
 def _require_filled(plan: Plan) -> None:

@@ -66,8 +66,10 @@ class Run:
         self._known = 0  # steps whose noisy values the estimators of this block see
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
         shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
-        self._noisy = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+        self._noisy = {name: np.zeros(shape) for name, shape in shapes.items()}  # nobody touches those before the first
         self._published = {name: np.zeros(shape) for name, shape in shapes.items()}
+        for noisy in self._noisy.values():
+            noisy[book.first :] = np.nan
 
     def advance(self, steps: int) -> bool:
         """Release up to this many more steps in one transaction; True when all are done."""

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
 from policyc import compile_policy
 from policyc_check.errors import KernelError
-from policyc_runtime import load_plan
+from policyc_runtime import file_identity, ledger_reader, load_plan, taken_steps
 from policyc_runtime.carried import goes_on, left_as_text, left_of_text
 from policyc_runtime.errors import LedgerError, ReleaseError
 from policyc_runtime.ledger import Ledger
-from policyc_runtime.ledger_checkpoint import read_checkpoint, write_checkpoint
+from policyc_runtime.ledger_checkpoint import Content, read_checkpoint, write_checkpoint
 from policyc_runtime.ledger_claims import claims_of
-from policyc_runtime.ledger_private import checkpoint_file, history_file
+from policyc_runtime.ledger_private import checkpoint_file, history_file, steps_file
 from policyc_runtime.ledger_reader import LedgerReader
-from policyc_runtime.output import write_release
+from policyc_runtime.output import drafted_release, note_left, put_in_place, write_release
 from policyc_runtime.published_values import Release
 from policyc_runtime.randomness import SimulationRandomness
 from policyc_runtime.release import release
@@ -431,3 +435,314 @@ def test_brackets_without_end_are_a_note_of_nobody(file: str, tmp_path: Path) ->
         assert (file, more.steps.stop) == ("checkpoint", 13)
     except LedgerError:
         assert file != "checkpoint"
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("released")
+    compiled(folder, *LEFT["totals"])
+    stepwise(folder, latest=1)
+    return folder
+
+
+@pytest.fixture
+def stream(released: Path, tmp_path: Path) -> Path:
+    """A stream of which 13 steps were released, its files as the last run left them."""
+    folder = Path(shutil.copytree(released, tmp_path / "stream"))
+    stepped(folder, 13)
+    return folder
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which files a run reads from their beginning on, from now on."""
+    found: list[str] = []
+    sha256, digests, content = ledger_reader.file_sha256, taken_steps._digests, Content.of.__func__
+
+    def ledger_read(*given: Any) -> str:
+        found.append("ledger")
+        return sha256(*given)
+
+    def steps_read(file: sqlite3.Connection, steps: int, taken: taken_steps.Taken | None = None) -> tuple[str, str]:
+        found.extend(["steps"] if taken is None else [])
+        return digests(file, steps, taken)
+
+    def output_read(kind: type[Content], file: BinaryIO, *earlier: Any) -> Content:
+        found.extend([] if earlier else ["output"])
+        return content(kind, file, *earlier)
+
+    monkeypatch.setattr(ledger_reader, "file_sha256", ledger_read)
+    monkeypatch.setattr(taken_steps, "_digests", steps_read)
+    monkeypatch.setattr(Content, "of", classmethod(output_read))
+    return found
+
+
+def places(folder: Path) -> dict[str, Path]:
+    """Files of a stream that its next run looks at."""
+    book = ledger(folder)
+    private = {"history": history_file(book), "steps": steps_file(book), "note": checkpoint_file(book)}
+    return {"ledger": book, "output": folder / "out-all.csv", **private}
+
+
+def written_again(file: Path, content: bytes) -> None:
+    """Other bytes in the same file, whose times of writing are put back."""
+    times = file.stat()
+    with file.open("rb+") as handle:
+        handle.truncate()
+        handle.write(content)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert file.stat().st_mtime_ns == times.st_mtime_ns
+
+
+def one_digit_off(file: Path) -> bytes:
+    """The bytes of a file with another digit in something it says."""
+    content = file.read_bytes()
+    begins = {"ledger.sqlite": b"[", ".csv": b"\n2,", ".steps": b"[", ".history": b"taken[", ".checkpoint": b"sha256"}
+    at = content.index(next(text for name, text in begins.items() if file.name.endswith(name)))
+    at = next(place for place in range(at + 4, len(content)) if chr(content[place]).isdigit())
+    return content[:at] + (b"1" if content[at : at + 1] != b"1" else b"2") + content[at + 1 :]
+
+
+def linked(file: Path) -> None:
+    """A link to another place, where the same bytes lie."""
+    there = file.with_name(f"{file.name}.there")
+    shutil.copy2(file, there)
+    file.unlink()
+    file.symlink_to(there)
+
+
+SAME_BYTES = {
+    "copied": lambda file: Path(shutil.copy2(file, file.with_name("copy"))).replace(file),
+    "touched": lambda file: os.utime(file, ns=(0, file.stat().st_mtime_ns)),
+    "written again": lambda file: written_again(file, file.read_bytes()),
+    "linked to": lambda file: os.link(file, file.with_name("other")),
+    "a link": linked,
+}
+
+
+def test_files_that_nobody_touched_are_not_read(stream: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger alone is read, at the end, for its seal."""
+    read = reads(monkeypatch)
+    assert stepped(stream, 14).first == 12
+    assert read == ["ledger"]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("file", ["ledger", "output", "steps"])
+@pytest.mark.parametrize("how", SAME_BYTES)
+def test_a_file_that_somebody_touched_is_read(
+    how: str, file: str, stream: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bytes are known by their digest, and the run adds to them as to those that nobody touched."""
+    other = Path(shutil.copytree(stream, stream.with_name("other")))
+    SAME_BYTES[how](places(stream)[file])
+    stepped(other, 14)
+    read = reads(monkeypatch)
+    assert stepped(stream, 14).first == 12
+    assert read == (["ledger", "ledger"] if file == "ledger" else [file, "ledger"])
+    assert entries(stream) == entries(other)
+    assert places(stream)["output"].read_bytes() == places(other)["output"].read_bytes()
+    del read[:]
+    assert stepped(stream, 15).first == 13
+    assert read == ["ledger"]
+
+
+REFUSED = {"ledger": "E0848", "output": "E0827", "steps": "E0840", "history": "E0840"}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("through", ["the file", "a hard link", "memory"])
+@pytest.mark.parametrize("file", [*REFUSED, "note"])
+def test_one_byte_is_seen_though_times_are_put_back(file: str, through: str, stream: Path) -> None:
+    """What is altered is refused, with nothing drawn; without its note a run reads everything."""
+    place, before = places(stream)[file], entries(stream)
+    content, times = one_digit_off(place), place.stat()
+    assert len(content) == times.st_size
+    if through == "memory":
+        with place.open("rb+") as handle, mmap.mmap(handle.fileno(), 0) as memory:
+            memory[:] = content
+        os.utime(place, ns=(times.st_atime_ns, times.st_mtime_ns))
+    else:
+        if through == "a hard link":
+            os.link(place, stream / "link")
+        written_again(place if through == "the file" else stream / "link", content)
+    if file == "note":
+        assert stepped(stream, 14).first == 0
+        return
+    with pytest.raises(KernelError) as refused:
+        stepped(stream, 14)
+    assert refused.value.code in {REFUSED[file], "E0823" if file == "ledger" else REFUSED[file]}
+    if file != "ledger":
+        assert entries(stream) == before
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("file", [*REFUSED, "note"])
+def test_an_older_copy_is_seen_though_it_has_the_times_of_the_newest(file: str, stream: Path) -> None:
+    """It is refused; of an output, or a note, everything is read and written whole."""
+    place = places(stream)[file]
+    older = place.read_bytes()
+    stepped(stream, 14)
+    newest = place.stat()
+    place.write_bytes(older)
+    os.utime(place, ns=(newest.st_atime_ns, newest.st_mtime_ns))
+    if file in ("output", "note"):
+        assert stepped(stream, 15).first == 0
+        assert lines(stream) == 16
+        return
+    with pytest.raises(LedgerError) as refused:
+        stepped(stream, 15)
+    assert refused.value.code == REFUSED[file]
+
+
+def untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that does not tell every change."""
+    monkeypatch.setattr(file_identity, "tells_changes", lambda *_: False)
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_where_the_system_does_not_tell_every_change_files_are_read(
+    altered: bool, stream: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on by digests, as fast as that goes, and finds what was altered."""
+    untold(monkeypatch)
+    stepped(stream, 14)
+    note = read_checkpoint(ledger(stream))
+    assert note is not None
+    assert note.identity == ""
+    assert {identity for identity, *_ in note.outputs.values()} == {""}
+    assert taken_steps.taken_in(ledger(stream)).identity == ""
+    if altered:
+        written_again(places(stream)["steps"], one_digit_off(places(stream)["steps"]))
+        with pytest.raises(LedgerError, match="cannot be used"):
+            stepped(stream, 15)
+        return
+    read = reads(monkeypatch)
+    assert stepped(stream, 15).first == 13
+    assert sorted(read) == ["ledger", "ledger", *["output"] * 4, "steps"]
+
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not MEMORY.is_dir(), reason="needs a file system in memory")
+def test_a_write_through_memory_is_seen_where_the_system_does_not_tell_it(stream: Path) -> None:
+    """Of a file in memory that is written to as memory no time changes: its bytes are read."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as there:
+        folder = Path(shutil.copytree(stream, Path(there) / "here"))
+        stepped(folder, 14)
+        file = places(folder)["output"]
+        content = one_digit_off(file)
+        with file.open("rb+") as handle, mmap.mmap(handle.fileno(), 0) as memory:
+            assert memory[0]
+            told = file_identity.Identity.of(file.stat())
+            memory[:] = content
+        if file_identity.Identity.of(file.stat()) != told:
+            pytest.skip("this one tells it")
+        with pytest.raises(ReleaseError, match="differ from step 2"):
+            stepped(folder, 15)
+
+
+def test_what_is_told_is_noted_once_the_clock_went_on(stream: Path) -> None:
+    """A change within the same tick could not be told, nor one before the note; both make the file be read."""
+    file = places(stream)["output"]
+    left = file_identity.Identity.of(file.stat())
+    assert file_identity.settled({file: left}) == {file}
+    assert file_identity.settled({file: left._replace(changed=left.changed + 10**15)}) == set()
+    written_again(file, file.read_bytes())
+    assert file_identity.settled({file: left}) == set()
+    assert file_identity.tells_changes(file, left.device + 1) is False
+
+
+def test_a_draft_that_is_altered_before_it_is_placed_is_not_taken_for_the_runs(stream: Path) -> None:
+    """Renaming a file changes the moment of its change, so it is held against the draft that was written."""
+    plan, out = load_plan(stream / "visits.plan"), stream / "out.csv"
+    given = {"continued": True, "output": out, "randomness": SimulationRandomness(4), "latest": 1}
+    done = release(plan, events(stream, 13, 14), ledger(stream), steps=14, **given)
+    with drafted_release(done, out) as drafts:
+        new = next(draft.new for draft in drafts if draft.file == places(stream)["output"])
+        written_again(new, new.read_bytes().replace(b"\n2,", b"\n9,", 1))
+        placed = put_in_place(drafts)
+    note_left(done, placed)
+    with pytest.raises(ReleaseError, match="differ from step 2"):
+        stepped(stream, 15)
+
+
+def test_a_log_planted_beside_the_ledger_is_refused(stream: Path) -> None:
+    """Sqlite reads through a write-ahead log, whatever the file under it says: nothing would be told of that."""
+    book, copy = ledger(stream), stream / "copy.sqlite"
+    shutil.copyfile(book, copy)
+    with closing(sqlite3.connect(copy)) as file:
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("DROP TRIGGER entry_fixed")
+        file.execute("UPDATE entry SET published = '[1]' WHERE step = 12 AND release = 'all'")
+        file.commit()
+        shutil.copyfile(f"{copy}-wal", f"{book}-wal")
+    with pytest.raises(LedgerError) as refused:
+        stepped(stream, 14)
+    assert refused.value.code in ("E0823", "E0848")
+
+
+def test_steps_that_a_killed_run_added_are_taken_in_anew(stream: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between adding steps and telling the ledger: the next run takes them in, once."""
+    other = Path(shutil.copytree(stream, stream.with_name("other")))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "note_history", killed)
+        with pytest.raises(KeyboardInterrupt):
+            stepped(stream, 14)
+    with closing(sqlite3.connect(steps_file(ledger(stream)))) as file:
+        assert file.execute("SELECT max(step) FROM step").fetchone() == (13,)
+    assert taken_steps.taken_in(ledger(stream)).steps == 13
+    assert list(stepped(stream, 14).steps) == [12, 13]
+    stepped(other, 14)
+    assert entries(stream) == entries(other)
+    assert taken_steps.steps_are_whole(ledger(stream))
+
+
+def test_steps_that_another_run_added_meanwhile_are_not_taken_for_ones_own(
+    stream: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was killed before it told the ledger may have written over them: that is said, the next goes on."""
+    note = Ledger.note_history
+
+    def overwritten(book: Ledger, mark: str, coming: str) -> None:
+        note(book, mark, coming)
+        if coming:
+            with closing(sqlite3.connect(steps_file(book.path))) as file:
+                file.execute("UPDATE step SET digest = 'x' WHERE step = 13")
+                file.commit()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "note_history", overwritten)
+        with pytest.raises(LedgerError, match="another run took in data"):
+            stepped(stream, 14)
+    assert stepped(stream, 14).steps.stop == 14
+    assert taken_steps.steps_are_whole(ledger(stream))
+
+
+@pytest.mark.parametrize("how", ["altered", "gone", "cut"])
+def test_verify_reads_all_steps_that_were_taken_in(how: str, stream: Path) -> None:
+    """The history's own digest of them is computed again, whatever the system tells of their file."""
+    file = places(stream)["steps"]
+    plan = load_plan(stream / "visits.plan")
+
+    def failing() -> list[str | None]:
+        with LedgerReader.open_read_only(ledger(stream)) as book:
+            return [claim.code for claim in claims_of(book, plan) if claim.holds is False and claim.code != "E0828"]
+
+    assert failing() == []
+    if how == "gone":
+        file.unlink()
+    elif how == "altered":
+        written_again(file, one_digit_off(file))
+    else:
+        with closing(sqlite3.connect(file)) as steps:
+            steps.execute("DELETE FROM step WHERE step = 3")
+            steps.commit()
+    assert failing() == ["E0840"]
+    with pytest.raises(LedgerError) as refused:
+        stepped(stream, 14)
+    assert refused.value.code == "E0840"

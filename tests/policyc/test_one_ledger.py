@@ -156,7 +156,7 @@ def test_a_directory_without_private_files_verifies(folder: Path) -> None:
     private = plan / "private"
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
     assert {file.name for file in private.iterdir()} == {
-        f"{LEDGER}.{end}" for end in ("key", "history", "private.json", "checkpoint")
+        f"{LEDGER}.{end}" for end in ("key", "history", "steps", "private.json", "checkpoint")
     }
     assert {stat.S_IMODE(file.stat().st_mode) for file in private.iterdir()} == {0o600}
     shutil.rmtree(private)

@@ -191,8 +191,10 @@ def _assembled(
     told = np.append(again, np.arange(since, length)).astype(np.int64)  # of all others nothing is known
     asked = told[told < length] if since else slice(None)
     for release in measured_releases(plan):
-        arrays[release.name] = counts = arrays[release.name].copy() if since else arrays[release.name]
-        counts[asked] = _left_over(plan, release, counts[asked], begun=at_least > 0)
+        given = arrays[release.name]
+        counts = np.zeros(given.shape, given.dtype) if since else given  # nobody touches what is not asked
+        arrays[release.name] = counts
+        counts[asked] = _left_over(plan, release, given[asked], begun=at_least > 0)
         if at_least == 0 or release.query.by is not None:
             check_population(plan, release, counts, where, since)
     return StepCounts(start, arrays, CountDigests(list(arrays.values()), since, frozenset(again)))

@@ -1,13 +1,14 @@
 """What a run keeps of its data when later runs bring only new rows: a private file of the ledger's.
 
-It holds protected data, for the owner alone: what each step counted, and of events in which steps every user's part
-was kept, users by a keyed hash of what their names say (`names.py`), with one of the name where it is written in
-another way. A step is taken in once, before any of its noise is drawn, in one transaction: so a run that breaks off
-anywhere finds its data again, and no user is kept in more steps than the bound, however the stream is cut. Rows of
-steps that were taken in already are compared with what was taken, and change nothing.
+It holds protected data, for the owner alone: what each step counted, which has a file of its own (`taken_steps.py`),
+and of events in which steps every user's part was kept, users by a keyed hash of what their names say (`names.py`),
+with one of the name where it is written in another way. A step is taken in once, before any of its noise is drawn: so a
+run that breaks off anywhere finds its data again, and no user is kept in more steps than the bound, however the stream
+is cut. Rows of steps that were taken in already are compared with what was taken, and change nothing.
 
 A run changes a copy, and puts it in the file's place. The ledger is told the SHA-256 of both before, so that a killed
-run leaves one of two files that the ledger knows; a file that was altered otherwise is none of them.
+run leaves one of two files that the ledger knows; a file that was altered otherwise is none of them. New steps are
+added to their file before that, and are there once the copy says so.
 """
 # ruff: noqa: S608  SQL is put together from quoted names and whole numbers only
 
@@ -17,8 +18,8 @@ import json
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ from policyc_runtime.sources.names import named_by, other_names, written_twice
 from policyc_runtime.sources.participation import can_carry_on, measured_releases, sum_columns
 from policyc_runtime.sources.step_counts import CountDigests, StepCounts, check_steps
 from policyc_runtime.sources.tables import connect, open_table, reading
+from policyc_runtime.taken_steps import TAKEN, Taken, TakenSteps
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
 
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE step (step INTEGER PRIMARY KEY, counts TEXT NOT NULL, digest TEXT NOT NULL, rows TEXT NOT NULL);
 CREATE TABLE kept (person TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (person, step)) WITHOUT ROWID;
 CREATE TABLE cut (person TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE written (person TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID;
@@ -60,22 +61,6 @@ CREATE TABLE written (person TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID
 
 PIECE = 4096  # steps that are written or read at a time
 COUNTS = "counts"  # what `meta` has where ready counts were taken in
-
-
-def steps_taken_in(ledger: str | Path) -> int:
-    """How many steps the history of a ledger has; 0 where there is none, or none that can be read."""
-    path = history_file(ledger)
-    if not path.exists():
-        return 0
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
-            return _steps_of(file)
-    except sqlite3.Error:
-        return 0
-
-
-def _steps_of(file: sqlite3.Connection) -> int:
-    return int(file.execute("SELECT coalesce(max(step) + 1, 0) FROM step").fetchone()[0])
 
 
 class History:
@@ -115,8 +100,12 @@ class History:
             opened.callback(self._file.close)
             try:
                 self._begin_or_check()
+                self._taken = TakenSteps(ledger, Taken.of_text(self._meta[TAKEN]))
+                opened.callback(self._taken.close)
+                if not self._taken.are_taken():
+                    raise unusable_history(self._taken.path, "it was altered, or put back from an older copy", plan)
             except sqlite3.Error as error:
-                if is_full(error):
+                if is_full(error) or "locked" in str(error):
                     raise
                 raise unusable_history(self.path, "it is damaged, or no such file", plan) from None
             self._opened = opened.pop_all()
@@ -130,12 +119,13 @@ class History:
                 self._file.execute(statement)
             self._set("policy", policy_hash(self._plan))
             self._set("key", secrets.token_hex(KEY_BYTES))
+            self._set(TAKEN, Taken().text)
         self._meta = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
         if self._meta.get("policy") != policy_hash(self._plan):
             raise unusable_history(self.path, "it belongs to another policy", self._plan)
-        if self.steps and not {"names", COUNTS} & self._meta.keys():
-            reason = "an earlier build wrote it, and it does not say how users are named"
-            raise unusable_history(self.path, reason, self._plan)
+        taken = Taken.of_text(self._meta.get(TAKEN, Taken().text))
+        if TAKEN not in self._meta or (taken.steps and not {"names", COUNTS} & self._meta.keys()):
+            raise unusable_history(self.path, "an earlier build wrote it, which kept it in another way", self._plan)
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +136,7 @@ class History:
     @property
     def steps(self) -> int:
         """How many steps were taken in: 0, 1, ... without gaps."""
-        return _steps_of(self._file)
+        return self._taken.steps
 
     def read(
         self,
@@ -194,7 +184,8 @@ class History:
                 self._check_again(rows, done, table.path)
                 total = steps
                 if total is None:
-                    taken = self._file.execute("SELECT step FROM step WHERE rows <> ''").fetchall()
+                    with_rows = "SELECT step FROM step WHERE rows <> '' AND step < ?"
+                    taken = self._taken.file.execute(with_rows, (done,)).fetchall()
                     occupied = np.array(sorted({*rows, *(at for (at,) in taken)}), dtype=np.int64)
                     total = due_steps(plan, start, occupied, done, str(path), zoned=zoned, simulated=simulated)
                 total = max(done, total)
@@ -245,18 +236,32 @@ class History:
         Raises:
             LedgerError: E0824, another run took in data since this one looked; nothing is kept.
         """
-        self._file.execute("COMMIT")
         if self._book is None:
+            self._finish()
             place(self._copy, self.path)
             return
-        changes = (self._known, file_mark(self._copy))
-        for told, (found, marks) in enumerate(((self._found, changes), (changes, (changes[1], "")))):
-            with self._book.transaction():
-                if self._book.history != found:
-                    raise overtaken(self._book.path, "took in data")
-                if told:  # a killed run may have told the ledger the same
-                    place(self._copy, self.path)
-                self._book.note_history(*marks)
+        with self._alone(self._book, self._found):
+            changes = (self._known, self._finish())
+            self._book.note_history(*changes)
+        with self._alone(self._book, changes):
+            if not self._taken.are_kept():  # a run that was killed before it told the ledger
+                raise overtaken(self._book.path, "took in data")
+            place(self._copy, self.path)
+            self._book.note_history(changes[1], "")
+
+    def _finish(self) -> str:
+        """Put new steps on disk, and let the copy say so; its SHA-256."""
+        self._set(TAKEN, self._taken.keep().text)
+        self._file.execute("COMMIT")
+        return file_mark(self._copy)
+
+    @contextmanager
+    def _alone(self, book: Ledger, found: tuple[str, str]) -> Iterator[None]:
+        """Alone with the ledger, which knows these histories."""
+        with book.transaction():
+            if book.history != found:
+                raise overtaken(book.path, "took in data")
+            yield
 
     def _rows(self, connection: DuckDBPyConnection, step: str) -> dict[int, str]:
         """One keyed hash of all rows of each step that has any; `step` is SQL for that of a row."""
@@ -272,7 +277,7 @@ class History:
         record = self._plan.participation
         users = "; what users may still do follows from them" if record is not None and record.enforced else ""
         for step in sorted(step for step in rows if step < done):
-            ((known,),) = self._file.execute("SELECT rows FROM step WHERE step = ?", (step,)).fetchall()
+            ((known,),) = self._taken.file.execute("SELECT rows FROM step WHERE step = ?", (step,)).fetchall()
             if rows[step] != known:
                 raise LedgerError(
                     "E0825",
@@ -314,7 +319,7 @@ class History:
             counts = zip(*(values[piece].tolist() for values in new.counts.values()), strict=True)
             told = (json.dumps(dict(zip(new.counts, row, strict=True))) for row in counts)
             taken = zip(range(begin, piece.stop), told, new.digests[piece], strict=True)
-            self._file.executemany("INSERT INTO step VALUES (?, ?, ?, ?)", ((*t, rows.get(t[0], "")) for t in taken))
+            self._taken.add((*t, rows.get(t[0], "")) for t in taken)
 
     def _take_users(self, connection: DuckDBPyConnection, new: StepCounts, done: int) -> None:
         """Write in which of the new steps users were kept."""
@@ -351,7 +356,7 @@ class History:
         counts = {part.name: np.zeros((until, len(part.cells)), np.int64) for part in measured_releases(self._plan)}
         digests = [""] * since
         asked = "SELECT counts, digest FROM step WHERE step >= ? AND step < ? ORDER BY step"
-        found = self._file.execute(asked, (since, until))
+        found = self._taken.file.execute(asked, (since, until))
         while piece := found.fetchmany(PIECE):
             parts = [json.loads(counted) for counted, _ in piece]
             here = slice(len(digests), len(digests) + len(piece))
