@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -200,6 +201,36 @@ def test_one_more_step(promise: str, more: str, longest: int, tmp_path: Path) ->
     print(f"one more step beyond that of a short stream: {needed[1] - needed[0]:.2f} s of CPU")
     print(f"one more step, long to short: {needed[1] / needed[0]:.2f}")
     assert needed[1] < needed[0] + 1.0
+
+
+def test_one_more_step_of_counts(full: bool, tmp_path: Path) -> None:
+    """One more step of ready counts, after a hundred and after 100,000 in turn. `--full`: after a million."""
+    needed: dict[int, list[float]] = {100: [], (LONG if full else LONG // 10) - 5: []}
+
+    def run(begun: int, steps: range) -> float:
+        folder = tmp_path / str(begun)
+        with (folder / "counts.csv").open("w") as file:
+            file.write("step,place,count\n")
+            file.writelines(f"{t},c0,{t % 400}\n{t},c1,9\n{t},c2,0\n{t},away,{4_028 - t % 400}\n" for t in steps)
+        given = ("--input", "counts.csv", "--counts", "--output", "o.csv", "--steps", str(steps.stop))
+        return command(folder, "run", "long.plan", *given, "--continued", "--no-report")[0]
+
+    for begun in needed:
+        folder = tmp_path / str(begun)
+        folder.mkdir()
+        written(folder, LONG, "w_event")
+        policy = folder / "long.policy"
+        policy.write_text(policy.read_text().replace("deliver offline", "deliver realtime"))
+        command(folder, "compile", "long.policy")
+        print(f"{begun:,} steps at once: {run(begun, range(begun)):.2f} s of CPU")
+    for more in range(5):
+        for begun, seconds in needed.items():
+            seconds.append(run(begun, range(begun + more, begun + more + 1)))
+    short, long = map(median, needed.values())
+    print(f"one more step after {', '.join(f'{n:,}: {median(each):.2f} s' for n, each in needed.items())} of CPU")
+    print(f"one more step beyond that of a short stream: {long - short:.2f} s of CPU")
+    print(f"one more step of counts, long to short: {long / short:.2f}")
+    assert (tmp_path / str(max(needed)) / "o.csv").read_text().count("\n") == 4 * (max(needed) + 5) + 1
 
 
 @pytest.mark.parametrize("moves", [staying, anywhere, neighbours])

@@ -255,12 +255,20 @@ def prepare(made: Path, server: Server, tmp_path_factory: pytest.TempPathFactory
         folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("prepared") / "made"))
         for command in one.before:
             assert server.run(folder, command).code == 0
-        whole = Path(shutil.copytree(folder, folder.with_name("whole")))
+        whole = copied(server, one, folder, folder.with_name("whole"))
         done = server.run(whole, one.arguments)
         assert done.code == 0, done.err
         return Prepared(one, folder, done.calls, listed(whole))
 
     return once
+
+
+def copied(server: Server, one: Scenario, folder: Path, to: Path) -> Path:
+    """A prepared folder, once more; of a run that goes by what the last one noted of files, with a note of these."""
+    shutil.copytree(folder, to)
+    if "--no-report" in one.arguments:
+        assert server.run(to, one.before[-1]).code == 0
+    return to
 
 
 def listed(folder: Path) -> set[str]:
@@ -320,7 +328,7 @@ def verified(server: Server, folder: Path, one: Scenario, *more: str) -> list[st
 def disturbed(server: Server, ready: Prepared, at: int, what: int, folder: Path) -> Done:
     """Disturb one run, and hold everything that follows against what must be true."""
     one = ready.scenario
-    shutil.copytree(ready.folder, folder)
+    copied(server, one, ready.folder, folder)
     ledger, output = ledger_of(folder, one), ("--release", one.arguments[one.arguments.index("--output") + 1])
     before, shown_before = committed(ledger), published(folder, one)
     done = server.run(folder, one.arguments, at, what)
