@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     Array = NDArray[np.float64]
+
+MANY = 100  # states from which on products with few moves leave out those that nobody makes
+FEW_MOVES = 0.05  # of all moves
 
 
 def marginals(chain: Chain, steps: int) -> Array:
@@ -149,6 +153,35 @@ class CountProcess:
     def move(self) -> Array:
         """P, (states, states); 0 where steps have nothing to do with each other."""
         return np.zeros((self.cells, self.cells)) if self.chain is None else self.chain.forward
+
+    @cached_property
+    def _few_moves(self) -> tuple[csr_array, Array] | None:
+        """P^T less what all moves from a state have in common, and that, (states,), where few others are left.
+
+        A smoothed chain has as few of them as the chain.
+        """
+        if self.states < MANY:
+            return None
+        common = self.move.min(axis=1)
+        rest = self.move.T - common
+        if np.count_nonzero(rest) > FEW_MOVES * rest.size:
+            return None
+        from scipy.sparse import csr_array  # start-up: few chains need it
+
+        return csr_array(rest), common
+
+    def moved(self, rows: Array) -> Array:
+        """P^T rows, (states, k)."""
+        if self._few_moves is None:
+            return np.asarray(self.move.T @ rows)
+        rest, common = self._few_moves
+        return np.asarray(rest @ rows + common @ rows)
+
+    def carried(self, covariance: Array) -> Array:
+        """P^T covariance P: of expectations one step later, (states, states)."""
+        if self._few_moves is None:
+            return np.asarray(self.move.T @ covariance @ self.move)
+        return self.moved(self.moved(covariance).T).T
 
     @property
     def settled(self) -> float:

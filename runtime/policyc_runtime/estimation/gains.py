@@ -84,12 +84,12 @@ class Forward:
                 self.before.append(covariance)
                 self.precision.append(precision)
                 self.after.append(after)
-                move, pull = process.move.T, process.seen(after)
-                step = move @ (np.eye(len(after)) - process.unseen(pull * precision))
+                pull = process.seen(after)
+                step = process.moved(np.eye(len(after)) - process.unseen(pull * precision))
                 self.pull.append(pull)
-                self.step.append(_less_means(process, np.asarray(step)))  # states add up to 0, and all of it fades
-                self.gain.append(np.asarray(move @ pull))
-                moves.append(predicted.number(_symmetric(move @ after @ move.T + process.spread(t))))
+                self.step.append(_less_means(process, step))  # states add up to 0, and all of it fades
+                self.gain.append(process.moved(pull))
+                moves.append(predicted.number(_symmetric(process.carried(after) + process.spread(t))))
             index.append(state)
             now = moves[state]
         self.index = np.array(index, dtype=np.intp)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -99,20 +99,34 @@ def innovation_log_likelihood(process: CountProcess, noisy: Array, scales: Array
 
     `wide` is the `wide_precision` of the noise.
     """
-    forward, inverses, sizes = _innovations(process, scales.astype(np.float64).tobytes(), wide)
+    known = _innovations(process, scales.astype(np.float64).tobytes(), wide)
     seen = scales > 0
     away = np.where(seen[:, None], noisy - process.seen(process.expected(len(noisy))), 0.0)
-    precision = np.array(forward.precision)[forward.index]
-    inputs = apply_each(forward.index, forward.gain, precision * away)
-    predicted, _ = recur(forward.index, forward.step, inputs, np.zeros(process.states))
+    precision = np.array(known.precision)[known.which]
+    inputs = apply_each(known.which, known.gain, precision * away)
+    predicted, _ = recur(known.which, known.step, inputs, np.zeros(process.states))
     surprise = np.where(seen[:, None], away - process.seen(predicted), 0.0)
-    squares = (surprise * apply_each(forward.index, inverses, surprise)).sum(axis=1)
-    return np.asarray(np.where(seen, -0.5 * (squares + np.array(sizes)[forward.index]), 0.0))
+    squares = (surprise * apply_each(known.which, known.inverses, surprise)).sum(axis=1)
+    return np.asarray(np.where(seen, -0.5 * (squares + np.array(known.sizes)[known.which]), 0.0))
+
+
+class _Innovations(NamedTuple):
+    """What does not depend on values: gains as `Forward` has them, and the inverse covariance and size of innovations.
+
+    No covariance is kept: of hundreds of states each takes a megabyte, and every candidate has one a step.
+    """
+
+    which: NDArray[np.intp]
+    precision: list[Array]
+    gain: list[Array]
+    step: list[Array]
+    inverses: list[Array]
+    sizes: list[float]
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _innovations(process: CountProcess, scales: bytes, wide: float) -> tuple[Forward, list[Array], list[float]]:
-    """What does not depend on values: gains, and of every state the inverse covariance and size of innovations."""
+def _innovations(process: CountProcess, scales: bytes, wide: float) -> _Innovations:
+    """Of a process and the noise of its values."""
     kinds, labels = np.unique(np.frombuffer(scales), return_inverse=True)
     variances = laplace_width(kinds) ** 2 / wide
     forward = Forward(process, labels, np.repeat(1.0 / variances[:, None], process.cells, axis=1))
@@ -123,4 +137,4 @@ def _innovations(process: CountProcess, scales: bytes, wide: float) -> tuple[For
         root = np.sqrt(after_precision)
         inverses.append(root[:, None] * np.linalg.inv(relative) * root)
         sizes.append(np.linalg.slogdet(relative)[1] - np.log(np.where(root > 0, root, 1.0)).sum() * 2.0)
-    return forward, inverses, sizes
+    return _Innovations(forward.index, forward.precision, forward.gain, forward.step, inverses, sizes)
