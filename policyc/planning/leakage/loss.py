@@ -37,6 +37,7 @@ class LossFunction:
         matrix: shape (n, n), row-stochastic.
         row_tolerance: total variation, in [0, 1), within which rows are known; the bound holds for every such matrix.
         relative_error: every true entry is within a factor exp(+-relative_error) of the one given; for the audit alone.
+        often: whether many values will be asked: of hundreds of states the first one then is not found directly.
 
     Raises:
         InvalidMatrixError: E0805.
@@ -44,7 +45,9 @@ class LossFunction:
     Source: CAO17.
     """
 
-    def __init__(self, matrix: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0) -> None:
+    def __init__(
+        self, matrix: ArrayLike, row_tolerance: float = 0.0, relative_error: float = 0.0, *, often: bool = False
+    ) -> None:
         if not 0 <= row_tolerance < 1:
             raise InvalidMatrixError("E0805", f"a row tolerance lies between 0 and 1, not at {row_tolerance:g}")
         self.matrix = transition_matrix(matrix)
@@ -56,7 +59,7 @@ class LossFunction:
         last = {row.tobytes(): i for i, row in enumerate(self.matrix)}
         self._row = np.array(list(last.values()))
         self._distinct = self.matrix[self._row]
-        self._asked = False
+        self._asked = often and len(self._distinct) >= _LARGE
 
     @overload
     def __call__(self, alpha: float) -> float: ...

@@ -66,7 +66,7 @@ class Losses:
         if key not in self._known:
             # a row known within rho of total variation, k times over, is known within k rho
             tolerance = min(0.999, lag * self._tolerance)
-            self._known[key] = law, LossFunction(law.matrix, tolerance, law.relative_error)
+            self._known[key] = law, LossFunction(law.matrix, tolerance, law.relative_error, often=True)
         found = self._known[key][1]
         if not self.settled:
             self._steady[lag] = found

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from policyc.planning.leakage import hull
+from policyc.planning.leakage.loss import LossFunction
 
 
 def _lazy(rng: np.random.Generator, states: int) -> np.ndarray:
@@ -48,3 +49,13 @@ def test_hull_is_the_same(rows, states, monkeypatch) -> None:
     for mu in np.concatenate([[0.0], np.geomspace(1e-12, 1e6, 200)]):
         height = [max(v.gain - mu * v.mass for v in given) for given in (corners, found)]
         assert height[0] == pytest.approx(height[1], rel=1e-12, abs=1e-16)
+
+
+def test_first_values_that_are_asked_often_are_those_found_directly() -> None:
+    """They come from the hull, which is needed anyway, and differ by roundings at most."""
+    rows = np.random.default_rng(8).random((260, 260)) ** 3
+    rows /= rows.sum(axis=1, keepdims=True)
+    directly, often = LossFunction(rows), LossFunction(rows, often=True)
+    assert directly(0.7) == pytest.approx(often(0.7), rel=1e-13)
+    assert "_hull" in vars(often)
+    assert "_hull" not in vars(directly)
