@@ -340,6 +340,19 @@ def test_endless_streams_spend_what_never_adds_up_to_more(tmp_path):
     assert all(claim.holds for claim in verified_claims(sums))
 
 
+def test_a_diff_says_that_more_is_assumed_of_amounts(tmp_path):
+    """Of the same counts, with and without."""
+    for name, amounts in (("old", ""), ("new", "by_cell")):
+        policy = written(tmp_path, releases=COUNTS, correlation=chain(amounts=amounts))
+        done = CliRunner().invoke(app, ["compile", str(policy), "-o", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+    more = CliRunner().invoke(app, ["diff", str(tmp_path / "old"), str(tmp_path / "new")])
+    less = CliRunner().invoke(app, ["diff", str(tmp_path / "new"), str(tmp_path / "old")])
+    assert (more.exit_code, less.exit_code) == (1, 0)
+    assert "what amounts depend on" in more.output
+    assert "what amounts depend on" in less.output
+
+
 REFUSED = {
     "amounts not said": ({"correlation": chain(amounts="")}, "E0415"),
     "of one group not said": ({"correlation": chain(group="men") + chain(group="women", amounts="")}, "E0415"),
