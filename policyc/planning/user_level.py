@@ -33,6 +33,7 @@ from policyc.planning.total_errors import least_together, weights
 from policyc.planning.usefulness import user_level_warnings
 from policyc.progress import counted
 from policyc.semantics.policy import Policy
+from policyc_check.plan.plan import Stated
 from policyc_check.plan.queries import PrefixQuery, SumQuery, WindowQuery
 from policyc_check.users.claims import Promise, setting_of, source_release, unit_of
 from policyc_runtime.estimation import ConstraintSet, Estimator
@@ -67,7 +68,8 @@ def plan_user_level(policy: Policy, notices: Sequence[Diagnostic], lags: Lags) -
     releases = [finished(policy, one, planned, agreeing.get(one.draft.name)) for one in planned]
     claims = user_level_claims(draft, planned)
     if policy.measured_through_chains:
-        claims = step_claims(draft).model_copy(update={"user_level": claims.user_level})
+        spent = step_claims(Stated(**{**dict(draft), "releases": tuple(releases)}))
+        claims = spent.model_copy(update={"user_level": claims.user_level})
     more = list(user_level_warnings(policy, draft, planned, releases, claims))
     plan = built_plan(policy, draft, releases, claims, (*notices, *more))
     if unseen := list(shown_warnings(policy, plan, notices)):

@@ -2,7 +2,8 @@
 
 Counts of a user's cell move by one in two cells, so with discrete Laplace noise of scale b on all cells, outputs above
 the count of all others in a set of cells, and at or below it elsewhere, are e^(2/b) times likelier for states in the
-set than for others. Balanced noise allows the same of every set but none and all. Outputs that are not named only
+set than for others. Balanced noise allows the same of every set but none and all. Sums tell as much where everybody
+adds the most that is counted, as amounts may depend on the cell in any way. Outputs that are not named only
 add: some of them tell at least what the named ones do. Given the state at a step, what lies before it and after it are
 independent: the likelihood of each is followed through the chain, and rounded down by the error of its entries.
 
@@ -22,13 +23,16 @@ from pydantic import Field
 from policyc_check.claims import Claim
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.mechanisms.laplace import Laplace
+from policyc_check.mechanisms.values import StreamLaplace
 from policyc_check.plan.correlation import ChainRecord
 from policyc_check.plan.plan import Plan, Stated
-from policyc_check.plan.queries import CountQuery
+from policyc_check.plan.queries import CountQuery, SumQuery
+from policyc_check.plan.release import MeasuredRelease, Scheduled
 from policyc_check.records import Label, NonNegativeInteger, PositiveDecimal, Record, Steps
 from policyc_check.rounding import UNIT, Floats
 from policyc_check.steps.budgets import LARGEST_HORIZON
 from policyc_check.steps.chains import Law
+from policyc_check.users.claims import largest_units
 from policyc_check.verify import NONSENSE
 
 LONGEST = 10_000  # steps of an attack
@@ -111,9 +115,14 @@ def losses_of_outputs(plan: Stated, steps: int) -> Floats:
     """What outputs of each step can tell of its state, nats, (steps,): those of Laplace noise on all cells."""
     cells = None if plan.stream.cell is None else plan.stream.cell.states
     losses = np.zeros(steps)
-    for release in plan.scheduled:
-        counts = isinstance(release.query, CountQuery) and release.query.cells_per_step is None
-        if counts and release.cells == cells and isinstance(release.mechanism, Laplace):
+    for release in plan.releases:
+        query, moved = release.query, 2
+        once = isinstance(query, CountQuery | SumQuery) and query.cells_per_step is None and release.cells == cells
+        if isinstance(query, SumQuery):
+            moved *= largest_units(query)
+        if once and isinstance(release, MeasuredRelease) and isinstance(release.mechanism, StreamLaplace):
+            losses += float(Fraction(moved) / Fraction(release.mechanism.scale))
+        if once and isinstance(release, Scheduled) and isinstance(release.mechanism, Laplace):
             scales = [scale for segment in release.schedule.segments for scale in segment.scales]
             told = np.array([float(Fraction(2) / Fraction(scale)) if scale else 0.0 for scale in scales])
             losses += told[release.schedule.runs.places(np.arange(steps))]

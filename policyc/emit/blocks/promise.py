@@ -20,6 +20,7 @@ from policyc.emit.blocks.wording import (
     span,
 )
 from policyc.emit.numbers import exact, likelihood_factor, plain, round_down, sentence_case
+from policyc_check.plan.queries import SumQuery
 from policyc_check.plan.targets import (
     AlphaDPT,
     AnyUserSteps,
@@ -160,11 +161,13 @@ def _reached(plan: Plan, target: AlphaDPT) -> Json:
     whom = f"one user of group {quoted(attack.group)}" if attack.group else "one user"
     last = attack.first + sum(run.steps for run in attack.outputs) - 1
     steps = f"step {last:,}" if last == attack.first else f"steps {attack.first:,} to {last:,}"
+    summed = any(isinstance(release.query, SumQuery) for release in plan.releases)
+    most = ", if everybody adds the most that is counted" if summed else ""
     return {
         "reached": (
             f"an attack that reaches {round_down(attack.nats)} nats is known: there are noisy values of {steps} that "
             f"tell so much of whether {whom} was in {told} rather than {untold} at step "
-            f"{attack.step:,}; the plan says in which cells they are high"
+            f"{attack.step:,}{most}; the plan says in which cells they are {'high' if not most else 'far off'}"
         )
     }
 
