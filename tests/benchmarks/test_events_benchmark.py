@@ -4,7 +4,7 @@
 of half a million users who are kept in their first ten days: processor seconds (user and system), the largest
 resident memory, and the ratio pair by pair. `--full` adds CSV, gzipped CSV, and a hundred million events as Parquet,
 once each; it writes 7 GB into the tests' temporary folder. The bare query has no limit of memory: of the most events it
-took 17 GB, and held to 4 GB it filled a disk of 40.
+took 17 to 20 GB, and held to 4 GB it filled a disk of 40.
 """
 
 from __future__ import annotations
