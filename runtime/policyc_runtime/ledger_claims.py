@@ -156,10 +156,10 @@ def _records(ledger: LedgerReader, plan: Plan) -> Claim:
     from policyc_runtime.noisy_values import same_as_recorded
 
     name = "what was drawn is what the plan's mechanisms record, and what is derived follows from it"
-    stored = {
-        release.name: [json.loads(entry.noisy) for entry in ledger.drawn(release.name)] for release in plan.releases
-    }
-    wrong = same_as_recorded(plan, stored)
+    entries = {release.name: ledger.drawn(release.name) for release in plan.releases}
+    stored = {name: [json.loads(entry.noisy) for entry in drawn] for name, drawn in entries.items()}
+    seen = {name: [entry.known for entry in drawn] for name, drawn in entries.items()}
+    wrong = same_as_recorded(plan, stored, seen)
     detail = f"{ledger.steps:,} steps read" if wrong is None else f"the entries of `{wrong}` are not"
     return Claim(name, wrong is None, detail, str(ledger.path), "E0823")
 

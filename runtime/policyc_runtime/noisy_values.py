@@ -169,12 +169,13 @@ def own_stddevs(plan: Plan, release: ReleasePlan, steps: int) -> Array:
     return np.array([known.get(scale, np.nan) for scale in scales])
 
 
-def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | None:
+def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]], seen: Mapping[str, Sequence[int]]) -> str | None:
     """The first release whose stored records are none of its mechanism's, or whose derived values do not follow.
 
     Args:
         plan: verified.
         stored: for each release, what its ledger entries hold as drawn, steps 0, 1, ...
+        seen: for each of them, how many steps had noisy values when it was written.
 
     Returns:
         The release's name, None when all is as it should be.
@@ -191,6 +192,7 @@ def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | N
                 values = derived_values(release, known[release.query.of])
                 drawn = np.array(rows, dtype=np.float64).reshape(values.shape)
                 same = bool(np.array_equal(values, drawn, equal_nan=True))
+                same = same or _followed_then(plan, release, stored, drawn, seen[release.name])
             else:
                 same = all(type(number) is int for row in rows for number in row)
                 values = noisy_values(plan, release, [tuple(row) for row in rows])
@@ -200,6 +202,28 @@ def same_as_recorded(plan: Plan, stored: Mapping[str, Sequence[Any]]) -> str | N
             return release.name
         known[release.name] = values
     return None
+
+
+def _followed_then(
+    plan: Plan, release: DerivedRelease, stored: Mapping[str, Sequence[Any]], drawn: Array, seen: Sequence[int]
+) -> bool:
+    """Whether derived values followed from what was there when each was written: offline later records change them."""
+    if plan.delivery.longest_wait is not None:
+        return False
+    for steps in set(seen):
+        rows = [step for step, count in enumerate(seen) if count == steps]
+        if not rows[-1] < steps <= len(drawn):
+            return False
+        if not np.array_equal(_values_of(plan, release, stored, steps)[rows], drawn[rows], equal_nan=True):
+            return False
+    return True
+
+
+def _values_of(plan: Plan, release: ReleasePlan, stored: Mapping[str, Sequence[Any]], steps: int) -> Array:
+    """Noisy values of the first steps, from their records alone."""
+    if isinstance(release, DerivedRelease):
+        return derived_values(release, _values_of(plan, plan.release_named(release.query.of), stored, steps))
+    return noisy_values(plan, release, [tuple(row) for row in stored[release.name][:steps]])
 
 
 def _drawn_at_steps(plan: Plan, release: BudgetedRelease, rows: Sequence[Any]) -> bool:

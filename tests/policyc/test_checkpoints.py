@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -642,15 +643,21 @@ def test_a_write_through_memory_is_seen_where_the_system_does_not_tell_it(stream
             stepped(folder, 15)
 
 
-def test_what_is_told_is_noted_once_the_clock_went_on(stream: Path) -> None:
+def test_what_is_told_is_noted_once_the_clock_went_on(stream: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change within the same tick could not be told, nor one before the note; both make the file be read."""
     file = places(stream)["output"]
     left = file_identity.Identity.of(file.stat())
     assert file_identity.settled({file: left}) == {file}
-    assert file_identity.settled({file: left._replace(changed=left.changed + 10**15)}) == set()
+    assert file_identity.tells_changes(file, left.device, left.changed)
+    assert not file_identity.tells_changes(file, left.device, time.time_ns() + 10**12)
     written_again(file, file.read_bytes())
     assert file_identity.settled({file: left}) == set()
     assert file_identity.tells_changes(file, left.device + 1) is False
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(file_identity, "tells_changes", lambda *given: asked.append(given) is None)
+    left = file_identity.Identity.of(file.stat())
+    assert file_identity.settled({file: left}) == {file}
+    assert asked == [(file, left.device, left.changed)]
 
 
 def test_a_draft_that_is_altered_before_it_is_placed_is_not_taken_for_the_runs(stream: Path) -> None:
@@ -673,8 +680,10 @@ def test_a_log_planted_beside_the_ledger_is_refused(stream: Path) -> None:
     shutil.copyfile(book, copy)
     with closing(sqlite3.connect(copy)) as file:
         file.execute("PRAGMA journal_mode = WAL")
+        ((rule,),) = file.execute("SELECT sql FROM sqlite_master WHERE name = 'entry_fixed'").fetchall()
         file.execute("DROP TRIGGER entry_fixed")
         file.execute("UPDATE entry SET published = '[1]' WHERE step = 12 AND release = 'all'")
+        file.execute(rule)
         file.commit()
         shutil.copyfile(f"{copy}-wal", f"{book}-wal")
     with pytest.raises(LedgerError) as refused:

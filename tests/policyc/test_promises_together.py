@@ -403,7 +403,7 @@ def test_spacing_leaves_fewer_steps(compiled):
             "E0304",
             "otherwise",
         ),
-        ({"more": f"{CHAIN}\nrelease sums = sum(seen.spent, clamp = 0 .. 5) by room"}, "E0702", "what they spend"),
+        ({"more": f"{CHAIN}\nrelease sums = sum(seen.spent, clamp = 0 .. 5) by room"}, "E0415", "amounts = by_cell"),
         ({"more": f"{CHAIN}\nbudget parts(there = 1.0)"}, "E0509", "parts"),
         ({"targets": EVENT + USER.format("2.0", "0.5", "replace"), "more": ""}, "E0310", "delta"),
     ],
