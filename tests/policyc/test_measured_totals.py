@@ -13,6 +13,8 @@ import pytest
 from policyc import compile_policy
 from policyc_check.errors import KernelError
 from policyc_runtime.ledger_claims import ledger_claims
+from policyc_runtime.ledger_reader import LedgerReader
+from policyc_runtime.noisy_values import same_as_recorded
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import Plan
 from policyc_runtime.refusal import verify
@@ -136,3 +138,22 @@ def test_a_run_verifies_and_continues(make: Make, tmp_path: Path, mechanism: str
     assert np.abs(done.series["so_far"].noisy[:, 0] - truth).max() < 8 * spread
     claims = [*ledger_claims(plan, tmp_path / "l"), *release_claims(plan, tmp_path / "l", out)]
     assert all(claim.holds for claim in claims)
+
+
+def test_what_is_made_of_totals_measured_offline_verifies_in_pieces(make: Make, tmp_path: Path) -> None:
+    """Later records change earlier totals: what is made of them is held to those of its time, and to no other."""
+    total = "prefix(there)\nrelease last = window(so_far, 4 steps)"
+    plan = make(mechanism="binary_tree()", deliver="offline", total=total)
+    rows = [(f"p{number}", hour) for number in range(300) for hour in range(number % 7, 48, 14)]
+    ledger, out = tmp_path / "l", tmp_path / "out.csv"
+    for steps in (20, 48):
+        write_release(release(plan, events(tmp_path, rows), ledger, output=out, steps=steps, pin=None), out)
+    claims = [*ledger_claims(plan, ledger), *release_claims(plan, ledger, out)]
+    assert all(claim.holds for claim in claims)
+    with LedgerReader.open_read_only(ledger) as book:
+        entries = {part.name: book.drawn(part.name) for part in plan.releases}
+    stored = {name: [json.loads(entry.noisy) for entry in drawn] for name, drawn in entries.items()}
+    seen = {name: [entry.known for entry in drawn] for name, drawn in entries.items()}
+    assert same_as_recorded(plan, stored, seen) is None
+    stored["last"][19][0] += 0.5
+    assert same_as_recorded(plan, stored, seen) == "last"

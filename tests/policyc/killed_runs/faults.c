@@ -128,6 +128,17 @@ ssize_t writev(int fd, const struct iovec *parts, int count) {
 COPIES(sendfile, off_t)
 COPIES(sendfile64, off64_t)
 
+ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *offset, size_t size, unsigned flags) {
+    REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned);
+    char path[PATH_MAX];
+    if (open_below(to, path)) {
+        int fault = counted("copy_file_range", path, 1);
+        if (fault == -1) real(from, at, to, offset, size / 2 < 512 ? size / 2 : 512, flags);
+        FAULT(fault);
+    }
+    return real(from, at, to, offset, size, flags);
+}
+
 #define ON_OPEN_FILE(name) \
     int name(int fd) { \
         REAL(int, name, int); \
