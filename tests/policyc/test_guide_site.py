@@ -107,7 +107,7 @@ def test_what_a_page_names_is_linked_and_blocks_are_as_they_were(site: Path) -> 
     """A finding and a page in text; in a block of commands they stay text, and a policy keeps its file's name."""
     limits = (site / "limits.html").read_text(encoding="utf-8")
     assert '<a href="findings/E0702.html">E0702</a>' in limits
-    assert "explain E0702" in re.sub(r"<[^>]+>", "", limits)
+    assert "explain E0415" in re.sub(r"<[^>]+>", "", limits)
     assert "spent.policy</span>" in limits
     assert '<a href="reading.html"><code>policyc guide reading</code></a>' in (site / "tutorial.html").read_text()
     shown = {path.name for path in site.glob("*.svg")} - {"fleet.certificate.svg"}
