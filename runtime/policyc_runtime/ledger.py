@@ -64,6 +64,7 @@ class Ledger(LedgerReader):
         self._kept = None
         self._expected: dict[str, str] = {}  # what a run wants the ledger to be of
         self._key = b""
+        self._keyed: hmac.HMAC | None = None  # has taken in the key; what is marked with it continues a copy
 
     @classmethod
     def open(
@@ -178,9 +179,12 @@ class Ledger(LedgerReader):
 
     def fingerprint(self, step: int, digest: str) -> str:
         """The keyed fingerprint of the data behind one step, hexadecimal; inside a transaction before any entry."""
-        if not self._key:
+        if self._keyed is None:
             self._load_key()
-        return hmac.digest(self._key, f"{step}|{digest}".encode(), "sha256").hex()
+            self._keyed = hmac.new(self._key, digestmod="sha256")
+        marked = self._keyed.copy()
+        marked.update(f"{step}|{digest}".encode())
+        return marked.hexdigest()
 
     def _load_key(self) -> None:
         """The key is made in the transaction of the first entries, so that a lone key means a lost ledger."""

@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, cycle, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -219,23 +220,27 @@ def _line(fields: Iterable[object]) -> str:
 
 
 def _rows(release: Release, series: Series, steps: range) -> Iterator[str]:
-    """The rows of some steps, a text a step."""
+    """The rows of some steps, a text a piece of them."""
     cells = [""] if series.column is None else [_line([cell])[:-1] + "," for cell in series.cells]
     end = "\n" if release.is_release else f",{NOT_A_RELEASE}\n"
     for start in range(steps.start, steps.stop, PIECE):
         piece = range(start, min(start + PIECE, steps.stop))
         here = slice(piece.start - release.first, piece.stop - release.first)
-        columns = (release.times[here], series.skipped[here].tolist(), _fields(series.noisy[here]))
-        for step, time, skipped, noisy, released in zip(piece, *columns, _fields(series.released[here]), strict=True):
-            drawn = [""] * len(cells) if skipped else noisy
-            place = f"{step},{time},"
-            yield "".join([f"{place}{c}{z},{y}{end}" for c, z, y in zip(cells, drawn, released, strict=True)])
+        begins = [f"{step},{time}," for step, time in zip(piece, release.times[here], strict=True)]
+        places = chain.from_iterable(repeat(begin, len(cells)) for begin in begins)
+        drawn, released = _fields(series.noisy[here], series.skipped[here]), _fields(series.released[here])
+        rows = zip(places, cycle(cells), drawn, released, strict=False)
+        yield "".join([f"{place}{cell}{z},{y}{end}" for place, cell, z, y in rows])
 
 
-def _fields(values: NDArray[Any]) -> list[list[Any]]:
-    """Numbers whose text is that of a field; an empty text where there are none."""
-    rows: list[list[Any]] = values.tolist()
-    return [["" if number is None else number for number in row] for row in rows] if np.ma.is_masked(values) else rows
+def _fields(values: NDArray[Any], without: NDArray[np.bool_] | None = None) -> list[Any]:
+    """Numbers whose text is that of a field, row by row; an empty text where there are none, or in rows `without`."""
+    gaps = np.ma.getmaskarray(values)
+    gaps = gaps if without is None else gaps | without[:, None]
+    fields: list[Any] = np.ma.getdata(values).ravel().tolist()
+    for index in np.flatnonzero(gaps).tolist():
+        fields[index] = ""
+    return fields
 
 
 def _as_parquet(release: Release, series: Series | MadeSeries, file: Path) -> Path:

@@ -2,8 +2,8 @@
 
 A coin whose probability is irrational is exact: a draw compares a uniform real number with the probability digit by
 digit, 16 random bits against its first 16 binary digits, and only when all of them agree (once in 2^16 draws) more, 64
-at a time: random bits are what drawing noise waits for. The digits come from decimal interval arithmetic whose precision grows until they are certain. So no floating-point
-number touches the distribution.
+at a time: noise waits for random bits more than for all else. The digits come from decimal interval arithmetic whose
+precision grows until they are certain. So no floating-point number touches the distribution.
 """
 
 from __future__ import annotations

@@ -73,14 +73,16 @@ class CountDigests(Sequence[str]):
             at = range(len(self))[step]
             return self[at : at + 1][0]
         steps = range(len(self))[step]
-        told = zip(steps, *(array[step].tolist() for array in self._arrays), strict=True)
-        return [
-            "" if self._silent(at) else "|".join(["counts", *(",".join(map(str, r)) for r in rows)])
-            for at, *rows in told
-        ]
+        told = zip(*(_rows(array[step].tolist()) for array in self._arrays), strict=True)
+        return ["" if self._silent(at) else "|".join(("counts", *row)) for at, row in zip(steps, told, strict=True)]
 
     def _silent(self, step: int) -> bool:
         return step < self._since and step not in self._again
+
+
+def _rows(counts: list[list[int]]) -> list[str]:
+    """The numbers of each row with commas between them: of a list of lists Python's text is that but for brackets."""
+    return str(counts)[2:-2].replace(" ", "").split("],[") if counts else []
 
 
 def every_user_in_a_cell(plan: Plan, release: ReleasePlan) -> bool:
