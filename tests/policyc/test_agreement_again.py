@@ -114,7 +114,7 @@ def test_values_that_agree_err_no_more_while_counts_move(kind: str, size: int, t
     """Each level, of walks near zero and far from it: what is stale in one is not in all."""
     plan = compiled(kind, tmp_path)
     found: dict[bool, dict[str, list[float]]] = {True: {}, False: {}}
-    for seed in range(12):
+    for seed in range(24):  # of twelve, a mean is off by more than what is asked here
         moves = np.random.default_rng(seed).integers(-size // 30, size // 30 + 1, (STEPS, len(plan.releases[0].cells)))
         places = np.maximum(0, size + np.cumsum(moves, axis=0))
         for agreeing, errors in found.items():

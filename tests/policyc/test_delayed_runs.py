@@ -98,7 +98,7 @@ def test_a_value_depends_on_exactly_so_many_later_steps(case: str, tmp_path: Pat
     for number, changed in enumerate((None, 10 + DELAY, 11 + DELAY)):
         data = counts(plan)
         if changed is not None:
-            data[changed, 0] += 40
+            data[changed, 0] += 40 if case == "chain" else 4_000  # values have three digits after the point
             data[changed, 1:2] -= 40
         done = release(plan, data, tmp_path / str(number), steps=20, randomness=SimulationRandomness(3), pin=None)
         found.append(done.released[10].tolist())
