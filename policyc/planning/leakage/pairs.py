@@ -32,13 +32,12 @@ MOST_STATES = 20
 _PATIENCE = 4_000  # steps in which outputs are expected to be forgotten
 _ROUNDS = 100  # of Dinkelbach's method
 _AHEAD = 4.0  # of what the last one gained, by which the next ratio may lie ahead of what is reached
-_NEAR = 1e-13  # relative change of a ratio at which it is found
-_FAINT = 1e-13  # of a difference that gains or loses, beside what is told, when no more steps are followed
+_NEAR = 1e-13  # relative change of a ratio at which it is found, and what a step gains or loses when none is followed
 _LARGEST = 50.0  # nats: leakage beyond it is taken for none
 _ROOM = 1e-10  # by which what a plan states is raised, of the largest
 _GUESSES = 50  # of bounds where rows are known roughly
 _CLOSE = 1e-8  # of the largest, by which these may be too large
-_FOUND = 1e-10  # relative change at which a budget is found
+_FOUND = 1e-8  # relative change at which a budget is found
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,12 @@ class Settled:
 
 
 def settled(
-    chain: Chain, epsilon: float, ends: tuple[float, float] = (0.0, 0.0), steps: int | None = None, rho: float = 0.0
+    chain: Chain,
+    epsilon: float,
+    ends: tuple[float, float] = (0.0, 0.0),
+    steps: int | None = None,
+    rho: float = 0.0,
+    near: tuple[bytes, bytes] = (b"", b""),
 ) -> Settled | None:
     """What a constant budget leaks; None for no bound that is found.
 
@@ -79,12 +83,13 @@ def settled(
         ends: budgets of a first and a last step, nats, where they are larger.
         steps: that a step has before it or after it, at most; None for any number.
         rho: total variation within which rows of both laws are known, at every step anew.
+        near: about what is inherited from before and after, (n, n) each, where that is known.
     """
     if chain.states > MOST_STATES or chain.backward_side().settled or chain.forward_side().settled:
         return None
     sides = []
-    for law, end in zip((chain.backward, chain.forward), ends, strict=True):
-        found = _side(law.tobytes(), epsilon, max(end, epsilon), _followed(steps), rho)
+    for law, end, about in zip((chain.backward, chain.forward), ends, near, strict=True):
+        found = _side(law.tobytes(), epsilon, max(end, epsilon), _followed(steps), rho, about)
         if not np.isfinite(found).all():
             return None
         sides.append(np.where(np.eye(len(law)), 0.0, found + _ROOM * found.max() + _NEAR))
@@ -97,10 +102,12 @@ def _followed(steps: int | None) -> int | None:
 
 
 @lru_cache(maxsize=64)
-def _side(law: bytes, epsilon: float, first: float, steps: int | None, rho: float) -> Floats:
+def _side(law: bytes, epsilon: float, first: float, steps: int | None, rho: float, near: bytes) -> Floats:
     """What is inherited from one side; kept, as a plan is drafted with budgets that were tried."""
     matrix = _matrix(law)
-    return _roughly(matrix, epsilon, first, steps, rho) if rho else inherited(matrix, epsilon, first, steps)
+    if rho:
+        return _roughly(matrix, epsilon, first, steps, rho)
+    return inherited(matrix, epsilon, first, steps, _matrix(near) if near else None)
 
 
 def _matrix(law: bytes) -> Floats:
@@ -111,31 +118,43 @@ def largest_budget(chain: Chain, alpha: float, steps: int | None = None) -> Sett
     """The largest constant budget that leaks at most about alpha nats; None for none found. Arguments as above."""
     if chain.states > MOST_STATES or chain.backward_side().settled or chain.forward_side().settled:
         return None
-    epsilon = _largest(chain.backward.tobytes(), chain.forward.tobytes(), alpha, _followed(steps))
-    return settled(chain, epsilon, steps=steps) if epsilon else None
+    epsilon, near = _largest(chain.backward.tobytes(), chain.forward.tobytes(), alpha, _followed(steps))
+    return settled(chain, epsilon, steps=steps, near=near) if epsilon else None
 
 
 @lru_cache(maxsize=64)
-def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -> float:
-    """Of a plan, whose schedules ask for the same; 0 for none."""
+def _largest(backward: bytes, forward: bytes, alpha: float, steps: int | None) -> tuple[float, tuple[bytes, bytes]]:
+    """Of a plan, whose schedules ask for the same, and about what is inherited from both sides; 0 for none."""
     from scipy.optimize import brentq  # start-up: most plans need none
 
     laws = [_matrix(side) for side in (backward, forward)]
-    near: list[Floats | None] = [None, None]
+    known: list[tuple[float, Floats]] = []  # by logarithms of budgets what both sides tell, (2, n, n)
 
     def beyond(log_budget: float) -> float:
-        epsilon = math.exp(log_budget)
-        found = [inherited(law, epsilon, 0.0, steps, about, 4 * alpha) for law, about in zip(laws, near, strict=True)]
-        total = epsilon + float((found[0] + found[1]).max())
+        epsilon, near = math.exp(log_budget), None
+        if known:
+            (earlier, less), (latest, more) = (known * 2)[-2:]
+            slope = (more - less) / (latest - earlier) if latest != earlier else more
+            near = np.maximum(more + slope * (log_budget - latest), 0.0)
+        found = np.array(
+            [
+                inherited(law, epsilon, 0.0, steps, None if near is None else near[side], 4 * alpha, precision=_FOUND)
+                for side, law in enumerate(laws)
+            ]
+        )
+        total = epsilon + float(found.sum(axis=0).max())
         if not math.isfinite(total):
             return math.log(8.0)
-        near[:] = found
+        known.append((log_budget, found))
         return math.log(total / alpha)
 
-    least = math.log(alpha) - math.log(1e6)
-    if beyond(least) > 0:
-        return 0.0
-    return math.exp(brentq(beyond, least, math.log(alpha), xtol=_FOUND)) * (1 - 2 * _FOUND)
+    low, high = math.log(alpha) - math.log(1e6), math.log(alpha)
+    if (over := beyond(low)) > 0:
+        return 0.0, (b"", b"")
+    if (ahead := low - over) < high:  # where it would be if leakage grew as budgets do
+        low, high = (low, ahead) if beyond(ahead) > 0 else (ahead, high)
+    epsilon = math.exp(brentq(beyond, low, high, xtol=_FOUND)) * (1 - 2 * _FOUND)
+    return epsilon, (known[-1][1][0].tobytes(), known[-1][1][1].tobytes())
 
 
 def inherited(
@@ -146,6 +165,7 @@ def inherited(
     near: Floats | None = None,
     largest: float = _LARGEST,
     rough: Rough | None = None,
+    precision: float = _NEAR,
 ) -> Floats:
     """The most that outputs before a step tell of every pair of its states, nats, (n, n); inf beyond `largest`.
 
@@ -157,6 +177,7 @@ def inherited(
         near: about what is found.
         largest: beyond which nobody asks.
         rough: of rows that are known roughly.
+        precision: relative, of what is told.
     """
     off = ~np.eye(len(law), dtype=np.bool_)
     i, j = np.nonzero(off)
@@ -165,7 +186,8 @@ def inherited(
     count = math.inf if steps is None else steps
     for _ in range(_ROUNDS if count else 0):
         at = tried[open_]
-        found = _told(law, (i[open_], j[open_], at), (max(first, epsilon), epsilon), count, math.exp(largest), rough)
+        pairs, budgets = (i[open_], j[open_], at), (max(first, epsilon), epsilon)
+        found = _told(law, pairs, budgets, count, math.exp(largest), rough, precision)
         ratio[open_] = found if rough else np.maximum(ratio[open_], found)
         if not (found <= math.exp(largest)).all():
             return np.where(off, np.inf, 0.0)
@@ -175,7 +197,7 @@ def inherited(
         under = (lacks > 0) & (rough is None)  # of rough rows what is lacked may rise, and ratios fall
         tried[open_] = np.where(under & (ahead > found) & (ahead < found + _AHEAD * lacks), ahead, ratio[open_])
         below[open_[under]], lacked[open_[under]] = at[under], lacks[under]
-        open_ = open_[np.abs(lacks) > _NEAR * found]
+        open_ = open_[np.abs(lacks) > precision * found]
         if not len(open_):
             break
     nats = np.zeros_like(law)
@@ -190,6 +212,7 @@ def _told(
     steps: float,
     largest: float,
     rough: Rough | None,
+    faint: float,
 ) -> Floats:
     """The ratios that outputs reach which are best for given ones, of some pairs, (m,); inf for none known."""
     i, j, ratio = at
@@ -205,7 +228,7 @@ def _told(
         best[rows] = np.maximum(best[rows], reached / scale)
         gains = np.add.reduce(np.maximum(left, 0.0), axis=1)
         losses = gains - np.add.reduce(left, axis=1)
-        going = np.minimum(gains, losses) > _FAINT * scale  # else all that is left has one sign
+        going = np.minimum(gains, losses) > faint * scale  # else all that is left has one sign
         if not (kept := np.count_nonzero(going)):
             break
         if kept < len(going):
