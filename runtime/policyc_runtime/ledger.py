@@ -19,6 +19,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 
@@ -51,6 +52,8 @@ from policyc_runtime.ledger_seal import (
     read_seal,
 )
 from policyc_runtime.plan import Plan
+
+PIECE = 4096  # entries that are made and added at a time
 
 
 class Ledger(LedgerReader):
@@ -153,34 +156,40 @@ class Ledger(LedgerReader):
             check_owner(self.path, self.meta, self._expected)  # another run may have taken it over while empty
             yield
 
-    def append(self, entries: list[Entry], start: int | None, ahead: Iterable[Entry] = ()) -> None:
+    def append(self, entries: Iterable[Entry], start: int | None, ahead: Iterable[Entry] = ()) -> None:
         """Add entries inside a transaction; the first ones fix the start of the stream, and the key.
 
         Args:
-            entries: of steps that are released.
+            entries: of steps that are released; made as they are taken, as those of a long stream are large.
             start: the moment of step 0, microseconds since 1970.
             ahead: of steps whose noise was drawn, and whose values have to wait.
         """
         if not self.state.entries:
+            if not self._key:
+                self._load_key()
             self._put_meta({"start": "" if start is None else str(start), "key": check_value(self._key)})
-        rows, was = [], self.state
-        stored = [*entries, *(entry._replace(release=entry.release + AHEAD) for entry in ahead)]
-        digest = self._hash
-        for number, entry in enumerate(stored, was.entries + 1):
-            digest = chained(digest, number, entry)
-            rows.append((number, *entry, digest))
-        if rows:
-            self.state = State(len(rows) + was.entries, digest)
+        was, number, digest = self.state, self.state.entries, self._hash
+        coming = chain(entries, (entry._replace(release=entry.release + AHEAD) for entry in ahead))
+        while piece := list(islice(coming, PIECE)):
+            rows = []
+            for entry in piece:
+                number += 1
+                digest = chained(digest, number, entry)
+                rows.append((number, *entry, digest))
+            with guarded(self.path):
+                self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._take(piece)
+        if number > was.entries:
+            self.state = State(number, digest)
         self._announce(was)
         with guarded(self.path):
-            self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             self._connection.execute("UPDATE head SET entries = ?, hash = ?", (self.state.entries, self._hash))
-        self._take(stored)
 
     def fingerprint(self, step: int, digest: str) -> str:
         """The keyed fingerprint of the data behind one step, hexadecimal; inside a transaction before any entry."""
         if self._keyed is None:
-            self._load_key()
+            if not self._key:
+                self._load_key()
             self._keyed = hmac.new(self._key, digestmod="sha256")
         marked = self._keyed.copy()
         marked.update(f"{step}|{digest}".encode())

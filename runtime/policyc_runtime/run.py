@@ -7,7 +7,8 @@ second draw would tell more than promised.
 from __future__ import annotations
 
 import json
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from policyc_check.users.claims import source_release
 from policyc_runtime.carried import noisy_from
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.estimates import agreed, processes_used, published_values
-from policyc_runtime.ledger import Ledger
+from policyc_runtime.ledger import PIECE, Ledger
 from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.ledger_file import overtaken
 from policyc_runtime.mechanisms.mechanism import StepRecord
@@ -62,7 +63,7 @@ class Run:
         self._end = min(max(publishable_steps(plan, self._ready), book.steps), raw.steps)
         self._taken = 0  # entries of the ledger that are in the arrays below
         self._drawn = book.first  # how many steps have noise, some of them ahead of their values
-        self._processes: dict[str, dict[int, str]] = {}  # of the block that is being released
+        self._processes: dict[str, Sequence[str]] = {}  # of the block that is being released, from its first step on
         self._known = 0  # steps whose noisy values the estimators of this block see
         self._records: dict[str, list[StepRecord]] = {part.name: [] for part in plan.releases}
         shapes = {part.name: (raw.steps, len(part.cells)) for part in plan.releases}
@@ -178,18 +179,20 @@ class Run:
             published = self._published[part.name]
             values = published_values(plan, part, made[part.name], published[:first], used[part.name])
             published[first : block.stop] = values[: len(block)]
-            self._processes[part.name] = dict(zip(block, used[part.name] or [], strict=False))
+            self._processes[part.name] = used[part.name] or []
 
     def _drop(self, block: range) -> None:
         for published in self._published.values():
             published[block.start : block.stop] = np.nan
 
-    def _entries(self, steps: range) -> list[Entry]:
-        """The entries of some steps, those of each step together."""
-        digests = self._raw.digests[steps.start : steps.stop]
-        data = [self._book.fingerprint(step, digest) for step, digest in zip(steps, digests, strict=True)]
-        columns = [self._entries_of(part, steps, data) for part in self._plan.releases]
-        return [entry for row in zip(*columns, strict=True) for entry in row]
+    def _entries(self, steps: range) -> Iterator[Entry]:
+        """The entries of some steps, those of each step together; few are held at a time."""
+        for begin in range(steps.start, steps.stop, PIECE):
+            piece = range(begin, min(begin + PIECE, steps.stop))
+            digests = self._raw.digests[piece.start : piece.stop]
+            data = [self._book.fingerprint(step, digest) for step, digest in zip(piece, digests, strict=True)]
+            columns = [self._entries_of(part, piece, data) for part in self._plan.releases]
+            yield from (entry for row in zip(*columns, strict=True) for entry in row)
 
     def _entries_of(self, part: ReleasePlan, steps: range, data: list[str]) -> list[Entry]:
         rows = slice(steps.start, steps.stop)
@@ -204,8 +207,9 @@ class Run:
         if isinstance(part, Scheduled):
             at = np.arange(steps.start, steps.stop)
             epsilons, scales = (list(map(str, of(at))) for of in (part.schedule.epsilons, part.schedule.scales))
-        values, processes = _texts(published, whole=part.integer), self._processes.get(part.name, {})
-        used = ["" if text == _NOTHING else processes.get(step, "") for step, text in zip(steps, values, strict=True)]
+        values, processes = _texts(published, whole=part.integer), self._processes.get(part.name, ())
+        told = processes[steps.start - self.done : steps.stop - self.done]
+        used = ["" if text == _NOTHING else process for text, process in zip_longest(values, told, fillvalue="")]
         columns = zip(steps, drawn, values, data, epsilons, scales, used, strict=True)
         return [Entry(t, part.name, z, y, d, e, s, p, self._known) for t, z, y, d, e, s, p in columns]
 

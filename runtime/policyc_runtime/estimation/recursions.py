@@ -47,11 +47,11 @@ def recur(index: Index, matrices: Sequence[Array], inputs: Array, start: Array) 
     """x_0 = start, x_{t+1} = matrices[index[t]] @ x_t + inputs[t]: (T, m) of x_0 to x_{T-1}, and x_T."""
     states = np.empty((len(inputs) + 1, inputs.shape[1]))
     states[0] = start
-    rows, added = list(states), list(inputs)
-    for t, number in enumerate(index.tolist()):
-        after = rows[t + 1]
-        np.dot(matrices[number], rows[t], out=after)
-        after += added[t]
+    for piece in pieces(len(inputs)):  # a row by itself takes more room than its numbers
+        now, later = states[piece.start], states[piece.start + 1 : piece.stop + 1]
+        for number, after, added in zip(index[piece].tolist(), later, inputs[piece], strict=True):
+            now = np.dot(matrices[number], now, out=after)
+            now += added
     return states[:-1], states[-1]
 
 
