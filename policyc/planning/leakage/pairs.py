@@ -37,7 +37,7 @@ _LARGEST = 50.0  # nats: leakage beyond it is taken for none
 _ROOM = 1e-10  # by which what a plan states is raised, of the largest
 _GUESSES = 50  # of bounds where rows are known roughly
 _CLOSE = 1e-8  # of the largest, by which these may be too large
-_FOUND = 1e-8  # relative change at which a budget is found
+_FOUND = 1e-9  # relative change at which a budget is found
 
 
 @dataclass(frozen=True)
