@@ -40,15 +40,17 @@ from policyc_runtime.ledger_file import (
     lost,
     policy_hash,
 )
-from policyc_runtime.ledger_private import check_value, load_key, private_files
+from policyc_runtime.ledger_private import check_value, checkpoint_file, load_key, private_files
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.ledger_seal import (
     LEDGER,
+    OLDER,
     Seal,
     State,
     another_ledger,
     left_beside,
     left_of_entries,
+    not_as_left,
     read_seal,
 )
 from policyc_runtime.plan import Plan
@@ -221,6 +223,8 @@ class Ledger(LedgerReader):
             return
         self._trust(self.path, checkpoint, latest)
         self._read()
+        if checkpoint is not None and checkpoint.is_of_more(self.meta["ledger"], self.state):
+            raise not_as_left(self.path, OLDER, checkpoint_file(self.path))
         mine = all(self.meta.get(name) == value for name, value in self._expected.items())
         if self.unspent:
             if not mine:

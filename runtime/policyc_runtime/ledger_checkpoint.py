@@ -4,7 +4,8 @@ It names the ledger's file, and the files that were published, and carries an HM
 told by what the system says of it (`file_identity.py`), so that it need not be read, and where that says too little, or
 of a copy something else, by a digest of its bytes. A run that finds all of them as named has before it, to the byte,
 what a run left that had read and checked every entry; whoever alters one of them, or the note, makes the next run read
-everything, as does a run that was killed before its end. It is never needed: `verify` does not look at it.
+everything, as does a run that was killed before its end. It is never needed; where it is there, it knows an older copy
+of the ledger, even one that was put back with its seal and pin.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Checkpoint(NamedTuple):
     def state(self) -> State:
         """That of the ledger."""
         return State(self.entries, self.hash)
+
+    def is_of_more(self, ledger: str, state: State) -> bool:
+        """Whether a ledger of this name had more entries when it was noted: what is there now is an older copy."""
+        return self.ledger == ledger and self.entries > state.entries
 
     def mark(self, key: bytes) -> str:
         """The HMAC of all of it, hexadecimal."""

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from policyc_check.claims import Claim
 from policyc_runtime.errors import LedgerError
+from policyc_runtime.ledger_checkpoint import read_checkpoint
 from policyc_runtime.ledger_entry import Entry
 from policyc_runtime.ledger_file import ON_SIMULATED_EVENTS, SEEDED, altered, policy_hash
-from policyc_runtime.ledger_private import PRIVATE, file_mark, history_file, key_file, load_key
+from policyc_runtime.ledger_private import PRIVATE, checkpoint_file, file_mark, history_file, key_file, load_key
 from policyc_runtime.ledger_reader import LedgerReader
+from policyc_runtime.ledger_seal import OLDER
 from policyc_runtime.noisy_values import waiting_steps
 from policyc_runtime.plan import Plan
 from policyc_runtime.planned_release import ReleasePlan
@@ -70,6 +72,10 @@ def claims_of(ledger: LedgerReader, plan: Plan) -> Iterator[Claim]:
     count = f"{ledger.state.entries:,} entries"
     yield Claim("the ledger's chain is unbroken and ends at its head", True, f"{count}, hashes recomputed", where)
     yield from ledger.seals.claims(ledger.meta["ledger"], ledger.state, ledger.sha256)
+    noted = read_checkpoint(ledger.path)
+    if noted is not None and noted.is_of_more(ledger.meta["ledger"], ledger.state):
+        file = str(checkpoint_file(ledger.path))
+        yield Claim("the ledger has all that its last run noted", False, OLDER, file, "E0848")
     yield _private_files(ledger)
     same = ledger.meta["plan"] == plan.digest and ledger.meta["policy"] == policy_hash(plan)
     said = f"plan {ledger.meta['plan'][:16]}…"

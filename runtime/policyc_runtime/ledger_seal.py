@@ -198,15 +198,7 @@ class Seals:
             if file == self.pin and seal is not None and seal.ledger != ledger:
                 raise another_ledger(self.path, file)
             if fault is not None:
-                raise LedgerError(
-                    "E0848",
-                    "the ledger is not as its last run left it",
-                    where=str(self.path),
-                    because=f"{fault}, says `{file}`; drawing noise again for steps that were published would give "
-                    "them away",
-                    help="restore the newest copy of the ledger, byte for byte, with its `.seal` and the plan's "
-                    f"`{PIN}`; nothing was drawn",
-                )
+                raise not_as_left(self.path, fault, file)
 
     def claims(self, ledger: str, state: State, sha256: str) -> Iterator[Claim]:
         """Whether a ledger's file is what its seal says, and the one that its plan's directory names."""
@@ -230,6 +222,18 @@ class Seals:
                 yield file, seal, seal.fault(ledger, state, sha256)
             elif file != self.pin or state.entries or file.exists():
                 yield file, None, "its seal is missing, emptied or altered: copy it along with the ledger"
+
+
+def not_as_left(path: Path, fault: str, witness: Path) -> LedgerError:
+    """The refusal of a ledger that has a fault, as a file beside it shows."""
+    return LedgerError(
+        "E0848",
+        "the ledger is not as its last run left it",
+        where=str(path),
+        because=f"{fault}, says `{witness}`; drawing noise again for steps that were published would give them away",
+        help=f"restore the newest copy of the ledger, byte for byte, with its `.seal` and the plan's `{PIN}`; nothing "
+        "was drawn",
+    )
 
 
 def another_ledger(path: Path, pin: Path) -> LedgerError:

@@ -73,8 +73,8 @@ def require_made(series: MadeSeries, times: tuple[str, ...], file: Path) -> int:
             where=f"{place_of(file, row)}, {which}",
             because="it follows from them exactly, and whoever has them can compute it again: the file was altered, or "
             "the ledger is an older copy, or of another run",
-            help="restore the ledger of this file if it is newer; else move the file away and run again: it is written "
-            "from the values that the ledger holds",
+            help="if the file has steps that the ledger has not, restore the newest ledger: a run now would draw "
+            "them again; else move the file away and run again: it is written from the values that the ledger holds",
         )
     rows = count // cells
     return len(times) if rows == len(series.released) else series.first + rows * series.steps

@@ -198,8 +198,8 @@ def _steps_as_stored(series: Series | MadeSeries, times: tuple[str, ...], file: 
             f"the file and the ledger differ from step {step}{which} on",
             where=f"{place_of(file, row)}, step {step}{which}",
             because="either the file was altered, or the ledger is an older copy, or of another run",
-            help="restore the ledger of this file if it is newer; else move the file away and run again: steps that "
-            "the ledger holds are written from it",
+            help="if the file has steps that the ledger has not, restore the newest ledger: a run now would draw "
+            "them again; else move the file away and run again: steps that the ledger holds are written from it",
         )
     return rows // cells
 

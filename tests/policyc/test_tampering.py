@@ -224,7 +224,9 @@ def test_a_missing_file_is_found(directory: Path) -> None:
 def test_an_output_that_was_cut_off_says_what_to_do(name: str, directory: Path) -> None:
     """It is the output that cannot be read, not the data; and the ledger has every value of it."""
     file = directory / name
-    file.write_bytes(file.read_bytes()[:-4])
+    content = file.read_bytes()
+    end = content.rindex(b",") if name == RELEASE else -4  # a number that is cut short may be one all the same
+    file.write_bytes(content[:end])
     (claim,) = release_claims(load_plan(directory), directory / LEDGER, file)
     assert (claim.holds, claim.code) == (False, "E0827")
     assert claim.detail.startswith("the output cannot be read; ")

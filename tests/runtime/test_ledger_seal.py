@@ -21,8 +21,9 @@ from policyc_check.claims import Claim
 from policyc_runtime import file_identity, ledger_seal
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.ledger_private import key_file
+from policyc_runtime.ledger_private import checkpoint_file, key_file
 from policyc_runtime.ledger_seal import PIN, Seal, read_seal, seal_file
+from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
 from policyc_runtime.release import release
 
@@ -126,6 +127,28 @@ def test_a_ledger_is_refused_under_a_newer_seal(path: Path, tmp_path: Path) -> N
     seal_file(path).write_bytes(seal)
     assert not fails(path)
     assert len(newer.steps) == 7
+
+
+@pytest.mark.parametrize("noted", [7, 5])
+def test_an_older_ledger_with_its_own_seal_is_known_by_what_the_last_run_noted(tmp_path: Path, noted: int) -> None:
+    """Put back with seal and pin, but not `private/`; with an older note there, nobody knows better."""
+    path, out = tmp_path / "ledger", tmp_path / "out.csv"
+    kept: dict[Path, bytes] = {}
+    for steps in (5, 7):
+        done = release(PLAN, make_counts(steps), path, output=out, pin=None)
+        write_release(done, out)
+        found = [path, seal_file(path), *([checkpoint_file(path)] if noted == 5 else [])]
+        kept = kept or {file: file.read_bytes() for file in found}
+    noise = done.series[next(iter(done.series))].noisy[5:7].tolist()
+    for file, content in kept.items():
+        file.write_bytes(content)
+    if noted == 7:
+        error = refused(path)
+        assert (error.code, "older copy" in (error.because or "")) == ("E0848", True)
+        assert str(checkpoint_file(path)) in (error.because or "")
+    else:
+        again = release(PLAN, make_counts(7), path, pin=None)
+        assert again.series[next(iter(again.series))].noisy[5:7].tolist() != noise
 
 
 def fresh(seal: Seal) -> str:
