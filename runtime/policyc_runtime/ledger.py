@@ -39,6 +39,7 @@ from policyc_runtime.ledger_file import (
     guarded,
     lost,
     policy_hash,
+    require_files,
 )
 from policyc_runtime.ledger_private import check_value, checkpoint_file, load_key, private_files
 from policyc_runtime.ledger_reader import LedgerReader
@@ -99,6 +100,7 @@ class Ledger(LedgerReader):
             LedgerError: lost, busy, damaged, altered, an older copy, of another plan, or the plan has another one.
         """
         file = Path(path)
+        require_files(file, pin)
         own = file if pin is None else pin.with_name(LEDGER)
         if _whole(own) != _whole(file) and (left := left_beside(own)) is not None:
             raise another_ledger(file, own) if own.exists() else lost(own, left)

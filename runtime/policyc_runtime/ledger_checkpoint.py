@@ -78,6 +78,8 @@ def write_checkpoint(ledger: Path, checkpoint: Checkpoint) -> None:
 def read_checkpoint(ledger: str | Path) -> Checkpoint | None:
     """What the last run noted; None when it noted nothing, or somebody else did."""
     try:
+        if not (checkpoint_file(ledger).is_file() and key_file(ledger).is_file()):  # a pipe is waited for without end
+            return None
         said = json.loads(checkpoint_file(ledger).read_bytes())
         mark = said.pop("hmac")
         checkpoint = Checkpoint(**said)

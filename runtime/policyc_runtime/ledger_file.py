@@ -12,6 +12,8 @@ from pathlib import Path
 from policyc_check.plan.plan import canonical_json
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.files import is_full
+from policyc_runtime.ledger_private import private_files
+from policyc_runtime.ledger_seal import pin_file, seal_file
 from policyc_runtime.plan import Plan
 
 FORMAT = "policyc-ledger"
@@ -106,6 +108,18 @@ def check_owner(path: Path, meta: Mapping[str, str], expected: Mapping[str, str]
 def _from(generator: str) -> str:
     """What noise was drawn for, by what a ledger says of its generator."""
     return {SYSTEM: "for real events", ON_SIMULATED_EVENTS: "for simulated events"}.get(generator, "from a seed")
+
+
+def require_files(path: Path, pin: Path | None = None) -> None:
+    """Nothing where a ledger and all that lies beside it are files, or are not there: a pipe is waited for without end.
+
+    Raises:
+        LedgerError: E0820, one of them is something else.
+    """
+    with guarded(path):
+        for place in (path, seal_file(path), pin or pin_file(path), *private_files(path)):
+            if place is not None and place.exists() and not place.is_file() and not place.is_dir():
+                raise damaged(place, "it is a pipe, a socket or a device, and no file", RESTORE)
 
 
 @contextmanager

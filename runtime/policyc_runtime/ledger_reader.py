@@ -32,6 +32,7 @@ from policyc_runtime.ledger_file import (
     guarded,
     lost,
     recovered,
+    require_files,
 )
 from policyc_runtime.ledger_seal import Seals, State, file_identity, file_sha256, left_of_entries
 
@@ -78,6 +79,7 @@ class LedgerReader:
             LedgerError: missing, damaged or altered.
         """
         file = Path(path)
+        require_files(file, pin)
         if not file.is_file():
             if (witness := left_of_entries(file, pin)) is not None:
                 raise lost(file, witness)

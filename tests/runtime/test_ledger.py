@@ -23,7 +23,7 @@ from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger import Ledger
 from policyc_runtime.ledger_claims import ledger_claims, require_claims
 from policyc_runtime.ledger_entry import Entry, chained, genesis
-from policyc_runtime.ledger_private import key_file
+from policyc_runtime.ledger_private import checkpoint_file, key_file
 from policyc_runtime.ledger_reader import LedgerReader
 from policyc_runtime.ledger_seal import seal_file
 from policyc_runtime.output import write_release
@@ -251,7 +251,7 @@ def test_a_lost_key_is_refused_but_verification_needs_none(plan: Plan, path: Pat
 
 
 def test_an_older_copy_of_a_ledger_is_refused(plan: Plan, path: Path, tmp_path: Path) -> None:
-    """Published steps that the ledger does not know are not drawn again, whether the seal tells or the output."""
+    """Published steps that the ledger does not know are not drawn again, seal, the last run's note or output tell."""
     older, output = tmp_path / "older", tmp_path / "out.csv"
     seal = seal_file(path).read_bytes()
     shutil.copy(path, older)
@@ -260,6 +260,8 @@ def test_an_older_copy_of_a_ledger_is_refused(plan: Plan, path: Path, tmp_path: 
     shutil.copy(older, path)
     assert refused(plan, path, longer).code == "E0848"
     seal_file(path).write_bytes(seal)
+    assert refused(plan, path, longer).code == "E0848"
+    checkpoint_file(path).unlink()
     with pytest.raises(KernelError) as caught:
         release(plan, longer, path, output=output, pin=None)
     assert caught.value.code == "E0827"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -21,7 +22,7 @@ from policyc_check.claims import Claim
 from policyc_runtime import file_identity, ledger_seal
 from policyc_runtime.errors import LedgerError
 from policyc_runtime.ledger_claims import ledger_claims
-from policyc_runtime.ledger_private import checkpoint_file, key_file
+from policyc_runtime.ledger_private import checkpoint_file, key_file, private_files
 from policyc_runtime.ledger_seal import PIN, Seal, read_seal, seal_file
 from policyc_runtime.output import write_release
 from policyc_runtime.plan import load_plan
@@ -149,6 +150,29 @@ def test_an_older_ledger_with_its_own_seal_is_known_by_what_the_last_run_noted(t
     else:
         again = release(PLAN, make_counts(7), path, pin=None)
         assert again.series[next(iter(again.series))].noisy[5:7].tolist() != noise
+
+
+PLACES = [
+    lambda path: path,
+    seal_file,
+    lambda path: path.with_name(PIN),
+    *(lambda p, i=i: private_files(p)[i] for i in range(5)),
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(place: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Of the ledger and all that lies beside it: nothing is drawn, and `verify` ends, too."""
+    path, pin = tmp_path / "ledger.sqlite", tmp_path / PIN
+    release(PLAN, make_counts(5), path, pin=pin)
+    place(path).unlink(missing_ok=True)
+    os.mkfifo(place(path))
+    for continued in (False, True):
+        with pytest.raises(LedgerError) as caught:
+            release(PLAN, make_counts(7), path, pin=pin, continued=continued)
+        assert (caught.value.code, caught.value.where) == ("E0820", str(place(path)))
+    (claim,) = ledger_claims(PLAN, path, pin)
+    assert (claim.holds, claim.code, claim.where) == (False, "E0820", str(place(path)))
 
 
 def fresh(seal: Seal) -> str:
