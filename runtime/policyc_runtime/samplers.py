@@ -126,7 +126,7 @@ def balanced_laplace(scale: Fraction, cells: int, count: int, randomness: Random
 def _balanced(scale: Fraction, cells: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
     kept: list[NDArray[np.int64]] = []
     missing = count
-    for _ in range(LONGEST_RUN + count):
+    for _ in range(LONGEST_RUN + count + 16 * math.isqrt(cells)):  # of many cells few are proposed at a time
         if missing <= 0:
             break
         # of about sqrt(pi cells) proposals one is kept: C(2k, k) / 4^k of wide noise, k = cells - 1
