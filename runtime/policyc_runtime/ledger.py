@@ -226,7 +226,7 @@ class Ledger(LedgerReader):
         self._trust(self.path, checkpoint, latest)
         self._read()
         if checkpoint is not None and checkpoint.is_of_more(self.meta["ledger"], self.state):
-            raise not_as_left(self.path, OLDER, checkpoint_file(self.path))
+            raise not_as_left(self.path, f"{OLDER}, says `{checkpoint_file(self.path)}`")
         mine = all(self.meta.get(name) == value for name, value in self._expected.items())
         if self.unspent:
             if not mine:

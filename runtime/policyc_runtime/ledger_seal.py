@@ -198,7 +198,7 @@ class Seals:
             if file == self.pin and seal is not None and seal.ledger != ledger:
                 raise another_ledger(self.path, file)
             if fault is not None:
-                raise not_as_left(self.path, fault, file)
+                raise not_as_left(self.path, fault if seal is None else f"{fault}, says `{file}`")
 
     def claims(self, ledger: str, state: State, sha256: str) -> Iterator[Claim]:
         """Whether a ledger's file is what its seal says, and the one that its plan's directory names."""
@@ -221,16 +221,23 @@ class Seals:
             if seal is not None:
                 yield file, seal, seal.fault(ledger, state, sha256)
             elif file != self.pin or state.entries or file.exists():
-                yield file, None, "its seal is missing, emptied or altered: copy it along with the ledger"
+                yield file, None, _unreadable(file)
 
 
-def not_as_left(path: Path, fault: str, witness: Path) -> LedgerError:
+def _unreadable(file: Path) -> str:
+    """Why a seal or pin says nothing, and what to do."""
+    if file.exists() and not os.access(file, os.R_OK):
+        return f"`{file.name}` may not be read by whoever runs this: give leave to"
+    return f"`{file.name}` {'was emptied or altered' if file.exists() else 'is missing'}: copy it along with the ledger"
+
+
+def not_as_left(path: Path, fault: str) -> LedgerError:
     """The refusal of a ledger that has a fault, as a file beside it shows."""
     return LedgerError(
         "E0848",
         "the ledger is not as its last run left it",
         where=str(path),
-        because=f"{fault}, says `{witness}`; drawing noise again for steps that were published would give them away",
+        because=f"{fault}; drawing noise again for steps that were published would give them away",
         help=f"restore the newest copy of the ledger, byte for byte, with its `.seal` and the plan's `{PIN}`; nothing "
         "was drawn",
     )

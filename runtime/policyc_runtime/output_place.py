@@ -84,6 +84,14 @@ def require_own(path: Path, column: str | None, *, simulated: bool = False, made
     require_writable(path)
     if not path.exists():
         return
+    if not os.access(path, os.R_OK):
+        raise ReleaseError(
+            OUTPUT,
+            "this file exists and may not be read",
+            where=str(path),
+            because="whether it is a release of this plan cannot be seen, and nothing else is written over",
+            help="let it be read, or choose another name for the output",
+        )
     connection = connect()
     try:
         with open_table(connection, path, names_only=True) as table:

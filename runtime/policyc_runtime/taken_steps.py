@@ -154,7 +154,9 @@ def steps_are_whole(ledger: str | Path) -> bool:
     try:
         with closing(sqlite3.connect(f"{steps_file(ledger).absolute().as_uri()}?mode=ro", uri=True)) as file:
             return _digests(file, taken.steps) == taken[1:3]
-    except sqlite3.OperationalError:  # a killed run's are to be undone, by who may write
-        raise OSError from None
+    except sqlite3.OperationalError as error:
+        if "no such" in str(error):  # table: the file was emptied, or is of something else
+            return False
+        raise OSError from None  # a killed run's are to be undone, by who may write
     except sqlite3.Error:
         return False

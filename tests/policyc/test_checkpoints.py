@@ -732,7 +732,7 @@ def test_steps_that_another_run_added_meanwhile_are_not_taken_for_ones_own(
     assert taken_steps.steps_are_whole(ledger(stream))
 
 
-@pytest.mark.parametrize("how", ["altered", "gone", "cut"])
+@pytest.mark.parametrize("how", ["altered", "gone", "cut", "emptied"])
 def test_verify_reads_all_steps_that_were_taken_in(how: str, stream: Path) -> None:
     """The history's own digest of them is computed again, whatever the system tells of their file."""
     file = places(stream)["steps"]
@@ -747,6 +747,8 @@ def test_verify_reads_all_steps_that_were_taken_in(how: str, stream: Path) -> No
         file.unlink()
     elif how == "altered":
         written_again(file, one_digit_off(file))
+    elif how == "emptied":
+        file.write_bytes(b"")
     else:
         with closing(sqlite3.connect(file)) as steps:
             steps.execute("DELETE FROM step WHERE step = 3")

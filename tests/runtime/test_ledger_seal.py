@@ -175,6 +175,19 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(place: Callable
     assert (claim.holds, claim.code, claim.where) == (False, "E0820", str(place(path)))
 
 
+def test_what_is_wrong_with_seal_or_pin_is_said_of_that_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missing, emptied, and what may not be read, are three things, and of each the file is named."""
+    seal, content = seal_file(path), seal_file(path).read_bytes()
+    seal.unlink()
+    assert "`ledger.seal` is missing" in (refused(path).because or "")
+    seal.write_bytes(b"")
+    assert "`ledger.seal` was emptied or altered" in (refused(path).because or "")
+    seal.write_bytes(content)
+    monkeypatch.setattr(ledger_seal, "read_seal", lambda file: None)
+    monkeypatch.setattr(ledger_seal.os, "access", lambda file, how: file != seal)
+    assert "`ledger.seal` may not be read" in (refused(path).because or "")
+
+
 def fresh(seal: Seal) -> str:
     return seal._replace(entries=0, hash="", coming=0, coming_hash="", sha256="").text
 

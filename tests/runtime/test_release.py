@@ -14,6 +14,7 @@ from plans import make_counts, make_plan, make_release, row
 
 from policyc_check.errors import KernelError, PlanRejectedError
 from policyc_check.plan.schedule import BudgetSegment
+from policyc_runtime import output_place
 from policyc_runtime.errors import DataError, LedgerError, ReleaseError
 from policyc_runtime.files import is_full
 from policyc_runtime.ledger_file import guarded
@@ -237,6 +238,19 @@ def test_only_a_release_of_the_plan_is_written_over(tmp_path: Path, name: str, l
     assert (caught.value.code, caught.value.message) == ("E0826", "this file exists and is no release of this plan")
     assert path.read_bytes() == before
     assert (tmp_path / "l").exists() == ledger
+
+
+def test_an_output_that_may_not_be_read_is_not_called_another_kind_of_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can see what it is: leave to read it is what is missing, and nothing is drawn."""
+    path = tmp_path / "o.csv"
+    path.write_text("step,time,noisy,released\n")
+    monkeypatch.setattr(output_place.os, "access", lambda file, how: file != path)
+    with pytest.raises(ReleaseError) as caught:
+        release(make_plan(), make_counts(5), tmp_path / "l", output=path, pin=None)
+    assert (caught.value.code, caught.value.message) == ("E0826", "this file exists and may not be read")
+    assert not (tmp_path / "l").exists()
 
 
 def test_a_plan_that_was_altered_is_not_run(tmp_path: Path) -> None:
