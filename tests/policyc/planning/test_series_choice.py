@@ -117,10 +117,10 @@ def test_pairs_are_told_apart_on_the_same_courses():
     entry = Measurement(calibrate(Gaussian, setting, Decimal(1), Decimal("1e-6"), {}), setting, Decimal(1))
     free = ConstraintSet((), 1, integer=False)
     one, other = (Trial(entry, SeriesFilter(signal=known), free, "mean_squared_error", given) for known in models)
-    found = other.beyond(one, 24)
+    found = other.beyond(one, 96)
     assert found.error > 3 * found.stderr > 0
-    assert found.stderr < 0.3 * math.hypot(one.run(24).stderr, other.run(24).stderr)
-    many = other.beyond(one, 96)
+    assert found.stderr < 0.3 * math.hypot(one.run(96).stderr, other.run(96).stderr)
+    many = other.beyond(one, 192)
     assert found.error == pytest.approx(many.error, abs=4 * found.stderr)
 
 
