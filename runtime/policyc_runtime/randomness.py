@@ -1,9 +1,9 @@
 """The only module that makes random bits, and what is drawn from them digit by digit: whole numbers, and coins.
 
 A coin whose probability is irrational is exact: a draw compares a uniform real number with the probability digit by
-digit, 64 random bits against its first 64 binary digits, and only when all of them agree (once in 2^64 draws) the next
-64. The digits come from decimal interval arithmetic whose precision grows until they are certain. So no floating-point
-number touches the distribution.
+digit, 16 random bits against its first 16 binary digits, and only when all of them agree (once in 2^16 draws) more, 64
+at a time: noise waits for random bits more than for all else. The digits come from decimal interval arithmetic whose
+precision grows until they are certain. So no floating-point number touches the distribution.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WORD_BITS = 64
+FIRST_BITS = 16  # of a coin's draw, which decide nearly all of them
 LONGEST_RUN = 128  # successes in a row, each of probability at most 1/e: a sound generator never gets there
 
 
@@ -113,11 +114,13 @@ class Coin:
 
     def flip(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
         """`count` independent draws."""
-        drawn = randomness.words(count)
-        first = np.uint64(self.word(0))
+        drawn = randomness.words(-(-count * FIRST_BITS // WORD_BITS)).view(np.uint16)[:count]
+        rest = WORD_BITS - FIRST_BITS
+        first = np.uint16(self.word(0) >> rest)
         yes = drawn < first
         for undecided in np.flatnonzero(drawn == first):
-            yes[undecided] = self.decide(int(drawn[undecided]), randomness)
+            more = int(randomness.words(1)[0]) >> FIRST_BITS
+            yes[undecided] = self.decide((int(first) << rest) + more, randomness)
         return yes
 
     def decide(self, drawn: int, randomness: Randomness) -> bool:

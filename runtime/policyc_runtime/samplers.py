@@ -129,7 +129,8 @@ def _balanced(scale: Fraction, cells: int, count: int, randomness: Randomness) -
     for _ in range(LONGEST_RUN + count + 16 * math.isqrt(cells)):  # of many cells few are proposed at a time
         if missing <= 0:
             break
-        size = max(16, min(BATCH // cells, 4 * missing * math.isqrt(cells)))
+        # of about sqrt(pi cells) proposals one is kept: C(2k, k) / 4^k of wide noise, k = cells - 1
+        size = max(16, min(BATCH // cells, math.isqrt(4 * cells * missing**2)))
         free = discrete_laplace(scale, size * (cells - 1), randomness).reshape(size, cells - 1)
         last = -free.sum(axis=1)
         likely = _geometric(Fraction(scale)).draw(size, randomness) >= np.abs(last)

@@ -76,14 +76,33 @@ def test_digits_are_those_of_the_probability(exponent: Fraction, logistic: bool)
     assert (words[0] << 128) + (words[1] << 64) + words[2] == expected
 
 
-def test_words_that_agree_are_decided_by_the_next_ones() -> None:
-    """A draw equal to 64 digits of the probability looks at the next 64, and the next."""
+def shorts(*drawn: int) -> int:
+    """One random word whose 16 bits at a time are these."""
+    return int(np.array([*drawn, *[0] * (4 - len(drawn))], dtype=np.uint16).view(np.uint64)[0])
+
+
+def test_bits_that_agree_are_decided_by_the_next_ones() -> None:
+    """A draw equal to 16 digits of the probability looks at the next 48, at the next 64, and the next."""
     coin = Coin(Fraction(1, 2), logistic=False)
     first, second, third = (coin.word(index) for index in range(3))
-    assert coin.flip(2, GivenWords(first - 1, first + 1)).tolist() == [True, False]
-    assert coin.flip(1, GivenWords(first, second - 1)).tolist() == [True]
-    assert coin.flip(1, GivenWords(first, second + 1)).tolist() == [False]
-    assert coin.flip(1, GivenWords(first, second, third - 1)).tolist() == [True]
+    top, low = first >> 48, (first << 16) % 2**64
+    assert coin.flip(4, GivenWords(shorts(top - 1, top + 1, 0, 2**16 - 1))).tolist() == [True, False, True, False]
+    assert coin.flip(1, GivenWords(shorts(top), low - 2**16)).tolist() == [True]
+    assert coin.flip(1, GivenWords(shorts(top), low + 2**16)).tolist() == [False]
+    assert coin.flip(2, GivenWords(shorts(top, top), low + 2**16, low - 1)).tolist() == [False, True]
+    assert coin.flip(1, GivenWords(shorts(top), low + 9, second - 1)).tolist() == [True]
+    assert coin.flip(1, GivenWords(shorts(top), low, second + 1)).tolist() == [False]
+    assert coin.flip(1, GivenWords(shorts(top), low, second, third - 1)).tolist() == [True]
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_a_coin_is_as_likely_as_it_says(logistic: bool) -> None:
+    """Every 16 bits are drawn, and of each as many go on as its next bits say: the share is the first 64 digits."""
+    coin = Coin(Fraction(7, 3), logistic=logistic)
+    below = coin.flip(2**16, GivenWords(*np.arange(2**16, dtype=np.uint16).view(np.uint64).tolist(), 0))
+    top = coin.word(0) >> 48
+    assert below.sum() == top + 1  # the one that agrees is decided by what follows, here zeros
+    assert below[: top + 1].all()
 
 
 def test_tiny_probabilities_need_no_large_exponential() -> None:
